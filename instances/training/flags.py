@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
-from .flag_words import WHERE, Given, flattened, is_path, words_of_options
+from .flag_words import WHERE, Given, Said, flattened, is_path, meant, tell_effects, words_of_options
 from .flags_deepspeed import read_deepspeed
 from .flags_megatron import read_megatron
 from .flags_torchtitan import read_torchtitan
 from .plan import Configuration
 from .problem import TrainingProblem
-from .said import Said, meant, tell_effects
 from .words import configuration_from_words
 
 READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {

@@ -9,12 +9,11 @@ from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
 from ..physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
 from .flag_effects import MEGATRON_EFFECTS, MEGATRON_HARMLESS
-from .flag_words import Given, words_of_options
+from .flag_words import Given, Said, compare, compare_devices, share_of_gradients, words_of_options
 from .frameworks import effective
 from .model import MODULES, Attention, Model
 from .plan import NONE, Recompute
 from .problem import TrainingProblem
-from .said import Said, compare, compare_devices, share_of_gradients
 
 # Megatron's option for each of our keys, for messages.
 NAMES = {

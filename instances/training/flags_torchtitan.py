@@ -5,11 +5,10 @@ from __future__ import annotations
 from ..physics.schedules import ROW
 from ..physics.schedules import SCHEDULES as RULES
 from .flag_effects import TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS
-from .flag_words import Given
+from .flag_words import Given, Said, compare, compare_devices
 from .frameworks import TORCHTITAN as FRAMEWORK
 from .plan import FULL, NONE
 from .problem import TrainingProblem
-from .said import Said, compare, compare_devices
 
 # torchtitan's option for each of our keys, for messages.
 NAMES = {

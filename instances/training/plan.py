@@ -100,6 +100,13 @@ def read_recompute(where: str, value: object) -> Recompute:
     return Recompute(tuple(names), layers)
 
 
+def chunks_of_ranks(schedule: str, p: int, v: int) -> tuple[tuple[int, ...], ...]:
+    """The chunks of each of p pipeline ranks, which have v of them."""
+    if SCHEDULES[schedule].shape == V_SHAPE:
+        return tuple((r, 2 * p - 1 - r) for r in range(p))
+    return tuple(tuple(range(r, p * v, p)) for r in range(p))
+
+
 @dataclass(frozen=True)
 class Configuration:
     """Everything that a launcher has to be told."""
@@ -141,10 +148,7 @@ class Configuration:
     @property
     def chunks_of_ranks(self) -> tuple[tuple[int, ...], ...]:
         """The chunks of each pipeline rank, in the order in which it numbers them."""
-        p, v = self.degrees.pipeline, self.degrees.virtual
-        if self.rule.shape == V_SHAPE:
-            return tuple((r, 2 * p - 1 - r) for r in range(p))
-        return tuple(tuple(range(r, p * v, p)) for r in range(p))
+        return chunks_of_ranks(self.schedule, self.degrees.pipeline, self.degrees.virtual)
 
     @property
     def intervals(self) -> tuple[range, ...]:

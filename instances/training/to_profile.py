@@ -1,6 +1,6 @@
 """A profile of a language model from the shapes in its configuration, without tracing it: no torch, and in moments.
 
-Layers run the kernels of the same units of a training configuration on one GPU (`referee/work.py`), so they take the
+Layers run the kernels of the same units of a training configuration on one GPU (`unit_seconds.py`), so they take the
 same seconds: attention is one kernel that keeps its output and a number for each row, norms and activations are fused.
 A traced model keeps more, because it runs operation by operation. Floating-point operations are those of the traced
 model. The operations of a kernel are more where the sides of a product are short: as many as take as long.
@@ -22,11 +22,11 @@ from ..physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE
 from .build import problem_of
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
-from .parameters import unit_parameters
 from .plan import NOTHING, Configuration, Degrees
 from .problem import TrainingProblem
 from .referee.memory import stash_bytes
-from .referee.work import Attend, Item, Module, Product, Shapes, Traffic
+from .unit_bytes import count_of
+from .unit_seconds import Attend, Keys, Module, Product, SecondsOfUnits, Traffic
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
@@ -115,6 +115,11 @@ def with_fused_activations(traced: Profile, shaped: Profile) -> Profile:
     return traced.replace(nodes=nodes, source={**traced.source, "activations": FUSED})
 
 
+def _of_row(amount: Any) -> float:
+    """The amount of the one choice of degrees; what is the same for all choices is a number by itself."""
+    return float(amount if isinstance(amount, (int, float)) else amount[0])
+
+
 @dataclass(frozen=True)
 class _Shapes:
     """The nodes of one micro-batch."""
@@ -159,8 +164,9 @@ class _Shapes:
         layout = (len(problem.model.units),)
         return problem, Configuration(Degrees(), self.batch, 0, "1f1b", layout, (NOTHING,))
 
-    def _run_by(self, unit: UnitType) -> tuple[Module, ...]:
-        return Shapes(*self._alone).of(unit)
+    def _run_by(self, unit: UnitType) -> list[Module]:
+        keys = Keys.of([(1, 1, 1, 1, self.batch)])
+        return SecondsOfUnits(self._alone[0], keys, SINGLE).modules(unit)
 
     def _kept_by(self, unit: UnitType) -> float:
         """Bytes that one micro-batch leaves in a unit."""
@@ -173,7 +179,7 @@ class _Shapes:
         items = [item for module in modules for item in module.items]
         forward = [kernel for item in items for kernel in self._forward(item)]
         backward = [kernel for item in items for kernel in self._backward(item)] if self.training else []
-        products = float(round(sum(item.operations() for item in items if isinstance(item, Product))))
+        products = float(round(sum(_of_row(item.operations()) for item in items if isinstance(item, Product))))
         return ProfileNode(
             id,
             0.0,
@@ -184,37 +190,37 @@ class _Shapes:
             work=Work(merged(forward), merged(backward)),
         )
 
-    def _forward(self, item: Item) -> Iterator[Kernels]:
+    def _forward(self, item: Product | Attend | Traffic) -> Iterator[Kernels]:
         match item:
             case Product():
                 yield self._product(item)
             case Attend():
-                yield Kernels(item.operations, 0.0, 1, self.element, "attention")
+                yield Kernels(_of_row(item.operations), 0.0, 1, self.element, "attention")
             case Traffic():
-                yield Kernels(0.0, self._wide(item.forward_bytes), item.launches, self.element)
+                yield Kernels(0.0, self._wide(_of_row(item.forward_bytes)), item.launches, self.element)
 
-    def _backward(self, item: Item) -> Iterator[Kernels]:
+    def _backward(self, item: Product | Attend | Traffic) -> Iterator[Kernels]:
         match item:
             case Product():
                 yield self._product(item)
-                yield self._product(item, SINGLE)
+                yield self._product(item, 2 * SINGLE)
             case Attend():
-                yield Kernels(ATTENTION_BACKWARD * item.operations, 0.0, 2, self.element, "attention")
+                yield Kernels(ATTENTION_BACKWARD * _of_row(item.operations), 0.0, 2, self.element, "attention")
             case Traffic():
-                yield Kernels(0.0, self._wide(item.backward_bytes), item.launches, self.element)
+                yield Kernels(0.0, self._wide(_of_row(item.backward_bytes)), item.launches, self.element)
 
-    def _product(self, item: Product, gradient_bytes: float | None = None) -> Kernels:
+    def _product(self, item: Product, weight_bytes: float = HALF) -> Kernels:
         half_side = self._alone[0].efficiencies.half_side
-        moved = self._wide(item.moved_bytes(gradient_bytes))
+        moved = self._wide(_of_row(item.moved_bytes(weight_bytes)))
         share: KernelShare = "grouped_products" if item.grouped else PRODUCTS
-        return Kernels(item.operations(half_side), moved, 1, self.element, share)
+        return Kernels(_of_row(item.operations(half_side)), moved, 1, self.element, share)
 
     def _wide(self, half_bytes: float) -> float:
         """Bytes of numbers as wide as the profile's, where they are so many with numbers of sixteen bits."""
         return half_bytes * self.element / HALF
 
     def _embedding(self, id: str) -> ProfileNode:
-        count = unit_parameters(self.model, "embedding").total
+        count = count_of(self.model, "embedding").total
         return self._node(id, self._run_by("embedding"), self._kept_by("embedding"), {f"{id}.weight": count})
 
     def _norm(self, id: str) -> ProfileNode:
@@ -228,13 +234,13 @@ class _Shapes:
         kept = self._kept_by("head") - self._hidden_bytes
         run = self._run_by("head")[-1]
         if not self.training:  # nobody asks for the loss
-            run = Module(run.name, tuple(item for item in run.items if isinstance(item, Product)))
+            run.items = [item for item in run.items if isinstance(item, Product)]
         return self._node(id, (run,), kept, {f"{id}.weight": count})
 
     def _layer(self, id: str, unit: UnitType) -> ProfileNode:
         attention = self.model.attention
         assert attention is not None, "a model of shapes has it"
-        parameters = {f"{id}.weight": unit_parameters(self.model, unit).total}
+        parameters = {f"{id}.weight": count_of(self.model, unit).total}
         return self._node(id, self._run_by(unit), self._kept_by(unit), parameters, self._scores(attention))
 
     def _scores(self, own: Attention) -> float:

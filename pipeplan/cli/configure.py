@@ -25,7 +25,8 @@ from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..planners.training.measured import Fitted, LeftOut, Saved
+    from ..planners.training.measured import Fitted, Saved
+    from ..planners.training.runs import RunError
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
@@ -367,7 +368,7 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 def _print_template() -> None:
-    from ..planners.training.run_tables import template
+    from ..planners.training.runs import template
 
     sys.stdout.write(template())
 
@@ -385,7 +386,7 @@ def _with_fit(
 
     The errors are never below the usual ones: a few runs say nothing of configurations that are unlike them.
     """
-    from ..instances.training.fits import Margin, both_sides
+    from ..instances.training.scope import Margin, both_sides
     from ..planners.training.measured import with_fit
 
     if fit.eps is not None and "error" not in scope:
@@ -397,7 +398,7 @@ def _with_fit(
     return with_fit(problem, fit), asked
 
 
-def _below_one(error: float, what: str, run: LeftOut | None, flag: str) -> float:
+def _below_one(error: float, what: str, run: RunError | None, flag: str) -> float:
     """The error of a fit; one that is as large as the amounts themselves is refused, for no list can allow for it."""
     if error >= 1:
         whose = "a run" if run is None else run.name

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ..instances.base.quantities import GIB
 from ..instances.base.result import met
 from ..instances.physics.efficiencies import USUAL_ERROR
-from ..instances.training.fits import Margin, both_sides
 from ..instances.training.frameworks import one_name_each
+from ..instances.training.scope import Margin, both_sides
 from ..instances.training.words import recompute_word, words_of
 from .words import amount, percent, several
 

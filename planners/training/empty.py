@@ -12,7 +12,7 @@ from ...instances.training.plan import Configuration, Degrees, Recompute, diviso
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.scope import Scope
-from .cases import all_words
+from .space import all_words
 
 # The most candidates that are looked at: each breaks a rule, and any of them is an example.
 MOST_TRIED = 2_000

@@ -1,8 +1,8 @@
 """All configurations of a tiny training problem, one by one, judged by the referee.
 
 What is computed again is the same in every chunk: any set of modules and whole layers, in all layers or in the first
-ones of each chunk; the referee is asked which of these a framework can run, and which layouts. Nothing is shared with
-the planners.
+ones of each chunk; the referee is asked which of these a framework can run, and which layouts. With the planners it
+shares what units cost and hold, which `training_costs.py` checks.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
             "own layers",
             "Layers with measured times have neither context nor expert parallelism; choose degrees 1.",
         )
-    if own and not all(_is_timed(problem, plan, unit) for unit in range(len(own))):
+    if not all(layer.is_measured(plan.degrees.tensor, plan.micro_batch) for layer in own):
         yield Violation(
             "own layers",
             f"The layers were not measured at tensor={plan.degrees.tensor} and micro-batch={plan.micro_batch}; choose "
@@ -142,11 +142,6 @@ def _layout_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Vi
             f"{name} keeps the layers of multi-token prediction together, in the last chunk of a rank after the "
             "first; move them into the chunk of the head.",
         )
-
-
-def _is_timed(problem: TrainingProblem, plan: Configuration, unit: int) -> bool:
-    asked = (plan.degrees.tensor, plan.micro_batch)
-    return any((time.tensor, time.micro_batch) == asked for time in problem.model.own[unit].times)
 
 
 def _memory_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:

@@ -22,7 +22,7 @@ from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.instances.training.plan import read_recompute
 from pipeplan.instances.training.scope import read_scope
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.training.run_tables import _whole
+from pipeplan.planners.training.runs import _whole
 
 PROBLEM = problem_of("llama-3-8b", "8xh100-80gb", sequence=8192, batch=64)
 # A superscript, an Arabic and a full-width digit, what Python reads as numbers and people do not, and more digits than

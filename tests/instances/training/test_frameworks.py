@@ -17,7 +17,7 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults
 from pipeplan.instances.training.scope import KEYS, read_scope
-from pipeplan.planners.training.cases import all_words
+from pipeplan.planners.training.space import all_words
 
 from ...problems.trainings import random_configuration, random_own_training, random_training
 

@@ -12,13 +12,13 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import SCHEDULES as RULES
 from pipeplan.instances.physics.schedules import Pass, PassRule
+from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee import seconds, steady
+from pipeplan.instances.training.referee import seconds
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration
 from pipeplan.planners.training import judging
-from pipeplan.planners.training.cases import NONE, CaseMaker, Gamma
 from pipeplan.planners.training.judging import judged
 
 from ...problems.trainings import random_own_training, random_training
@@ -44,7 +44,7 @@ def long_case(seed: int, schedule: str, micro_batches: int = 960) -> tuple[Train
 
 
 def list_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (steady, seconds, judging):
+    for module in (seconds, judging):
         monkeypatch.setattr(module, "LISTED", 10**9)
 
 
@@ -92,17 +92,17 @@ def test_a_batch_of_millions_lists_no_more_passes_than_one_of_thousands(
         monkeypatch.setitem(RULES, name, replace(rule, order=counting(rule.order)))  # type: ignore[index]
     problem, plan = long_case(0, schedule, 7_200_000)
     evaluate_configuration(problem, plan)
-    most = (steady.LISTED + steady.LAG) * plan.degrees.pipeline
+    most = (seconds.LISTED + seconds.LAG) * plan.degrees.pipeline
     assert len(listed) <= 2 * 3 * most * plan.degrees.chunks  # for time and memory, of up to three sorts
-    gamma = Gamma.of(plan)
-    judge = judging.Judge(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
+    gamma = ParallelismChoice.of(plan)
+    judge = judging.LayoutEvaluator(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
     assert next(judge._listings()) <= most
 
 
 def test_where_no_pace_is_found_more_are_listed_up_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the times are those of the full list to the last digit."""
     problem, plan = long_case(0, "1f1b", 500)
-    monkeypatch.setattr(steady, "pace_of", lambda simulation, ranks: None)
+    monkeypatch.setattr(seconds, "pace_of", lambda simulation, ranks: None)
     own = evaluate_configuration(problem, plan)
     list_all(monkeypatch)
     assert own.timing.seconds == evaluate_configuration(problem, plan).timing.seconds

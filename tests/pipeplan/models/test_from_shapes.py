@@ -16,7 +16,7 @@ from pipeplan.instances.physics.hardware import DEVICES
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.config_json import model_from_config
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
-from pipeplan.instances.training.referee.shapes import Sizes, kept_by
+from pipeplan.instances.training.referee.memory import stash_bytes
 from pipeplan.instances.training.to_profile import with_fused_activations
 from pipeplan.models import extras
 
@@ -120,8 +120,7 @@ def test_layers_keep_what_the_referee_of_training_counts(config: dict[str, Any])
     model = model_from_config(config, "model")
     problem = problem_of(model, "1xh100", batch=1, sequence=1024)
     plan = Configuration(Degrees(), 1, 0, "1f1b", (len(model.units),), (NOTHING,))
-    unit = "experts" if model.experts is not None else "dense"
-    kept = sum(tensor.bytes for tensor in kept_by(Sizes(problem, plan), unit))
+    kept = stash_bytes(problem, plan, 1, NOTHING)
     rows_of_router = 1024 * 4 * model.experts.count if model.experts is not None else 0
     assert profile.nodes[1].saved_bytes == pytest.approx(kept + rows_of_router, rel=0.02)
 

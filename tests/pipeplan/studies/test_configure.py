@@ -20,16 +20,16 @@ from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.fits import fit_of
+from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.memory import memory_of_ranks
 from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.run.claims import recompute
-from pipeplan.planners.training.cases import Gamma
 from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.choices import MOST_CHARACTERS, MOST_JUDGED, stored_answer
@@ -146,8 +146,8 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
     """The theorem speaks of both together, in words and in the JSON."""
     assert answer.report is not None
     *listed, last = answer.report.listed
-    other = Gamma(last.plan.degrees, last.plan.micro_batch, last.plan.zero, last.plan.schedule)
-    again = Gamma(listed[0].plan.degrees, listed[0].plan.micro_batch, listed[0].plan.zero, "zb-h1")
+    other = ParallelismChoice(last.plan.degrees, last.plan.micro_batch, last.plan.zero, last.plan.schedule)
+    again = ParallelismChoice(listed[0].plan.degrees, listed[0].plan.micro_batch, listed[0].plan.zero, "zb-h1")
     report = replace(answer.report, listed=tuple(listed), unsettled=((again, 0.5), (other, 1.5)))
     less = Answer(answer.problem, ASKED, (), report)
     told = less.to_json()
@@ -162,7 +162,7 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
 def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) -> None:
     assert answer.report is not None
     own = answer.report.listed[0].plan
-    gamma = Gamma(own.degrees, own.micro_batch, own.zero, own.schedule)
+    gamma = ParallelismChoice(own.degrees, own.micro_batch, own.zero, own.schedule)
     report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
     open_end = Answer(answer.problem, ASKED, (), report)
     assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 138 of 150 ")
