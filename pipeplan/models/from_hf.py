@@ -20,8 +20,7 @@ from ..instances.training.to_profile import (
     profile_of_shapes,
     with_fused_activations,
 )
-from .extras import is_installed, require
-from .from_torch import device_of
+from .from_torch import device_of, is_installed, require
 
 DTYPES = ("bfloat16", "float16", "float32")
 # Most tokens of a sample; a larger number is taken for a mistake.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -14,9 +14,7 @@ import torch
 from torch import fx
 
 from ..instances.base.errors import InputError, show
-from .capture import Captured, module_path
-from .dependences import Dependences, dependences, is_parameter
-from .memory import attribute
+from .capture import Captured, attribute, module_path, outputs_of, storages, written
 
 GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
 # The id of a node that holds code of the model itself.
@@ -372,3 +370,232 @@ def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> di
                     read[id(value)] = value
         bytes_of[name] = sum(map(_bytes, read.values()))
     return bytes_of
+
+
+# ---- dependences ------------------------------------------------------------
+# What an operation of a captured graph depends on, beyond the graph's edges.
+#
+# A write in place through a view changes what others read later, and no edge says so. Operations that depend on no
+# parameter (masks, positions, shifted labels) belong to nobody: each stage that needs them computes its own copy.
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """How operations of one graph depend on each other, beside the edges that the graph shows."""
+
+    hidden: Mapping[fx.Node, tuple[fx.Node, ...]]
+    """For each operation the earlier writes into memory that it reads."""
+    together: tuple[tuple[fx.Node, fx.Node], ...]
+    """A write, and an operation that made, viewed or read that memory before: one node of the profile holds both."""
+    auxiliary: frozenset[fx.Node]
+    """Operations that depend on no parameter and are not random."""
+    buffer_updates: frozenset[fx.Node]
+
+    def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
+        """The operations that must run before this one: those that it reads, and those that write to what it reads."""
+        return (*node.all_input_nodes, *self.hidden.get(node, ()))
+
+
+def dependences(graph: fx.GraphModule) -> Dependences:
+    """The hidden dependences and the auxiliary operations of the graph."""
+    memory = _Memory(graph)
+    dependent = _depending(graph, memory, set())
+    # An operation is not auxiliary where a dependent one writes into its memory: one node holds both.
+    while True:
+        forced = {before for write, before in memory.pairs if write in dependent and before not in dependent}
+        if not forced:
+            break
+        dependent = _depending(graph, memory, dependent | forced)
+    operations = [node for node in graph.graph.nodes if node.op == "call_function"]
+    return Dependences(
+        hidden={node: tuple(writes) for node, writes in memory.hidden.items() if writes},
+        together=tuple(pair for pair in memory.pairs if pair[0] in dependent),
+        auxiliary=frozenset(node for node in operations if node not in dependent),
+        buffer_updates=frozenset(memory.buffer_updates),
+    )
+
+
+def _depending(graph: fx.GraphModule, memory: _Memory, forced: set[fx.Node]) -> set[fx.Node]:
+    """Operations that are forced, read a parameter, are random or update a buffer, and all that depend on them."""
+    dependent = set(forced)
+    parameters = {node for node in graph.graph.nodes if is_parameter(graph, node)}
+    for node in graph.graph.nodes:
+        if node.op != "call_function" or node in dependent:
+            continue
+        sources = (*node.all_input_nodes, *memory.hidden.get(node, ()))
+        if (
+            any(source in dependent or source in parameters for source in sources)
+            or is_random(node)
+            or node in memory.buffer_updates
+        ):
+            dependent.add(node)
+    return dependent
+
+
+def is_parameter(graph: fx.GraphModule, node: fx.Node) -> bool:
+    return node.op == "get_attr" and isinstance(attribute(graph, node.target), torch.nn.Parameter)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Does the operation draw random numbers? Dropout of probability 0, or outside training, draws none."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    if "dropout" in str(node.target) and len(node.args) > 2:
+        return bool(node.args[1]) and bool(node.args[2])
+    return True
+
+
+class _Memory:
+    """Who writes where, in the order of the graph."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        self.hidden: dict[fx.Node, list[fx.Node]] = {}
+        self.pairs: list[tuple[fx.Node, fx.Node]] = []
+        self.buffer_updates: set[fx.Node] = set()
+        self._writes: dict[int, list[fx.Node]] = {}
+        self._users: dict[int, list[fx.Node]] = {}
+        attributes = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
+        for node in graph.graph.nodes:
+            if node.op == "call_function":
+                self._read(node)
+                self._write(node, attributes)
+            for storage in storages(node) if node.op == "call_function" else ():
+                self._users.setdefault(storage, []).append(node)
+
+    def _read(self, node: fx.Node) -> None:
+        read = {storage for source in node.all_input_nodes for storage in storages(source)}
+        self.hidden[node] = list(dict.fromkeys(self._earlier(read)))
+        for storage in read:
+            self._users.setdefault(storage, []).append(node)
+
+    def _earlier(self, read: set[int]) -> Iterator[fx.Node]:
+        for storage in sorted(read):
+            yield from self._writes.get(storage, ())
+
+    def _write(self, node: fx.Node, attributes: set[int]) -> None:
+        for target in written(node):
+            for storage in storages(target):
+                if storage in attributes:
+                    self.buffer_updates.add(node)
+                self.pairs += [(node, user) for user in self._users.get(storage, ()) if user is not node]
+                self._writes.setdefault(storage, []).append(node)
+
+
+# ---- extraction ------------------------------------------------------------
+# One stage of a captured graph as a module of its own.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """An argument of the model, which every stage may read."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that another stage makes."""
+
+    value: str
+    stage: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stage: `module(*inputs)` returns the tuple of `outputs` and the tuple of `finals`."""
+
+    module: fx.GraphModule
+    inputs: tuple[ModelInput | Foreign, ...]
+    outputs: tuple[str, ...]
+    """The values that other stages read."""
+    finals: tuple[str, ...]
+    """The model's outputs that are made here."""
+    loss: str | None
+    """The one of `finals` that is the loss; None: another stage makes it, or nothing is trained."""
+
+
+# The number of the stage of auxiliary operations, where these are a stage of their own.
+AUXILIARY = -1
+
+
+def extract(
+    captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int, *, apart: bool = False
+) -> Piece:
+    """The stage with its own copies of the auxiliary operations that it needs; parameters are the model's own.
+
+    `apart`: auxiliary operations are a stage of their own, `AUXILIARY`.
+    """
+    place = {node: stage_of[name] for node, name in grouped.owner.items()}
+    if apart:
+        place.update(dict.fromkeys(grouped.auxiliary, AUXILIARY))
+    return _Builder(captured, grouped, place, stage).piece()
+
+
+class _Builder:
+    """Copies the operations of one stage into a graph."""
+
+    def __init__(self, captured: Captured, grouped: Grouped, place: Mapping[fx.Node, int], stage: int) -> None:
+        self.captured, self.grouped, self.stage, self.place = captured, grouped, stage, place
+        self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
+        self.chosen = self._chosen()
+        self.graph = fx.Graph()
+        self.copies: dict[fx.Node, fx.Node] = {}
+
+    def _makes(self, value: fx.Node) -> bool:
+        """Does this stage make the model's output? The last stage makes those that depend on no parameter."""
+        if self._is_copied(value):
+            return self.stage == max(self.place.values())
+        return self.place.get(value) == self.stage
+
+    def _is_copied(self, node: fx.Node) -> bool:
+        return node in self.grouped.auxiliary and node not in self.place
+
+    def _chosen(self) -> set[fx.Node]:
+        """The stage's operations, and the auxiliary ones of which it needs copies."""
+        mine = {node for node, stage in self.place.items() if stage == self.stage}
+        todo = [*mine, *filter(self._is_copied, self.finals)]
+        chosen = mine | set(todo)
+        while todo:
+            for source in self.grouped.inputs_of(todo.pop()):
+                if self._is_copied(source) and source not in chosen:
+                    chosen.add(source)
+                    todo.append(source)
+        return chosen
+
+    def piece(self) -> Piece:
+        nodes = list(self.captured.graph.graph.nodes)
+        read = {source for node in self.chosen for source in node.all_input_nodes}
+        inputs = [self._input(node) for node in nodes if node in read and self._is_input(node)]
+        for node in nodes:
+            if node.op == "get_attr" and node in read:
+                self.copies[node] = self.graph.node_copy(node)
+        for node in nodes:
+            if node in self.chosen:
+                self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
+        outputs = [node for node in nodes if self._is_read_elsewhere(node)]
+        self.graph.output(tuple(tuple(self.copies[node] for node in part) for part in (outputs, self.finals)))
+        self.graph.lint()
+        finals = tuple(node.name for node in self.finals)
+        loss = self.captured.loss if self.captured.loss in finals else None
+        return Piece(self._module(), tuple(inputs), tuple(node.name for node in outputs), finals, loss)
+
+    def _is_input(self, node: fx.Node) -> bool:
+        return node.op == "placeholder" or (node in self.place and node not in self.chosen)
+
+    def _input(self, node: fx.Node) -> ModelInput | Foreign:
+        copy = self.graph.placeholder(node.name)
+        copy.meta.update(node.meta)
+        self.copies[node] = copy
+        return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])
+
+    def _is_read_elsewhere(self, node: fx.Node) -> bool:
+        made_here = self.place.get(node) == self.stage
+        return made_here and any(self.place.get(user, self.stage) != self.stage for user in node.users)
+
+    def _module(self) -> fx.GraphModule:
+        attributes: dict[str, Any] = {
+            node.target: attribute(self.captured.graph, node.target)
+            for node in self.graph.nodes
+            if node.op == "get_attr"
+        }
+        return fx.GraphModule(attributes, self.graph)

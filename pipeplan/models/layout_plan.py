@@ -17,8 +17,7 @@ from ..instances.networks.megatron_layout import Layout, read_layout
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import Plan
 from .export.contract import ToExport
-from .export.names import NodeNames
-from .export.parts import Parts, parts_of
+from .export.names import NodeNames, Parts, parts_of
 from .stages import VANILLA, PlanStages, order_of
 
 if TYPE_CHECKING:
