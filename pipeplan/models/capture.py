@@ -67,12 +67,18 @@ def capture(build: Build, *, training: bool = True, fake: bool = False, loss: st
     model, args, kwargs = built(build, mode)
     model.train(training)
     with _quiet(), _noting_what_is_lost() as notes, mode or nullcontext():
-        graph = _plain(_exported(model, args, kwargs))
+        try:
+            exported = torch.export.export(model, args, kwargs, strict=False).module(check_guards=False)
+        except Exception as error:
+            raise explained(error, model) from error
+        graph = _plain(exported)
     refuse_unknown_sizes(graph)
-    named = _named_inputs(graph, args, kwargs)
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    named = dict(zip(names, tree_leaves((args, kwargs)), strict=True))
     loss_name = _loss_of(graph, loss) if training else None
     graph.recompile()
-    return Captured(graph, model, named, training, loss_name, tuple(dict.fromkeys(notes)), _digest(graph), mode)
+    digest = hashlib.sha256("\n".join(_lines(graph)).encode()).hexdigest()
+    return Captured(graph, model, named, training, loss_name, tuple(dict.fromkeys(notes)), digest, mode)
 
 
 # ---- the user's function -------------------------------------------------------------------------------
@@ -130,10 +136,6 @@ def _checked(made: Any, function: str) -> tuple[torch.nn.Module, tuple[Any, ...]
     return model, tuple(args), dict(kwargs)
 
 
-def _is_done(value: torch.Tensor, mode: FakeTensorMode) -> bool:
-    return getattr(value, "fake_mode", None) is mode and value.device.type == "cpu"
-
-
 class Fakes:
     """Makes tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
 
@@ -143,7 +145,9 @@ class Fakes:
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or _is_done(value, self.mode):
+        if not isinstance(value, torch.Tensor):
+            return value
+        if getattr(value, "fake_mode", None) is self.mode and value.device.type == "cpu":
             return value
         if id(value) not in self._made:
             self._made[id(value)] = (value, self._like(value))
@@ -168,31 +172,15 @@ class Fakes:
 # ---- the graph -----------------------------------------------------------------------------------------
 
 
-def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
-    try:
-        return torch.export.export(model, args, kwargs, strict=False).module(check_guards=False)
-    except Exception as error:
-        raise explained(error, model) from error
-
-
 def _plain(module: fx.GraphModule) -> fx.GraphModule:
     """The graph without checks of metadata and values that nobody reads, and with flat inputs and outputs."""
     graph = module.graph
     for node in list(graph.nodes):
         if "_assert_tensor_metadata" in str(node.target) or node.target == "_guards_fn":
             graph.erase_node(node)
-    graph.eliminate_dead_code(_has_effect)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or bool(written(node)))
     graph.set_codegen(fx.graph.CodeGen())
     return fx.GraphModule(module, graph)
-
-
-def _has_effect(node: fx.Node) -> bool:
-    return node.op in ("placeholder", "output") or bool(written(node))
-
-
-def _named_inputs(graph: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return dict(zip(names, tree_leaves((args, kwargs)), strict=True))
 
 
 def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
@@ -203,13 +191,8 @@ def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
 def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
     """The name of the loss in the graph, to which the loss "sum" is added."""
     trained = _trained(graph)
-    floats = [
-        value
-        for value in outputs_of(graph)
-        if value in trained
-        and isinstance(tensor := value.meta.get("val"), torch.Tensor)
-        and tensor.is_floating_point()
-    ]
+    tensors = [value for value in outputs_of(graph) if isinstance(value.meta.get("val"), torch.Tensor)]
+    floats = [value for value in tensors if value in trained and value.meta["val"].is_floating_point()]
     if not floats:
         raise InputError("the model", "returns nothing that can be differentiated", _NO_LOSS)
     if loss == "sum":
@@ -251,6 +234,11 @@ def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
     return str(total.name)
 
 
+def place_in_model(node: fx.Node | None) -> str:
+    """The module of an operation as an error names it."""
+    return _module(module_path(node)) if node is not None else "the model"
+
+
 def module_path(node: fx.Node) -> str:
     """The module whose code the operation is, such as `h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
     path, plain, call = "", "", ""
@@ -261,10 +249,6 @@ def module_path(node: fx.Node) -> str:
         path += name[len(plain) :] + (f"@{number}" if number and number != call else "")
         plain, call = name, number or call
     return path
-
-
-def _digest(graph: fx.GraphModule) -> str:
-    return hashlib.sha256("\n".join(_lines(graph)).encode()).hexdigest()
 
 
 def _lines(graph: fx.GraphModule) -> Iterator[str]:
@@ -307,7 +291,10 @@ def _noting_what_is_lost() -> Iterator[list[str]]:
         if cls is checkpointing.CheckpointFunction:  # its forward pass keeps gradients out of the graph
             raise InputError("the model", "calls torch.utils.checkpoint with use_reentrant=True", _NOT_REENTRANT)
         if not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
-            said.append(_by_hand(cls))
+            said.append(
+                f"the backward pass of {cls.__qualname__} (torch.autograd.Function) is replaced by the derivative of "
+                "its forward pass"
+            )
         return apply.__get__(None, cls)(*args, **kwargs)
 
     def noted_generator(*args: Any, **kwargs: Any) -> Any:
@@ -328,13 +315,6 @@ _CHECKPOINT = (
     "--recompute plans with recomputation"
 )
 _NOT_REENTRANT = "call it with use_reentrant=False, which the export sees through"
-
-
-def _by_hand(cls: type) -> str:
-    return (
-        f"the backward pass of {cls.__qualname__} (torch.autograd.Function) is replaced by the derivative of its "
-        "forward pass"
-    )
 
 
 # ---- export errors ------------------------------------------------------------

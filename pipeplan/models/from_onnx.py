@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..instances.base.errors import InputError, unknown_choice
+from ..instances.base.errors import InputError, errors_in, unknown_choice
+from ..instances.base.graph import strong_components
 from ..instances.base.json_file import check_path
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
@@ -68,11 +69,9 @@ def import_onnx(
     if granularity not in GRANULARITIES:
         raise unknown_choice("--granularity", granularity, GRANULARITIES)
     wanted = {name: _checked(name, shape) for name, shape in (shapes or {}).items()}
-    try:
+    with errors_in(path):
         graph = read_onnx(path, wanted, allow_uncounted=allow_uncounted)
         nodes = group(graph, granularity)
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
     parameters = _held(graph, nodes)
     return Profile(
         nodes=tuple(_profile_nodes(graph, nodes, parameters, device)),
@@ -80,13 +79,13 @@ def import_onnx(
         name=graph.name or Path(path).stem,
         training=False,
         micro_batch=graph.samples,
-        source={
-            "how": "onnx",
-            **graph.facts,
-            "granularity": granularity,
-            "times": calculated(device),
-        },
-        tied=tuple(_tied(graph, parameters)),
+        source={"how": "onnx", **graph.facts, "granularity": granularity, "times": calculated(device)},
+        tied=tuple(
+            (first, name)
+            for names in parameters
+            for name, first in names.items()
+            if name != first and first not in graph.buffers
+        ),
     )
 
 
@@ -135,19 +134,13 @@ def _profile_nodes(
         )
 
 
-def _tied(graph: OnnxGraph, parameters: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    """Pairs of names in the profile that are one parameter of the file."""
-    for names in parameters:
-        yield from ((first, name) for name, first in names.items() if name != first and first not in graph.buffers)
-
-
 def _tensors(graph: OnnxGraph, nodes: Sequence[OnnxNode]) -> Iterator[ProfileTensor]:
     """What one node makes and others read, and what the model returns."""
-    owner = owners(nodes)
+    owner = {name: node.id for node in nodes for operation in node.operations for name in operation.writes}
     readers: dict[str, dict[str, None]] = {name: {} for name in owner}
     for node in nodes:
         for name in (name for operation in node.operations for name in operation.reads):
-            if name in owner and owner[name] != node.id:
+            if owner.get(name, node.id) != node.id:
                 readers[name][node.id] = None
     for name, producer in owner.items():
         if readers[name] or name in graph.outputs:
@@ -267,19 +260,14 @@ def _connected(keys: Sequence[str], producers: Sequence[Sequence[int]]) -> list[
 
 def _without_circles(pieces: Sequence[int], producers: Sequence[Sequence[int]]) -> list[list[int]]:
     """Operations of each node in topological order; pieces that read from each other become one."""
-    import networkx as nx
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(dict.fromkeys(pieces))
-    graph.add_edges_from((pieces[j], pieces[i]) for i, sources in enumerate(producers) for j in sources)
-    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
-    merged = nx.condensation(graph)
-    number = merged.graph["mapping"]
-    members: dict[int, list[int]] = {}
+    place = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    arcs = ((place[pieces[j]], place[pieces[i]]) for i, sources in enumerate(producers) for j in sources)
+    parts = strong_components(len(place), arcs)
+    number = {i: n for n, part in enumerate(parts) for i in part}
+    members: list[list[int]] = [[] for _ in parts]
     for i, piece in enumerate(pieces):
-        members.setdefault(number[piece], []).append(i)
-    order = nx.lexicographical_topological_sort(merged, key=lambda node: members[node][0])
-    return [members[node] for node in order]
+        members[number[place[piece]]].append(i)
+    return members
 
 
 def _nodes(
@@ -295,8 +283,3 @@ def _nodes(
             tuple(dict.fromkeys(keys[i] for i in members)),
             tuple(operations[i] for i in members),
         )
-
-
-def owners(nodes: Sequence[OnnxNode]) -> Mapping[str, str]:
-    """The node that makes each tensor."""
-    return {name: node.id for node in nodes for operation in node.operations for name in operation.writes}

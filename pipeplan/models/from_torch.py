@@ -6,8 +6,10 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -116,13 +118,13 @@ def device_of(
     """The device with the caller's figures; None where times are measured."""
     if measure and hardware is not None:
         raise UsageError("Give --hardware for calculated times or --measure for measured ones, not both.")
-    if measure and (efficiency is not None or kernel_start_s is not None):
+    if not measure:
+        return calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
+    if efficiency is not None or kernel_start_s is not None:
         raise UsageError(
             "--efficiency and --kernel-start belong to calculated times; leave them out with --measure."
         )
-    if measure:
-        return None
-    return calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
+    return None
 
 
 def calculated_on(
@@ -198,21 +200,16 @@ def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[
     """The function with `samples` as its argument micro_batch; None: the function as it is."""
     if samples is None:
         return function
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        parameters = {}  # type: ignore[assignment]
-    if "micro_batch" not in parameters:
+    known: Container[str] = ()
+    with suppress(TypeError, ValueError):  # of a function that does not tell its arguments
+        known = inspect.signature(function).parameters
+    if "micro_batch" not in known:
         raise InputError(
             "--micro-batch",
             "is given, but the function takes no argument micro_batch",
             "let it be def build(micro_batch=4) and make inputs of that many samples",
         )
-
-    def build() -> Any:
-        return function(micro_batch=samples)
-
-    return build
+    return partial(function, micro_batch=samples)
 
 
 # ---- extras ------------------------------------------------------------

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-import networkx as nx
 import torch
 from torch import fx
 
 from ..instances.base.errors import InputError, show
+from ..instances.base.graph import strong_components
 from .capture import Captured, attribute, module_path, outputs_of, storages, written
 
 GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
@@ -58,10 +58,9 @@ def group(captured: Captured, granularity: str = "block", flops: Mapping[str, fl
     """Groups operations into the nodes of a profile; `flops`, by operation, saves counting them for shares."""
     known = dependences(captured.graph)
     keys = _Keys(captured, known, _rule(captured, granularity, flops))
-    owner = _without_cycles(keys.of, known)
+    owner, nodes = _joined(keys.of, known)
     if not owner:
         raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
-    nodes = _sorted(owner, known)
     parameters, tied = _parameters(captured, nodes)
     return Grouped(
         nodes=nodes,
@@ -262,39 +261,29 @@ def _weight_values(captured: Captured, known: Dependences) -> set[fx.Node]:
     return values
 
 
-def _without_cycles(keys: Mapping[fx.Node, str], known: Dependences) -> dict[fx.Node, str]:
-    """Nodes that depend on each other, or write into each other's memory, become one."""
-    graph: Any = nx.DiGraph()
-    graph.add_nodes_from(dict.fromkeys(keys.values()))
-    for node, key in keys.items():
-        graph.add_edges_from((keys[s], key) for s in known.inputs_of(node) if s in keys and keys[s] != key)
-    for write, before in known.together:
-        if write in keys and before in keys and keys[write] != keys[before]:
-            graph.add_edge(keys[write], keys[before])
-            graph.add_edge(keys[before], keys[write])
-    first = {key: i for i, key in reversed(list(enumerate(keys.values())))}
-    merged: dict[str, str] = {}
-    for part in nx.strongly_connected_components(graph):
-        name = min(part, key=first.__getitem__)
-        merged.update(dict.fromkeys(part, name))
-    return {node: merged[key] for node, key in keys.items()}
+def _joined(
+    keys: Mapping[fx.Node, str], known: Dependences
+) -> tuple[dict[fx.Node, str], dict[str, tuple[fx.Node, ...]]]:
+    """The node of each operation, and the operations of each node.
 
-
-def _sorted(owner: Mapping[fx.Node, str], known: Dependences) -> dict[str, tuple[fx.Node, ...]]:
-    """Operations of the nodes in topological order; where several may come next, the first operation decides.
-
-    The order of first operations alone need not be topological.
+    Nodes that depend on each other, or write into each other's memory, become one. They are in topological order;
+    where several may come next, the first operation decides.
     """
-    graph: Any = nx.DiGraph()
-    members: dict[str, list[fx.Node]] = {}
-    first: dict[str, int] = {}
-    for i, (node, name) in enumerate(owner.items()):
-        members.setdefault(name, []).append(node)
-        first.setdefault(name, i)
-        graph.add_node(name)
-        graph.add_edges_from((owner[s], name) for s in known.inputs_of(node) if s in owner and owner[s] != name)
-    order = nx.lexicographical_topological_sort(graph, key=first.__getitem__)
-    return {name: tuple(members[name]) for name in order}
+    place = {key: i for i, key in enumerate(dict.fromkeys(keys.values()))}
+    arcs = [(place[keys[s]], place[key]) for node, key in keys.items() for s in known.inputs_of(node) if s in keys]
+    for write, before in known.together:
+        if write in keys and before in keys:
+            one, other = place[keys[write]], place[keys[before]]
+            arcs += [(one, other), (other, one)]
+    names, members, name_of = list(place), dict[str, list[fx.Node]](), dict[str, str]()
+    for part in strong_components(len(names), arcs):
+        first = names[part[0]]
+        members[first] = []
+        name_of |= dict.fromkeys((names[i] for i in part), first)
+    owner = {node: name_of[key] for node, key in keys.items()}
+    for node, name in owner.items():
+        members[name].append(node)
+    return owner, {name: tuple(operations) for name, operations in members.items()}
 
 
 # ---- parameters and buffers ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from ..instances.base.errors import InputError, show
-from .capture import Captured, Fakes, attribute, module_path, tensors_in
+from .capture import Captured, Fakes, attribute, place_in_model, tensors_in
 
 ATTENTIONS = ("fused", "math")
 
@@ -144,9 +144,8 @@ class _Guard:
         if not names:
             return
         if not is_light(function):
-            path = module_path(operation) if operation is not None else ""
             raise InputError(
-                f"module {path}" if path else "the model",
+                place_in_model(operation),
                 f"has the operation {function}, which reads the parameter {names[0]} and whose floating-point "
                 "operations are unknown",
                 "register them with torch.utils.flop_counter.register_flop_formula, or give --allow-uncounted",
@@ -183,11 +182,10 @@ class _Step(fx.Interpreter):
     def explained(self, error: Exception) -> InputError:
         """An error that names the operation that was running, with what torch says of it."""
         node = self.watch.operation
-        path = module_path(node) if node is not None else ""
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:200]
         what = f"the operation {node.target}" if node is not None else "the loss"
         return InputError(
-            f"module {path}" if path else "the model",
+            place_in_model(node),
             f"has {what}, whose {'backward' if self.watch.backward else 'forward'} pass fails on tensors without "
             f"values ({type(error).__name__}: {text.rstrip('.')})",
             "register what it returns with torch.library.register_fake, or replace it",
@@ -289,16 +287,9 @@ def _grouped_product(first: Any, second: Any, *_: Any, **__: Any) -> int:
     return int(2 * groups * rows * inner * columns)
 
 
-def _grouped_product_backward(first: Any, second: Any, *_: Any, **__: Any) -> int:
-    return 2 * _grouped_product(first, second)
-
-
-def _matrix_vector(matrix: Any, _vector: Any, **__: Any) -> int:
-    return int(2 * matrix.numel())
-
-
-def _added_matrix_vector(_start: Any, matrix: Any, _vector: Any, **__: Any) -> int:
-    return int(2 * matrix.numel())
+def _matrix_vector(*operands: Any, **__: Any) -> int:
+    """A matrix and a vector, behind what they may be added to."""
+    return int(2 * operands[-2].numel())
 
 
 def _recurrent(inputs: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
@@ -307,71 +298,33 @@ def _recurrent(inputs: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) 
     return int(2 * steps * (for_input.numel() + for_state.numel()))
 
 
-def _recurrent_backward(*args: Any, **__: Any) -> int:
-    return 2 * _recurrent(*args)
-
-
 # Operations that torch's own table lacks.
 _OURS: Mapping[str, Callable[..., int]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "aten::_grouped_mm": _grouped_product,
     "aten::mv": _matrix_vector,
-    "aten::addmv": _added_matrix_vector,
+    "aten::addmv": _matrix_vector,
     "aten::mkldnn_rnn_layer": _recurrent,
-    "aten::mkldnn_rnn_layer_backward": _recurrent_backward,
+    "aten::mkldnn_rnn_layer_backward": lambda *args, **_: 2 * _recurrent(*args),
     # Mixtures of experts in transformers, where weights are not of bfloat16.
     "transformers::grouped_mm_fallback": _grouped_product,
-    "transformers::grouped_mm_fallback_backward": _grouped_product_backward,
+    "transformers::grouped_mm_fallback_backward": lambda *args, **_: 2 * _grouped_product(*args),
 }
 
 # Operations that read no more of their tables than they return.
 _LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
 
-# Operations that move elements and calculate little for each.
-_COPIES = frozenset(
-    {
-        "cat",
-        "clone",
-        "copy_",
-        "_to_copy",
-        "stack",
-        "repeat",
-        "constant_pad_nd",
-        "roll",
-        "flip",
-        "contiguous",
-        "tril",
-    }
-    | {"triu", "index_put", "index_put_", "split_with_sizes_copy", "new_zeros", "masked_fill", "upsample_bicubic2d"}
-    | {
-        "upsample_bilinear2d",
-        "upsample_nearest2d",
-        "bernoulli",
-        "bernoulli_",
-        "native_dropout",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-    }
-)
-
-# Operations that calculate a little for each element that they read.
-_REDUCTIONS = frozenset(
-    {"sum", "mean", "norm", "linalg_vector_norm", "amax", "amin", "max", "min", "var", "var_mean", "std", "prod"}
-    | {
-        "_weight_norm_interface",
-        "_weight_norm_interface_backward",
-        "_softmax",
-        "_log_softmax",
-        "native_layer_norm",
-        "native_group_norm",
-        "any",
-        "all",
-    }
-    | {"native_batch_norm", "_native_batch_norm_legit", "cumsum"}
-)
+# Operations that move elements, or read and calculate a little for each.
+_MOVERS = """
+    cat clone copy_ _to_copy stack repeat constant_pad_nd roll flip contiguous tril triu index_put index_put_
+    split_with_sizes_copy new_zeros masked_fill upsample_bicubic2d upsample_bilinear2d upsample_nearest2d bernoulli
+    bernoulli_ native_dropout zeros_like ones_like empty_like full_like
+    sum mean norm linalg_vector_norm amax amin max min var var_mean std prod _weight_norm_interface
+    _weight_norm_interface_backward _softmax _log_softmax native_layer_norm native_group_norm any all
+    native_batch_norm _native_batch_norm_legit cumsum
+"""
+_LIGHT = _LOOK_UPS.union(_MOVERS.split())
 
 
 def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
@@ -400,5 +353,4 @@ def is_light(function: Any) -> bool:
     """May the kernel go uncounted? It calculates so little for each element that its bytes decide its time."""
     name = short_name(function)
     from_torch = getattr(getattr(function, "_schema", None), "name", "").startswith(("aten::", "prims::"))
-    is_listed = name in _LOOK_UPS | _COPIES | _REDUCTIONS
-    return from_torch and (is_listed or torch.Tag.pointwise in getattr(function, "tags", ()))
+    return from_torch and (name in _LIGHT or torch.Tag.pointwise in getattr(function, "tags", ()))

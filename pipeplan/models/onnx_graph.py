@@ -114,10 +114,23 @@ def read_onnx(
     require("onnx")
     onnx: Any = importlib.import_module("onnx")
     raw = read_bytes(path, MAX_MODEL_BYTES)
-    model = _parsed(onnx, raw)
-    _forget_long_tensors(model.graph)
+    try:
+        model = onnx.load_model_from_string(raw)
+    except Exception:  # of whatever parser protocol buffers have in this installation
+        model = None
+    if model is None or not model.graph.node:
+        raise InputError("content", "is no ONNX model with operators", "give a file that was exported as .onnx")
+    for tensor in model.graph.initializer:
+        if math.prod(tensor.dims) > KEPT_NUMBERS:
+            for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
+                tensor.ClearField(numbers)
     _fix_inputs(model.graph, shapes)
-    model = _inferred(onnx, model)
+    try:
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise _disagreement(error) from None
     facts = {
         "onnx": onnx.__version__,
         "opset": max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None),
@@ -125,32 +138,6 @@ def read_onnx(
         "file_sha256": hashlib.sha256(raw).hexdigest(),
     }
     return _Reader(onnx, model, allow_uncounted).graph({key: value for key, value in facts.items() if value})
-
-
-def _parsed(onnx: Any, raw: bytes) -> Any:
-    try:
-        model = onnx.load_model_from_string(raw)
-    except Exception:  # of whatever parser protocol buffers have in this installation
-        model = None
-    if model is None or not model.graph.node:
-        raise InputError("content", "is no ONNX model with operators", "give a file that was exported as .onnx")
-    return model
-
-
-def _forget_long_tensors(graph: Any) -> None:
-    for tensor in graph.initializer:
-        if math.prod(tensor.dims) > KEPT_NUMBERS:
-            for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
-                tensor.ClearField(numbers)
-
-
-def _inferred(onnx: Any, model: Any) -> Any:
-    try:
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:
-        raise _disagreement(error) from None
 
 
 def _disagreement(error: Exception) -> InputError:

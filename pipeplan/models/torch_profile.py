@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any, Protocol
 
 import torch
-from torch import fx
 
 from ..instances.base.checks import check_whole
 from ..instances.base.curve import TimeCurve
@@ -18,7 +17,7 @@ from ..instances.base.errors import InputError
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
 from ..instances.physics.hardware import Hardware
-from .capture import Build, Captured, capture, module_path, outputs_of
+from .capture import Build, Captured, capture, outputs_of, place_in_model
 from .grouping import AUXILIARY, Foreign, Grouped, Piece, extract, group
 from .kernels import Trace, trace
 
@@ -157,19 +156,16 @@ def _tensors(first: Costed) -> list[ProfileTensor]:
 
 
 def _source(first: Costed, how: Costing) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+    return {
         "how": "torch-export",
         "torch": str(torch.__version__),
         "granularity": how.granularity,
         "graph_sha256": first.captured.sha256,
         "times": first.times,
         "attention": how.attention,
+        **({} if how.loss is None else {"loss": how.loss}),
+        **({"warnings": list(first.captured.warnings)} if first.captured.warnings else {}),
     }
-    if how.loss is not None:
-        facts["loss"] = how.loss
-    if first.captured.warnings:
-        facts["warnings"] = list(first.captured.warnings)
-    return facts
 
 
 # ---- measure ------------------------------------------------------------
@@ -410,31 +406,22 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
         node = owner.get(kernel.operation or "")
         if node is None:
             continue
-        seconds = (
-            hardware.seconds(kernel.flops, kernel.moved_bytes, kernel.element_bytes)
-            if hardware is not None
-            else 0.0
-        )
+        amounts = (kernel.flops, kernel.moved_bytes)
+        seconds = 0.0 if hardware is None else hardware.seconds(*amounts, kernel.element_bytes)
         cost = cost_of[node]
         kernels = cost.kernels_backward if kernel.backward else cost.kernels_forward
-        kernels.append(Kernels(kernel.flops, kernel.moved_bytes, 1, kernel.element_bytes))
+        kernels.append(Kernels(*amounts, 1, kernel.element_bytes))
         if kernel.backward:
             cost.flops_backward += kernel.flops
             cost.backward_s += seconds
         else:
             cost.flops_forward += kernel.flops
             cost.forward_s += seconds
-    for name, size in _saved(seen, grouped).items():
-        cost_of[name].saved_bytes = size
+    for name, operations in grouped.nodes.items():
+        # Memory that two operations of a node keep counts once.
+        kept = {key: size for op in operations for key, size in seen.saved.get(op.name, {}).items()}
+        cost_of[name].saved_bytes = sum(kept.values())
     return cost_of
-
-
-def _saved(seen: Trace, grouped: Grouped) -> dict[str, float]:
-    """Bytes that each node keeps for its backward pass; memory that two of its operations keep counts once."""
-    return {
-        name: sum({key: size for op in ops for key, size in seen.saved.get(op.name, {}).items()}.values())
-        for name, ops in grouped.nodes.items()
-    }
 
 
 # ---- what a profile cannot say -------------------------------------------------------------------------
@@ -444,29 +431,21 @@ def _refuse_heavy(seen: Trace, captured: Captured, grouped: Grouped) -> None:
     """Refuse a model with much of its work in auxiliary operations or inside torch.autocast."""
     flops = seen.flops()
     total = sum(flops.values())
-    _refuse_share(
-        {node: flops.get(node.name, 0.0) for node in grouped.auxiliary},
-        total,
-        MOST_AUXILIARY,
-        "calculates {share:.0%} of the floating-point operations from the inputs alone, which every stage would repeat",
-        "give their results as inputs, or make a parameter of what they read",
-    )
-    _refuse_share(
-        {
-            node: flops.get(node.name, 0.0)
-            for node in captured.operations
-            if "wrap_with_autocast" in str(node.target)
-        },
-        total,
-        MOST_AUTOCAST,
-        "has {share:.0%} of the floating-point operations inside torch.autocast, which hides them from a profile",
-        "give the model in bfloat16 instead",
-    )
-
-
-def _refuse_share(flops: Mapping[fx.Node, float], total: float, most: float, problem: str, remedy: str) -> None:
-    share = sum(flops.values()) / total if total else 0.0
-    if share > most:
-        worst = max(flops, key=flops.__getitem__)
-        path = module_path(worst)
-        raise InputError(f"module {path}" if path else "the model", problem.format(share=share), remedy)
+    cast = [node for node in captured.operations if "wrap_with_autocast" in str(node.target)]
+    for nodes, most, problem, remedy in (
+        (
+            *(grouped.auxiliary, MOST_AUXILIARY),
+            "calculates {share:.0%} of the floating-point operations from the inputs alone, which every stage would "
+            "repeat",
+            "give their results as inputs, or make a parameter of what they read",
+        ),
+        (
+            *(cast, MOST_AUTOCAST),
+            "has {share:.0%} of the floating-point operations inside torch.autocast, which hides them from a profile",
+            "give the model in bfloat16 instead",
+        ),
+    ):
+        work = {node: flops.get(node.name, 0.0) for node in nodes}
+        share = sum(work.values()) / total if total else 0.0
+        if share > most:
+            raise InputError(place_in_model(max(work, key=work.__getitem__)), problem.format(share=share), remedy)

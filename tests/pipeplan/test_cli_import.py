@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_from_json
+from pipeplan.instances.networks.profile.profile import profile_from_json
 
 Plan = Callable[..., Any]
 FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")

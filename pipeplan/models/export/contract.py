@@ -139,11 +139,9 @@ def check_neighbours(job: ToExport) -> None:
 
 def check_in_model_order(job: ToExport) -> None:
     """In the model, too, the nodes of a stage come before those of the next one."""
-    from ..stages import order_of
-
     if job.profile is None:
         return
-    place = {job.profile.nodes[i].id: number for number, i in enumerate(order_of(job.profile))}
+    place = {job.profile.nodes[i].id: number for number, i in enumerate(job.profile.model_order)}
     last = ""
     for number, stage in enumerate(job.stages):
         if last and place[stage.nodes[0]] < place[last]:

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...instances.base.errors import InputError, UsageError, did_you_mean, show
-from ...instances.networks.profile.module_names import number_in
+from ...instances.base.errors import InputError, UsageError, did_you_mean, errors_in, show
 from ...instances.networks.profile.profile import Profile
-from ..stages import order_of
+from ...instances.networks.profile.whole_layers import number_in
 from .contract import (
     CONTIGUOUS,
     ToExport,
@@ -142,13 +141,11 @@ def _rules_in(path: str) -> dict[str, str]:
     from ...instances.base.fields import as_object, shorten
     from ...instances.base.json_file import read_json
 
-    try:
+    with errors_in(path):
         rules = as_object("", read_json(path), '{"old": "new"}')
         for key, value in rules.items():
             if not isinstance(value, str) or not key or not value:
                 raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
-    except InputError as error:
-        raise error if error.file else error.in_file(path) from None
     return dict(rules)
 
 
@@ -280,19 +277,15 @@ def _linked(
 # ---- how many layers a stage holds ---------------------------------------------------------------------
 
 
-def order_for(job: ToExport) -> list[str]:
-    """All nodes in the order of the model; without a profile, in that of the stages."""
-    if job.profile is None:
-        return [node for stage in job.stages for node in stage.nodes]
-    return [job.profile.nodes[i].id for i in order_of(job.profile)]
-
-
 def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOfLayers]:
     """How many layers each stage holds; plans are refused that break the rules of targets that move whole layers."""
     check_accelerators(job)
     check_ordered(job)
     (check_round_robin if interleaved else check_one_stage_per_rank)(job)
-    parts = parts_of(NodeNames(job), order_for(job), job.profile, job.target)
+    order = [node for stage in job.stages for node in stage.nodes]
+    if job.profile is not None:
+        order = [job.profile.nodes[i].id for i in job.profile.model_order]
+    parts = parts_of(NodeNames(job), order, job.profile, job.target)
     _check_whole(job, (*parts.layers, *parts.predictors))
     _check_ends(job, parts)
     check_neighbours(job)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import DEVICES
 
 onnx = pytest.importorskip("onnx")

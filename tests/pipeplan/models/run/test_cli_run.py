@@ -21,7 +21,7 @@ from run_cases import MODELS, in_shares, profile_of
 from signals import hear_ctrl_c
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.models.run.launch import RunError
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
