@@ -1,5 +1,4 @@
-"""The packaged instances of every kind, and the packaged profiles: where they lie, what they are, and the best values
-known for them."""
+"""The packaged instances of every kind: where they lie, what they are, and the best values known for them."""
 
 from __future__ import annotations
 
@@ -12,13 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base.errors import named, unknown_name
-from .base.json_file import parse_json
+from .base.errors import unknown_name
 from .base.kind import Listing
 from .registry import KINDS, Problem
 
 if TYPE_CHECKING:
-    from .networks.profile.profile import Profile
+    pass
 
 
 # The folder of the packaged files, and the file in it that lists facts about each of them.
@@ -120,38 +118,3 @@ def best_known(name: str, variant: str) -> BestKnown | None:
 
 def _folder() -> Any:
     return files(__package__).joinpath(FOLDER)
-
-
-# ---- packaged ------------------------------------------------------------
-# The packaged profiles: published networks at one setting each, made by `benchmarks/packaged_profiles.py`.
-
-
-@cache
-def _found() -> dict[str, Any]:
-    folder = files("pipeplan.instances.packaged").joinpath("profiles")
-    entries = {
-        entry.name.removesuffix(".json"): entry for entry in folder.iterdir() if entry.name.endswith(".json")
-    }
-    return {name: entries[name] for name in sorted(entries)}
-
-
-def packaged_profile_names() -> tuple[str, ...]:
-    """Names of the packaged profiles, sorted."""
-    return tuple(_found())
-
-
-@cache
-def load_packaged_profile(name: str) -> Profile:
-    """The packaged profile of that name; every call returns the same one."""
-    from .networks.profile.profile import profile_from_json
-
-    text = named(name, _found(), "packaged profile").read_text("utf-8")
-    return profile_from_json(parse_json(text, f"{name}.json"))
-
-
-def setting_of(profile: Profile) -> str:
-    """What a profile was made of, in one line, from the words of its source."""
-    source = profile.source
-    sequence = f"sequence {source['sequence']}" if "sequence" in source else None
-    parts = (f"micro-batch {profile.micro_batch}", sequence, source.get("dtype"), source.get("times"))
-    return f"{source.get('config', source.get('how', 'unknown'))}; {', '.join(filter(None, parts))}"

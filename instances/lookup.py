@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
-from .base.json_file import MAX_FILE_BYTES, beside
+from .base.json_file import MAX_FILE_BYTES, STDIN, beside, read_text
 from .base.kind import Lowered
 from .base.result import Result
 from .registry import is_plan, is_problem, kind_of, plan_kinds
@@ -99,8 +100,8 @@ def load(
         profile=profile,
         gpus=given.get("gpus"),
     )
-    from .catalogue import packaged_profile_names
     from .files import asking, load_on
+    from .networks.profile.packaged import packaged_profile_names
 
     if format is None and is_packaged(path):
         on = asking(cluster, kind) if kind is not None and path in packaged_profile_names() else cluster
@@ -129,7 +130,7 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
     if text in packaged_names():
         problem = load_packaged(text)
         return Lowered(kind_of(problem).on_cluster(problem, on))
-    from .catalogue import load_packaged_profile, packaged_profile_names
+    from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 
     if text in packaged_profile_names():
         from .lowering import on_cluster
@@ -139,7 +140,8 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 
 def _no_such(text: str) -> UsageError:
-    from .catalogue import packaged_names, packaged_profile_names
+    from .catalogue import packaged_names
+    from .networks.profile.packaged import packaged_profile_names
 
     names = (*packaged_names(), *packaged_profile_names())
     return UsageError(
@@ -150,7 +152,8 @@ def _no_such(text: str) -> UsageError:
 
 def is_packaged(text: str | os.PathLike[str]) -> bool:
     """Is this the name of a packaged instance or profile, and of no file?"""
-    from .catalogue import packaged_names, packaged_profile_names
+    from .catalogue import packaged_names
+    from .networks.profile.packaged import packaged_profile_names
 
     return isinstance(text, str) and _is_a_name(text) and text in (*packaged_names(), *packaged_profile_names())
 
@@ -161,23 +164,16 @@ def _is_a_name(text: str) -> bool:
 
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
-    from .catalogue import packaged_profile_names
     from .foreign import is_profile_text, looks_like_graph_txt, looks_like_table
+    from .networks.profile.packaged import packaged_profile_names
 
     if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True
-    content = _content(text)
+    content = ""
+    with suppress(InputError):  # whoever reads the file says what is wrong
+        if text == STDIN or text.endswith((".json", ".txt")):
+            content = read_text(text)
     return is_profile_text(content) or looks_like_graph_txt(content)
-
-
-def _content(text: str) -> str:
-    """The text of a file that may hold a profile; empty where whoever reads it will say what is wrong."""
-    from .base.json_file import STDIN, read_text
-
-    try:
-        return read_text(text) if text == STDIN or text.endswith((".json", ".txt")) else ""
-    except InputError:
-        return ""
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -12,9 +12,9 @@ from .base.cluster import Cluster, check_cluster, is_real, refuse_others, spelle
 from .base.errors import InputError, UsageError, errors_in, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
-from .catalogue import load_packaged_profile, packaged_profile_names
 from .foreign import looks_like_graph_txt, looks_like_table, refuse_foreign_file
 from .networks.profile.options import ProfileOptions, samples_of
+from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile, profile_from_json
 from .networks.profile.table import read_table

@@ -10,7 +10,6 @@ from .base.checks import check_whole
 from .base.errors import UsageError
 from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
-from .schedule.lowering_options import ScheduleOptions
 from .timeline.engine import run
 from .timeline.model import Pipeline, check_schedule
 from .timeline.timeline import Simulation
@@ -132,6 +131,8 @@ def lower_to_schedule(
     UsageError
         The plan is one for another kind of problem, or cannot be lowered with these options; the message says why.
     """
+    from .schedule.lowering_options import ScheduleOptions  # simulations do without
+
     shares = (
         split_backward
         if split_backward is None or isinstance(split_backward, (int, float))

@@ -67,7 +67,7 @@ SHOWN: dict[str, ShownKind] = {
         Later(f"{_VIEWS}.training"),
         pareto=_curve("gpus:Trainings", "training"),
         exports={
-            target: Function(f"pipeplan.models.export.configurations:{target}")
+            target: Function(f"pipeplan.models.export.training:{target}_configuration")
             for target in ("megatron", "torchtitan", "deepspeed")
         },
     ),

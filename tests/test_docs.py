@@ -79,7 +79,7 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
 
 
 def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
-    from pipeplan.instances.catalogue import load_packaged_profile, packaged_profile_names
+    from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
 
     rows = re.findall(
         r"^\| `([\w.-]+)` \| (\S+/\S+) \| .* \| ([\d,]+) \|$", (DOCS / "profiles.md").read_text("utf-8"), re.M

@@ -119,20 +119,17 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 def _refusal(name: str, runs_on: str) -> str:
     """A sentence for the user, where the field `name` of a cluster means nothing for a problem; `runs_on` says on what
     the problem runs."""
-    if name == "gpus":
-        return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
-    if name == "levels":
-        return "--levels is for staging and training problems: this one is neither; drop --levels."
+    refusals = {
+        "gpus": "--devices names GPUs, and this problem already holds its times; give the number of devices alone.",
+        "levels": "--levels is for staging and training problems: this one is neither; drop --levels.",
+        "cpus": f"--cpus is for placement problems: {runs_on} alone; drop --cpus.",
+        "batch": "--batch is for staging, graph-pipeline, schedule and training problems: this one has no "
+        "micro-batches; drop --batch.",
+    }
+    if name in refusals:
+        return refusals[name]
     if name in STAGING_OPTIONS:
-        option = spelled(name)
-        return f"{option} is for staging problems: this one is none; drop {option}."
-    if name == "cpus":
-        return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."
-    if name == "batch":
-        return (
-            "--batch is for staging, graph-pipeline, schedule and training problems: this one has no micro-batches; "
-            "drop --batch."
-        )
+        return f"{spelled(name)} is for staging problems: this one is none; drop {spelled(name)}."
     option = PROFILE_OPTIONS[name]
     return f"{option} is for profiles and tables: this problem already holds its times; drop {option}."
 

@@ -12,8 +12,8 @@ import typer
 from ..instances.base.errors import UsageError
 from ..instances.base.kind import Parameter
 from ..instances.base.quantities import several
-from ..instances.catalogue import packaged_profile_names
 from ..instances.chain.known_answers import KnownChain
+from ..instances.networks.profile.packaged import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
 from ..show.console import out, print_json, print_table, say_note, styled, tell

@@ -21,7 +21,7 @@ from ..instances.training.to_profile import (
     profile_of_shapes,
     with_fused_activations,
 )
-from .from_torch import device_of, is_installed, require
+from .from_torch import calculated_on, is_installed, require
 
 DTYPES = ("bfloat16", "float16", "float32")
 # Most tokens of a sample; a larger number is taken for a mistake.
@@ -99,9 +99,8 @@ def import_hf(
         check_whole("--sequence", sequence, MAX_SEQUENCE)
     if dtype not in DTYPES:
         raise unknown_choice("--dtype", dtype, DTYPES)
-    device = device_of(hardware, efficiency, kernel_start_s)
+    device = calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
     content, file = _content(config)
-    assert device is not None, "nothing is measured here"
     enough = _shapes_are_enough(content, granularity, attention)
     kept = _activations(activations, enough, trace)
     if trace is None:

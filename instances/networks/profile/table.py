@@ -369,12 +369,16 @@ def _filled_rows(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
         if width:
             filled += 1
             if filled > MAX_ROWS + 1:
-                raise InputError(f"row {number}", f"is one too many: at most {MAX_ROWS}", "join layers")
+                raise _too_many_rows(number)
             yield Row(number, cells[:width])
 
 
 def _too_wide(row: int, columns: int) -> InputError:
     return InputError(f"row {row}", f"has {several(columns, 'column')}", f"give at most {MAX_COLUMNS}")
+
+
+def _too_many_rows(row: int) -> InputError:
+    return InputError(f"row {row}", f"is one too many: at most {MAX_ROWS}", "join layers")
 
 
 def _too_many_cells(rows: int, columns: int) -> InputError:
@@ -430,7 +434,7 @@ def _text_rows(text: str, separator: str) -> Iterable[Sequence[Any]]:
     except pandas.errors.ParserError as error:
         raise _torn(str(error)) from None
     if len(frame) > MAX_ROWS + 1:
-        raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
+        raise _too_many_rows(MAX_ROWS + 2)
     return frame.itertuples(index=False, name=None)
 
 
@@ -524,7 +528,7 @@ def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
         if column.max_repetition_level:
             raise InputError(f"column {show(column.path)}", "holds lists", "give one value in each cell")
     if about.num_rows > MAX_ROWS:
-        raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
+        raise _too_many_rows(MAX_ROWS + 2)
     if about.num_rows * about.num_columns > MAX_CELLS:
         raise _too_many_cells(about.num_rows, about.num_columns)
     size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))

@@ -132,16 +132,12 @@ def work_to_json(work: Work) -> dict[str, Any]:
     than of products; passes without kernels are left out."""
     rows: dict[str, Any] = {
         side: [
-            [*(_short(getattr(entry, column)) for column in _COLUMNS), *_other(entry)]
+            [*(_short(getattr(entry, column)) for column in _COLUMNS), *[entry.share] * (entry.share != PRODUCTS)]
             for entry in getattr(work, side)
         ]
         for side in ("forward", "backward")
     }
     return to_record(work, **rows)
-
-
-def _other(entry: Kernels) -> tuple[str, ...]:
-    return () if entry.share == PRODUCTS else (entry.share,)
 
 
 def _short(value: float) -> float:

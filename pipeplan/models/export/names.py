@@ -156,10 +156,6 @@ def _rules_in(path: str) -> dict[str, str]:
 # them has no single count of layers, and is refused.
 
 
-# The end of the name of a node in a further call of a module.
-_REPEATED = re.compile(r"@\d+$")
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Nodes in the order of the model."""
@@ -227,7 +223,7 @@ def _layers(
     for node in order:
         home = homes[node]
         if home is not None and home[0] == name:
-            if _REPEATED.search(node):
+            if _CALL.search(node):
                 raise UsageError(f"{who} counts layers, and the layer of the node {show(node)} runs several times.")
             by_layer.setdefault(home[1], []).append(node)
     numbers = list(by_layer)
@@ -319,7 +315,7 @@ def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
                 raise job.refusal(
                     f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
                     f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    "plan with --option whole-layers",
+                    RETRY,
                 )
 
 
@@ -342,7 +338,7 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
         )
 
 
-# The remedy for an embedding or a head on the wrong stage.
+# The remedy for a layer in parts, and for an embedding or a head on the wrong stage.
 RETRY = "plan with --option whole-layers"
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from problems.profiles import DIAMOND, WORK
 
 import pipeplan
-from pipeplan.instances import catalogue
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.catalogue import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.lowering import lower, without_backward_passes
+from pipeplan.instances.networks.profile import packaged
+from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.networks.profile.profile import Profile, profile_from_json, profile_to_json
 from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
 from pipeplan.instances.physics.hardware import DEVICES, Hardware
@@ -113,7 +113,7 @@ def test_parameters_are_those_of_the_published_weights() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
-    path = Path(catalogue.__file__).parent / "packaged" / "profiles" / f"{name}.json"
+    path = Path(packaged.__file__).parents[2] / "packaged" / "profiles" / f"{name}.json"
     assert path.stat().st_size < 100_000
     profile = load_packaged_profile(name)
     assert profile.name == name
