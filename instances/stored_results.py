@@ -84,7 +84,7 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
     read = None if problem is None or holds_json(path) else kind_of(problem).read_plan
     data = read_json(path) if read is None else read_text(path)
     with errors_in(path):
-        return plan_from_json(data, problem) if read is None else read(data, problem)  # type: ignore[no-any-return]
+        return plan_from_json(data, problem) if read is None else read(data, problem)
 
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:

@@ -130,26 +130,17 @@ def device_of(
 def calculated_on(
     hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None, other: str = ""
 ) -> Hardware:
-    """The device that times are calculated for; `other` is what the error offers in place of it."""
+    """The device that times are calculated for, with the caller's figures; `other` is offered where none is given."""
     if hardware is None:
         raise UsageError(f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times{other}.")
     device = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
-    return with_figures(device, efficiency, kernel_start_s)
-
-
-def with_figures(hardware: Hardware, efficiency: float | None, kernel_start_s: float | None) -> Hardware:
-    """The device with the caller's own figures."""
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError("--efficiency", f"is {efficiency:g}", "give a share of the peak above 0, such as 0.5")
     if kernel_start_s is not None and not 0 <= kernel_start_s < 1:
         raise InputError("--kernel-start", f"is {kernel_start_s:g} s", "give a short time, such as 5us")
     if efficiency is not None:
-        hardware = replace(hardware, grouped_products=None, attention=None)
-    return replace(
-        hardware,
-        efficiency=hardware.efficiency if efficiency is None else efficiency,
-        launch_s=hardware.launch_s if kernel_start_s is None else kernel_start_s,
-    )
+        device = replace(device, efficiency=efficiency, grouped_products=None, attention=None)
+    return device if kernel_start_s is None else replace(device, launch_s=kernel_start_s)
 
 
 # ---- function file ------------------------------------------------------------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
 
 import torch
 from torch import fx
@@ -131,17 +130,11 @@ def _block(path: str, model: torch.nn.Module) -> str:
     A numbered child of the model itself that holds numbered ones is a row of blocks, not a block.
     """
     for prefix in _prefixes(path)[1:]:
-        if not _is_number(prefix.split(".")[-1]):
-            continue
-        if "." not in prefix and _holds_numbers(model, prefix):
-            continue
-        return prefix
+        if _is_number(prefix.split(".")[-1]):
+            module = _module(model, prefix) if "." not in prefix else None
+            if module is None or not any(name.isdigit() for name, _ in module.named_children()):
+                return prefix
     return path
-
-
-def _holds_numbers(model: torch.nn.Module, prefix: str) -> bool:
-    module = _module(model, prefix)
-    return module is not None and any(name.isdigit() for name, _ in module.named_children())
 
 
 def _module(model: torch.nn.Module, path: str) -> torch.nn.Module | None:
@@ -453,13 +446,10 @@ class _Memory:
 
     def _read(self, node: fx.Node) -> None:
         read = {storage for source in node.all_input_nodes for storage in storages(source)}
-        self.hidden[node] = list(dict.fromkeys(self._earlier(read)))
+        earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
+        self.hidden[node] = list(dict.fromkeys(earlier))
         for storage in read:
             self._users.setdefault(storage, []).append(node)
-
-    def _earlier(self, read: set[int]) -> Iterator[fx.Node]:
-        for storage in sorted(read):
-            yield from self._writes.get(storage, ())
 
     def _write(self, node: fx.Node, attributes: set[int]) -> None:
         for target in written(node):
@@ -561,12 +551,16 @@ class _Builder:
         for node in nodes:
             if node in self.chosen:
                 self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
-        outputs = [node for node in nodes if self._is_read_elsewhere(node)]
+        made = [node for node in nodes if self.place.get(node) == self.stage]
+        # What another stage reads.
+        outputs = [n for n in made if any(self.place.get(user, self.stage) != self.stage for user in n.users)]
         self.graph.output(tuple(tuple(self.copies[node] for node in part) for part in (outputs, self.finals)))
         self.graph.lint()
         finals = tuple(node.name for node in self.finals)
         loss = self.captured.loss if self.captured.loss in finals else None
-        return Piece(self._module(), tuple(inputs), tuple(node.name for node in outputs), finals, loss)
+        held = [node.target for node in self.graph.nodes if node.op == "get_attr"]
+        module = fx.GraphModule({name: attribute(self.captured.graph, name) for name in held}, self.graph)
+        return Piece(module, tuple(inputs), tuple(node.name for node in outputs), finals, loss)
 
     def _is_input(self, node: fx.Node) -> bool:
         return node.op == "placeholder" or (node in self.place and node not in self.chosen)
@@ -576,15 +570,3 @@ class _Builder:
         copy.meta.update(node.meta)
         self.copies[node] = copy
         return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])
-
-    def _is_read_elsewhere(self, node: fx.Node) -> bool:
-        made_here = self.place.get(node) == self.stage
-        return made_here and any(self.place.get(user, self.stage) != self.stage for user in node.users)
-
-    def _module(self) -> fx.GraphModule:
-        attributes: dict[str, Any] = {
-            node.target: attribute(self.captured.graph, node.target)
-            for node in self.graph.nodes
-            if node.op == "get_attr"
-        }
-        return fx.GraphModule(attributes, self.graph)

@@ -95,10 +95,10 @@ class _Watch(TorchDispatchMode):
         self.guard.check(self.operation, function, read, made, flops)
         read = [] if is_look_up(function) else list({id(tensor): tensor for tensor in read}.values())
         moved = sum(tensor.numel() * tensor.element_size() for tensor in (*read, *made))
+        # Bytes of one number of the first tensor of floating-point numbers; 4 where there is none.
+        size = next((tensor.element_size() for tensor in (*read, *made) if tensor.is_floating_point()), 4)
         name = self.operation.name if self.operation is not None else None
-        self.kernels.append(
-            Kernel(name, self.backward, str(function), flops or 0.0, moved, _element_bytes((*read, *made)))
-        )
+        self.kernels.append(Kernel(name, self.backward, str(function), flops or 0.0, moved, size))
         return out
 
 
@@ -109,11 +109,6 @@ def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) 
         return False
     storages_read = {tensor.untyped_storage()._cdata for tensor in read}
     return all(tensor.untyped_storage()._cdata in storages_read for tensor in made)
-
-
-def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
-    """Bytes of one number of the first tensor of floating-point numbers; 4 where there is none."""
-    return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
 
 
 class _Guard:

@@ -296,21 +296,16 @@ class _Reader:
             )
         inputs, outputs = [x for x in node.input if x], [x for x in node.output if x]
         if node.op_type == "Constant":
-            self._constant(node)
+            value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
+            self.constant[node.output[0]] = frozenset()
+            if value is not None:
+                self._weights(node.output[0], value)
             return None
         if node.op_type in SHAPES or (node.op_type not in RANDOM and all(x in self.constant for x in inputs)):
             parameters = frozenset[str]() if node.op_type in SHAPES else self._parameters_of(inputs)
             self.constant.update(dict.fromkeys(outputs, parameters))
             return None
         return self._flowing(name, node, inputs, outputs)
-
-    def _constant(self, node: Any) -> None:
-        output = node.output[0]
-        value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
-        if value is None:
-            self.constant[output] = frozenset()
-        else:
-            self._weights(output, value)
 
     def _parameters_of(self, inputs: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self.constant.get(x, frozenset()) for x in inputs))
@@ -371,7 +366,10 @@ class _Reader:
         if formula is None:
             self._guard(name, node, own, parameters)
             return 0.0
-        read, written = ([self._shape(x) for x in side] for side in (node.input, node.output))
+        read, written = (
+            [self.tensors[x].shape if x in self.tensors else None for x in side]
+            for side in (node.input, node.output)
+        )
         attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         for key, value in attributes.items():
             attributes[key] = value.decode() if isinstance(value, bytes) else value
@@ -381,10 +379,6 @@ class _Reader:
             reason = str(error) if type(error) is ValueError else "has shapes that its formula does not know"
             place = f"operator {show(name)} ({node.op_type})"
             raise InputError(place, reason, "correct the model, or report the operator") from None
-
-    def _shape(self, name: str) -> Shape | None:
-        tensor = self.tensors.get(name)
-        return None if tensor is None else tensor.shape
 
     def _guard(self, name: str, node: Any, own: bool, parameters: Iterable[str]) -> None:
         """Refuse an operator without a formula that multiplies weights or is not ONNX's own: it would count nothing."""

@@ -123,7 +123,8 @@ NAIVE = "accelerate runs one device at a time: the plan's memory holds, its time
 def accelerate(job: ToExport) -> Exported:
     """The file `device_map.json` of a plan that has each module on one device, be it a CPU; other plans are refused."""
     degrees_of(job, replicas=False, tensor=False)
-    devices = _device_of_stages(job)
+    numbers: dict[int, int] = {}  # accelerators are numbered in the order of their first stages, CPUs are one
+    devices: list[int | str] = ["cpu" if s.on_cpu else numbers.setdefault(s.rank, len(numbers)) for s in job.stages]
     names = NodeNames(job)
     device_of: dict[str, int | str] = {}
     for number, node in ((number, node) for number, stage in enumerate(job.stages) for node in stage.nodes):
@@ -136,7 +137,9 @@ def accelerate(job: ToExport) -> Exported:
                     f"{device_of[module]}, and a module is on one device",
                     "plan with all nodes of the module together",
                 )
-    device_map = _without_repetition(_without_divided(device_of))
+    whole = _without_divided(device_of)
+    # A module inside a listed one is on the same device and need not be listed again.
+    device_map = {name: device for name, device in whole.items() if not any(a in whole for a in around_of(name))}
     device_map |= _parameters(job, device_map, devices)
     return Exported({FILE: json.dumps(device_map) + "\n"}, (*usual_notes(job), *_about_ties(job), NAIVE))
 
@@ -152,12 +155,6 @@ def _about_ties(job: ToExport) -> list[str]:
     return [
         f"{one} and {other} are one parameter: if it is also that of a module in which nothing runs, add that one"
     ]
-
-
-def _device_of_stages(job: ToExport) -> list[int | str]:
-    """Accelerators are numbered in the order of their first stages, CPUs are one."""
-    numbers: dict[int, int] = {}
-    return ["cpu" if stage.on_cpu else numbers.setdefault(stage.rank, len(numbers)) for stage in job.stages]
 
 
 def _without_divided(device_of: dict[str, int | str]) -> dict[str, int | str]:
@@ -181,8 +178,3 @@ def _parameters(job: ToExport, device_of: dict[str, int | str], devices: list[in
             if not any(around in device_of for around in (name, *around_of(name))):
                 missing.setdefault(name, devices[job.plan.stage_of[node.id]])
     return missing
-
-
-def _without_repetition(device_of: dict[str, int | str]) -> dict[str, int | str]:
-    """A module inside a listed one is on the same device and need not be listed again."""
-    return {name: device for name, device in device_of.items() if not any(a in device_of for a in around_of(name))}
