@@ -61,13 +61,13 @@ SHOWN: dict[str, ShownKind] = {
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
         pareto=_curve("memory:Schedules", "schedule"),
-        exports={"torch": Function("pipeplan.models.export.schedules:torch")},
+        exports={"torch": Function("pipeplan.models.export.torch_pipelining:schedule")},
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
         pareto=_curve("gpus:Trainings", "training"),
         exports={
-            target: Function(f"pipeplan.models.export.{target}_configuration:export")
+            target: Function(f"pipeplan.models.export.training:{target}_configuration")
             for target in ("megatron", "torchtitan", "deepspeed")
         },
     ),

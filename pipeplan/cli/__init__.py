@@ -32,13 +32,13 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _profiled(argv: list[str] | None) -> int:
-    from ..instances.base import stopwatch
+    from ..instances.base import clock
 
-    watch = stopwatch.start()
+    watch = clock.start_watch()
     try:
         from .app import main as run
 
         return run(argv)
     finally:
-        stopwatch.stop()
-        sys.stderr.write(stopwatch.told(watch))
+        clock.stop_watch()
+        sys.stderr.write(clock.where_the_time_went(watch))

@@ -258,7 +258,7 @@ def refuse_few(text: str, on: Cluster) -> None:
     except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
         return
     if counts_bytes(problem):
-        from ..instances.base.plausible import check_cluster
+        from ..instances.base.cluster import check_cluster
 
         check_cluster(on)
 
@@ -266,7 +266,7 @@ def refuse_few(text: str, on: Cluster) -> None:
 def counts_bytes(problem: Problem) -> bool:
     """Has the problem so much memory that it counts in bytes? Schedules and small examples count in units of their
     own."""
-    from ..instances.base.plausible import is_real
+    from ..instances.base.cluster import is_real
 
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
     return isinstance(memory, int | float) and is_real(memory)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
-from ..instances.base.generator import Parameter
+from ..instances.base.kind import Parameter
 from ..instances.base.quantities import several
 from ..instances.chain.known_answers import KnownChain
 from ..instances.networks.profile.packaged import packaged_profile_names
@@ -111,7 +111,7 @@ def command(
 
 def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
     from ..instances.base.json_file import dump_json
-    from ..instances.networks.profile.files import profile_to_json
+    from ..instances.networks.profile.profile import profile_to_json
     from .imports import hand_over
 
     if output is None:

@@ -303,7 +303,7 @@ def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) ->
 def hand_over(profile: Profile, output: str | None, json: bool, summary: str | None = None) -> None:
     """Write the profile, or print it, and say what it is."""
     from ..instances.base.json_file import write_json
-    from ..instances.networks.profile.files import profile_to_json
+    from ..instances.networks.profile.profile import profile_to_json
 
     for warning in profile.source.get("warnings", ()):
         say_note(warning)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.plausible import MEMORY, check_figure
+from ..instances.base.cluster import MEMORY, check_figure
 from ..instances.lookup import holds_profile
 from ..kinds import shown_kind
 from ..show.command import command_of_curve

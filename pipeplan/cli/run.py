@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import LINK, check_figure
 from ..instances.base.errors import one_of
-from ..instances.base.plausible import LINK, check_figure
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Json, input_file, output_file, readable
@@ -145,7 +145,7 @@ def _plan(path: str, profile: Profile) -> Plan:
 def _write(run_report: RunReport, save_profile: str | None, report: str | None) -> None:
     if save_profile is not None:
         from ..instances.base.json_file import write_json
-        from ..instances.networks.profile.files import profile_to_json
+        from ..instances.networks.profile.profile import profile_to_json
 
         write_json(save_profile, profile_to_json(run_report.profile))
     if report is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import MEMORY, check_figure
 from ..instances.base.errors import UsageError, one_of
-from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
 from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import MEMORY, check_figure
 from ..instances.base.errors import PipeplanError, UsageError
-from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.lookup import holds_profile
 from ..instances.registry import kind_of
 from ..show.console import clean, out, print_json, say_note

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..formulations.registry import FORMULATIONS, find_formulation
+from ..instances.base.clock import part
 from ..instances.base.errors import UsageError
 from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
-from ..instances.base.stopwatch import part
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note, say_written
