@@ -311,7 +311,7 @@ def test_the_page_on_schedules_names_every_method_for_them() -> None:
 def test_the_commands_of_the_page_on_exploring_write_pages_and_it_names_every_situation(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeplan.show.page.explore_page import SITUATIONS
+    from pipeplan.show.explore import SITUATIONS
 
     monkeypatch.chdir(tmp_path)
     for line in commands("explore.md"):

@@ -300,7 +300,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
     from ..instances.base.json_file import read_json
     from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result
-    from ..show.command import cluster_words
+    from ..show.answer import cluster_words
     from ..studies.compare.suite_file import cluster_of
 
     if on != Cluster():
@@ -404,7 +404,7 @@ def _state(path: str) -> tuple[int, ...] | None:
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Check that a picture can be written to the path, and that its ending names a format of pictures."""
     if writable(context, parameter, path) is not None:
-        from ..show.pictures.canvas import format_of
+        from ..show.pictures import format_of
 
         format_of(str(path))
     return path

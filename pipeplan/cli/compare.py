@@ -123,7 +123,7 @@ def command(
         _cite(chosen, workloads)
         return
     from ..show.comparison import check_parquet, write_tables
-    from ..show.pictures.curves import draw_profile
+    from ..show.pictures import draw_profile
     from ..studies.compare.comparison import Where, compare
     from .compare_progress import Lines
 
@@ -254,9 +254,9 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     if json:
         print_json(_facts(comparison, paths))
         return
-    from ..show.terminal.comparison import draw
+    from ..show.comparison import draw_comparison
 
-    draw(comparison)
+    draw_comparison(comparison)
     for name, path in paths.items():
         out().print(styled(f"{name}: {path}"), soft_wrap=True)
 

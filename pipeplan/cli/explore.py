@@ -35,7 +35,7 @@ def command(
     The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
     from ..instances.base.json_file import write_text_atomically
-    from ..show.page.explore_page import explore_page
+    from ..show.explore import explore_page
 
     if instance is None:
         if on != Cluster():
@@ -51,7 +51,7 @@ def command(
 
 def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
     from ..instances.simulate import pipeline_of
-    from ..show.page.explore_page import BATCHES, plan_explorer
+    from ..show.explore import BATCHES, plan_explorer
 
     if plan is None:
         raise UsageError(f"There is no plan to explore; name its file after {instance}, or name neither.")

@@ -372,7 +372,7 @@ def megatron(
     if json:
         print_json(result.to_json())
     else:
-        from ..show.terminal.drawing import draw_result
+        from ..show.terminal import draw_result
         from ..show.view import view_of_result
 
         draw_result(lowered.problem, result, view_of_result(lowered.problem, result), False)

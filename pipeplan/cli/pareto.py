@@ -13,7 +13,7 @@ import typer
 from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.lookup import holds_profile
 from ..kinds import shown_kind
-from ..show.command import command_of_curve
+from ..show.answer import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import (
@@ -152,7 +152,7 @@ def command(
     front = curve.front(answer)
     if report is not None:
         from ..instances.base.json_file import write_text_atomically
-        from ..show.page.pareto_page import pareto_page
+        from ..show.front import pareto_page
 
         write_text_atomically(report, pareto_page(answer, front, command_of_curve(named, typed, within)))
     show_front(front, answer.to_json() if json else None, picture)
@@ -165,15 +165,15 @@ def show_front(front: Front, facts: Mapping[str, Any] | None, picture: str | Non
     """Draw the picture that is asked for, then print the facts as JSON, or the table where there are none: what is
     printed may meet a closed pipe."""
     if picture is not None:
-        from ..show.pictures.front import draw_front
+        from ..show.front import draw_front
 
         draw_front(front, picture)
     if facts is not None:
         print_json(facts)
     else:
-        from ..show.terminal.front import draw_table
+        from ..show.front import draw_front_table
 
-        draw_table(front)
+        draw_front_table(front)
 
 
 def _answer(

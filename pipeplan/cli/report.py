@@ -36,7 +36,7 @@ def command(
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison itself names its instances; drop INSTANCE.")
-        from ..show.page.comparison_page import comparison_page
+        from ..show.comparison import comparison_page
         from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
@@ -44,7 +44,7 @@ def command(
         from ..instances.files import problem_from_json
         from ..instances.lookup import packaged_by_hash
         from ..instances.stored_results import load_result
-        from ..show.page.result_page import result_page
+        from ..show.report import result_page
 
         result = load_result(source)
         if instance is None and on == Cluster() and result.asked is not None:

@@ -76,7 +76,7 @@ def command(
     violations = case.violations()
     seen = None if json and picture is None else _seen(case)
     if json:
-        from ..show.iteration import iteration_json
+        from ..show.answer import iteration_json
 
         of_sample = _latency(case)
         latency = {} if of_sample is None else {"latency": of_sample.latency}
@@ -97,7 +97,7 @@ def _names_no_cluster(on: Cluster) -> bool:
 
 def _show_profile(instance: str, on: Cluster, json: bool) -> None:
     from ..instances.lowering import load_profile
-    from ..show.terminal.profile import draw_profile, profile_report
+    from ..show.terminal import draw_profile, profile_report
 
     sizes = on.profile.bytes_per_parameter if on.profile else None
     profile = load_profile(instance, training=on.training is not False, bytes_per_parameter=sizes)
@@ -109,7 +109,7 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
-    from ..show.terminal.drawing import draw_instance
+    from ..show.terminal import draw_instance
     from ..show.view import about
 
     facts = about(problem)
@@ -142,10 +142,8 @@ def _draw(
     unrolled: bool,
     samples: Samples | None,
 ) -> None:
-    from ..show.answer import about_plan
-    from ..show.iteration import describe_iteration
-    from ..show.terminal.drawing import say_answer, say_differences, say_verdict
-    from ..show.terminal.plan import draw
+    from ..show.answer import about_plan, describe_iteration
+    from ..show.terminal import draw, say_answer, say_differences, say_verdict
     from ..show.view import PlanView
     from ..show.words import amount
 
@@ -169,7 +167,7 @@ def _draw(
 
 
 def _draw_picture(seen: PlanView | PipeplanError | None, path: str) -> None:
-    from ..show.pictures.plans import draw_view
+    from ..show.pictures import draw_view
     from ..show.view import PlanView
 
     if isinstance(seen, PlanView):

@@ -80,11 +80,11 @@ def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | N
         over = [stage.name for stage in simulation.stages if stage.is_over_memory]
         print_json({**simulation.to_json(), **({"over_memory": over} if over else {})})
     else:
-        from ..show.terminal.plan import draw
+        from ..show.terminal import draw
 
         draw(view)
     if picture is not None:
-        from ..show.pictures.plans import draw_view
+        from ..show.pictures import draw_view
 
         draw_view(view, picture)
 

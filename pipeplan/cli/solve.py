@@ -198,23 +198,23 @@ def show_result(
         for note in _about_use(problem, result, None if lowered is None else lowered.profile):
             say_note(note)
     if json:
-        from ..show.iteration import iteration_json
+        from ..show.answer import iteration_json
 
         plan = result.plan if result.verified else None
         print_json({**facts, **iteration_json(problem, plan, samples)})
     else:
-        from ..show.terminal.drawing import draw_result
+        from ..show.terminal import draw_result
 
         draw_result(problem, result, view, verbose, named, samples)
     if picture is not None and view is not None:
-        from ..show.pictures.plans import draw_view
+        from ..show.pictures import draw_view
 
         draw_view(view, picture)
 
 
 def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Iterator[str]:
     """Notes on devices that the plan leaves over, and on a framework that cannot run it."""
-    from ..show.iteration import unused_devices
+    from ..show.answer import unused_devices
 
     assert result.plan is not None  # the caller has looked
     unused = unused_devices(problem, result.plan)
@@ -262,6 +262,6 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         yield {**options, "table": str(numbers)}
         if numbers.exists():
             from ..planners.staging.degree_table import read_table
-            from ..show.pictures.curves import draw_table
+            from ..show.pictures import draw_table
 
             draw_table(read_table(numbers, problem), path)

@@ -55,7 +55,7 @@ def command(
     if json:
         print_json(report(case, violations))
     else:
-        from ..show.terminal.drawing import say_differences, say_verdict
+        from ..show.terminal import say_differences, say_verdict
 
         say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
         say_differences(differences)
@@ -77,7 +77,7 @@ def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dic
     if json:
         print_json(check.to_json())
     else:
-        from ..show.terminal.drawing import say_proof_check
+        from ..show.terminal import say_proof_check
 
         say_proof_check(check)
     return {"confirmed": OK, "not confirmed": NO_PLAN, "contradicted": REJECTED}[check.answer]

@@ -1,13 +1,15 @@
-"""A comparison as tables in words, and its files: tidy runs as CSV and Parquet, tables for papers as markdown."""
+"""A comparison as tables in words, for a terminal, a page, CSV and Parquet, and for papers as markdown and LaTeX."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
@@ -30,6 +32,10 @@ from ..studies.compare.table import (
     time_profile,
     values,
 )
+from .console import clean, draw_table, out, styled
+from .lanes import Amount, amount_lanes
+from .page import Line, lanes_chart, line_chart, page, section, table, tag
+from .pictures import profile_points
 from .words import Times, amount_or, measured, several
 
 if TYPE_CHECKING:
@@ -113,11 +119,11 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
 
 def markdown(comparison: Comparison) -> str:
     """All parts, ready for a paper."""
-    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
+    lines = [f"# {cleaned(comparison.expanded.title)}", "", state(comparison), ""]
     for part in parts_of(comparison).values():
-        rows = [[clean(cell).replace(f" {PROVEN}", f" *{PROVEN}*") for cell in row] for row in part.rows]
-        listed = [f"- {clean(entry)}" for entry in part.entries] or lines_of(part.head, rows)
-        for block in ([f"## {part.title}"], [clean(part.note)], listed, [clean(part.remark)]):
+        rows = [[cleaned(cell).replace(f" {PROVEN}", f" *{PROVEN}*") for cell in row] for row in part.rows]
+        listed = [f"- {cleaned(entry)}" for entry in part.entries] or lines_of(part.head, rows)
+        for block in ([f"## {part.title}"], [cleaned(part.note)], listed, [cleaned(part.remark)]):
             lines += [*block, ""] if any(block) else []
     return "\n".join(lines)
 
@@ -135,7 +141,7 @@ TOLD_OTHERWISE = "Stored results that differ from what was recomputed; the table
 def state(comparison: Comparison) -> str:
     """How many runs have finished, and remarks on the instances."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
-    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(clean, comparison.expanded.remarks())))
+    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(cleaned, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"
@@ -341,7 +347,7 @@ def _failure(own: pandas.DataFrame) -> str:
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a markdown table."""
-    return [_line(map(clean, head)), _line("---" for _ in head), *map(_line, rows)]
+    return [_line(map(cleaned, head)), _line("---" for _ in head), *map(_line, rows)]
 
 
 def _line(cells: Any) -> str:
@@ -352,7 +358,7 @@ def number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def clean(text: object) -> str:
+def cleaned(text: object) -> str:
     """Text from a file as text of a table: no line breaks, no column marks, no HTML."""
     flat = " ".join(str(text).split())
     return flat.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
@@ -425,3 +431,129 @@ def _is_number(cells: Sequence[str]) -> bool:
     """Do more than half of the cells that hold anything begin with a number?"""
     filled = [cell for cell in cells if cell.strip() not in ("", "-")]
     return bool(filled) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in filled) > len(filled)
+
+
+# ---- terminal -------------------------------------------------------------------------------------------------
+
+
+def draw_comparison(comparison: Comparison) -> None:
+    """Print the values of every case by method, then one line for each method."""
+
+    parts = parts_of(comparison)
+    if not parts:
+        out().print(styled("no run has finished"))
+        return
+    values, methods = parts["Values"], parts["Methods"]
+    names = [row[0] for row in methods.rows]
+    head, key = _shortened(values.head, values.rows, names, out().width)
+    _print_table("values, recomputed by the referee", head, values.rows, len(head) - len(names))
+    if any("%" in cell for row in values.rows for cell in row):
+        out().print(styled(values.note, "dim"))
+    if values.remark:
+        out().print(styled(values.remark, "dim"))
+    if key:
+        out().print(styled(key))
+    _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
+    for remark in comparison.expanded.once_remark():
+        out().print(styled(remark, "dim"))
+    for claim in parts[CLAIMS].entries if CLAIMS in parts else ():
+        out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
+    for failure in parts["Failures"].entries if "Failures" in parts else ():
+        out().print(styled(failure), soft_wrap=True)
+
+
+# Spaces between two columns.
+GAP = 2
+
+
+def _shortened(
+    head: Sequence[str], rows: Sequence[Sequence[str]], methods: Collection[str], width: int
+) -> tuple[Sequence[str], str]:
+    """The head, with letters for the methods where their names do not fit, and a line on what the letters mean."""
+    cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
+        return head, ""
+    letters = dict(zip((name for name in head if name in methods), ascii_uppercase, strict=False))
+    key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
+    return [letters.get(name, name) for name in head], key
+
+
+def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> None:
+    """Print a table whose first columns, `labels`, say what each row is about."""
+    from rich.table import Table
+
+    table = Table(
+        title=styled(title, "bold"),
+        title_justify="left",
+        box=None,
+        header_style="bold",
+        padding=(0, GAP, 0, 0),
+    )
+    for name in head:
+        table.add_column(clean(name), no_wrap=True)
+    for row in rows:
+        table.add_row(*map(styled, row))
+    draw_table(table, labels)
+
+
+# ---- page -----------------------------------------------------------------------------------------------------
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """One HTML page of what has finished so far."""
+    title, parts = comparison.expanded.title, parts_of(comparison)
+    head = tag("header", None, tag("h1", None, title), tag("p", {"class": "note"}, state(comparison)))
+    if not parts:
+        return page(title, [head])
+    frame = comparison.table()
+    charts = [section("Profile", _profile_chart(frame)), section("Seconds", _seconds_chart(frame))]
+    sections = [
+        _section(part, _ratio_charts(frame) if part.title.startswith("Ratios") else ()) for part in parts.values()
+    ]
+    return page(title, [head, *sections, *charts])
+
+
+def _section(part: Part, more: Sequence[Element]) -> Element:
+    """A part of the comparison, its list or its table, and charts of the same below it."""
+    if part.entries:
+        note = tag("p", None, part.note) if part.note else None
+        return section(part.title, note, tag("ul", None, *(tag("li", None, e) for e in part.entries)))
+    remark = tag("p", None, part.remark) if part.remark else None
+    return section(part.title, table(part.head, part.rows, part.note.rstrip(".")), remark, *more)
+
+
+def _profile_chart(frame: pandas.DataFrame) -> Element:
+    points = profile_points(profile(frame))
+    lines = [Line.of(name, curve, steps=True) for name, curve in points.items()]
+    label = "Share of cases within a ratio of the best"
+    return line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
+
+
+def _ratio_charts(frame: pandas.DataFrame) -> list[Element]:
+    """For each case how far each method lies above the best, in per cent; a sentence where none does."""
+    over_best = ratios(frame)
+    parts = []
+    for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
+        cells = zip(over_best.columns, row, strict=True)
+        above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
+        if not above:
+            continue
+        label = ", ".join(filter(None, map(str, case)))
+        parts += [tag("h3", None, label), _above_the_best(above, label)]
+    return parts
+
+
+def _above_the_best(above: dict[str, float], label: str) -> Element:
+    if any(share > 0 for share in above.values()):
+        rows = [Amount(name, {"above the best": share}) for name, share in above.items()]
+        return lanes_chart(amount_lanes(rows, f"{label}: per cent above the best", "above the best", "%"))
+    return tag("p", None, f"Alike: {', '.join(above)}.")
+
+
+def _seconds_chart(frame: pandas.DataFrame) -> Element:
+    rows = [
+        Amount(str(row["method"]), {"median seconds": float(row["median_total_s"])})
+        for row in plain_rows(summary(frame))
+        if row["median_total_s"] is not None
+    ]
+    return lanes_chart(amount_lanes(rows, "Median seconds of each method", "median time", "s"))

@@ -9,10 +9,9 @@ from xml.etree.ElementTree import Element
 
 from ..instances.timeline.timeline import Task, TaskKind
 from .console import draw_rows, out, styled
-from .page.markup import tag
-from .page.page import details, facts, page, section, table
-from .page.plan import timeline_section
-from .terminal.gantt import gantt
+from .page import details, facts, page, section, table, tag
+from .report import timeline_section
+from .terminal import gantt
 from .view import Bar, PlanView, Timeline
 from .views.simulated import COLOURS, MARKS, WINDOWS, bar_of
 from .words import percent, several, size

@@ -11,9 +11,8 @@ from ..instances.base.kind import Rules
 from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem
 from ..kinds import shown_kind
-from .names import Held
 from .palette import PHASE_NAMES, PHASES
-from .words import IN_BYTES, MemoryUnit, plain, time_scale
+from .words import IN_BYTES, Held, MemoryUnit, plain, time_scale
 
 # Heading of the column that counts the layers or nodes of a row.
 COUNT = "count"

@@ -17,7 +17,7 @@ import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.timeline import Simulation
-from pipeplan.show.page.explore_page import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
+from pipeplan.show.explore import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
 PLANS = {
     "golden-4": ("contiguous", 12),

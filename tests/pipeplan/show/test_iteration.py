@@ -12,7 +12,7 @@ import pytest
 
 import pipeplan
 from pipeplan.instances.base.kind import Samples
-from pipeplan.show.iteration import describe_iteration, iteration_of
+from pipeplan.show.answer import describe_iteration, iteration_of
 
 Plan = Callable[..., Any]
 CLUSTER = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")

@@ -10,9 +10,8 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules
-from pipeplan.show.pictures.plans import draw_plan
-from pipeplan.show.terminal.gantt import gantt
-from pipeplan.show.terminal.plan import draw
+from pipeplan.show.pictures import draw_plan
+from pipeplan.show.terminal import draw, gantt
 from pipeplan.show.view import view_of
 
 PROBLEM = PlacementProblem(

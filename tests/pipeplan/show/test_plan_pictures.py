@@ -18,8 +18,8 @@ from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.palette import PHASES
-from pipeplan.show.pictures.plans import draw_plan
-from pipeplan.show.terminal.gantt import gantt
+from pipeplan.show.pictures import draw_plan
+from pipeplan.show.terminal import gantt
 from pipeplan.show.view import view_of
 
 QUICK = {

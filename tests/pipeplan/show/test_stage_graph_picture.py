@@ -14,9 +14,8 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.simulate import simulate
-from pipeplan.show.pictures import plans
-from pipeplan.show.pictures.flow import BOX_HEIGHT, lanes_of
-from pipeplan.show.pictures.plans import MOST_SHAPES, draw_plan
+from pipeplan.show import pictures
+from pipeplan.show.pictures import BOX_HEIGHT, MOST_SHAPES, draw_plan, lanes_of
 from pipeplan.show.view import view_of
 
 
@@ -38,7 +37,7 @@ def test_the_words_of_a_stage_stay_in_its_box(
     in_a_row: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Any] = []
-    monkeypatch.setattr(plans, "write_picture", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(pictures, "write_picture", lambda figure, path: figures.append(figure))
     problem = case_study()
     draw_plan(problem, layer_stages(problem, 2, in_a_row), tmp_path / "plan.svg")
     figures[0].draw_without_rendering()

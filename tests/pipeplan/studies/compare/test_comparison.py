@@ -17,7 +17,7 @@ import pytest
 from pipeplan.instances.base.child import child_environment
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.show.comparison import write_tables
-from pipeplan.show.pictures.curves import draw_profile, write_profile
+from pipeplan.show.pictures import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import (
     JOURNAL,
     Comparison,

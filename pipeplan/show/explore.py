@@ -1,7 +1,6 @@
 """An interactive page: sliders for a pipeline, which show its iteration, bubble, timeline and memory at once.
 
-The rules are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two.
-"""
+The rules are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two."""
 
 from __future__ import annotations
 
@@ -10,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from xml.etree.ElementTree import Element
 
-from ...instances.base.cluster import SECONDS
-from ...instances.base.errors import UsageError
-from ...instances.base.quantities import GIB
-from ...instances.timeline.engine import run
-from ...instances.timeline.model import Pipeline
-from ..palette import BACKWARD, FORWARD, TERMS, ink_on
-from ..words import IN_BYTES, several
-from .charts import chart, legend, line_swatch, scrolled, svg, swatch, zoom
-from .markup import tag
-from .page import page, section
+from ..instances.base.cluster import SECONDS
+from ..instances.base.errors import UsageError
+from ..instances.base.quantities import GIB
+from ..instances.timeline.engine import run
+from ..instances.timeline.model import Pipeline
+from .page import chart, legend, line_swatch, page, scrolled, section, svg, swatch, tag, zoom
+from .palette import BACKWARD, FORWARD, TERMS, ink_on
+from .words import IN_BYTES, several
 
 Settings = Mapping[str, float | str]
 
