@@ -1,11 +1,11 @@
-"""Arguments that several commands share: the instance, the cluster that overrides the file's, the output."""
+"""Arguments that several commands share: the instance, the cluster that overrides the file's, the limits, the outputs."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import OF_ONE_SOURCE
+from ..instances.base.amounts import as_written
+from ..instances.base.cluster import OF_ONE_SOURCE, SECONDS
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
-from ..instances.base.quantities import whole_numbers
+from ..instances.base.quantities import TimeGap, whole_numbers
 from ..instances.base.result import Asked
-from ..instances.lookup import Cluster as Cluster
-from ..instances.lookup import holds_profile, load_with_notes
-from ..instances.registry import kind_of
+from ..instances.lookup import Cluster, holds_profile, load_with_notes
+from ..instances.registry import Problem, kind_of
+from ..planners.options import SolveOptions, typed
 from ..show.console import say_note, say_written
 from . import quantities
-from .signatures import NARROW, option, shared, with_narrow_options, with_usual_help
+from .signatures import NARROW, flag_of, option, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
-    from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 PROFILES = "Profiles and tables of layers (what they become)"
@@ -79,36 +79,17 @@ def _in_panel(panel: str, name: str, *facts: Any, **more: Any) -> inspect.Parame
 
 _profile_option = partial(_in_panel, PROFILES)
 PROFILE_OPTIONS = (
-    _profile_option(
-        "kind",
-        str,
-        metavar="KIND",
-        help="Kind of problem; default: what fits.",
-    ),
-    _profile_option(
-        "optimizer",
-        str,
-        metavar="NAME",
-        help="Optimizer: adam-mixed, muon, ...",
-    ),
+    _profile_option("kind", str, metavar="KIND", help="Kind of problem; default: what fits."),
+    _profile_option("optimizer", str, metavar="NAME", help="Optimizer: adam-mixed, muon, ..."),
     _profile_option(
         "in_flight",
         int,
         help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
     ),
-    _profile_option(
-        "recompute",
-        bool,
-        "--recompute",
-        help="Recompute, in stagings where it helps.",
-    ),
+    _profile_option("recompute", bool, "--recompute", help="Recompute, in stagings where it helps."),
     _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
     _profile_option(
-        "tensor_parallel",
-        Any,
-        parser=_degrees,
-        metavar="LIST",
-        help="Devices that may share a layer: 1,2,4.",
+        "tensor_parallel", Any, parser=_degrees, metavar="LIST", help="Devices that may share a layer: 1,2,4."
     ),
     _profile_option(
         "efficiency",
@@ -125,12 +106,7 @@ PROFILE_OPTIONS = (
         "layer, as vLLM, SGLang and TensorRT-LLM need.",
     ),
     _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
-    _profile_option(
-        "zero",
-        int,
-        metavar="STAGE",
-        help="ZeRO stage of replicas: 1, 2 or 3.",
-    ),
+    _profile_option("zero", int, metavar="STAGE", help="ZeRO stage of replicas: 1, 2 or 3."),
     _profile_option(
         "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
     ),
@@ -164,11 +140,7 @@ def _devices(text: str) -> dict[str, Any]:
 _option = partial(_in_panel, CLUSTER)
 CLUSTER_OPTIONS = (
     _option(
-        "devices",
-        Any,
-        parser=_devices,
-        metavar="N|GPUS",
-        help="Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.",
+        "devices", Any, parser=_devices, metavar="N|GPUS", help="Accelerators: 8, or (profiles) 2xa100-80gb,2xt4."
     ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
@@ -179,20 +151,12 @@ CLUSTER_OPTIONS = (
         metavar="SIZE",
         help="Memory of an accelerator: 8GiB, or none.",
     ),
-    _option(
-        "bandwidth",
-        float,
-        parser=quantities.rate,
-        metavar="RATE",
-        help="Bandwidth of the links: 25GiB/s.",
-    ),
+    _option("bandwidth", float, parser=quantities.rate, metavar="RATE", help="Bandwidth of the links: 25GiB/s."),
     _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
     _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
     _option(
-        "exact_batches",
-        bool,
-        help="For staging problems: all stages together must have exactly --batch replicas.",
+        "exact_batches", bool, help="For staging problems: all stages together must have exactly --batch replicas."
     ),
     _option(
         "levels",
@@ -417,10 +381,7 @@ def output_file(
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 
 
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Also print instance, model, proof and options."),
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print instance, model, proof and options.")]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 
 PROGRESS_MODES = ("auto", "json", "none")
@@ -434,3 +395,98 @@ def progress(help: str, panel: str | None = None) -> Any:
     """The option --progress of commands that take a while."""
     modes = "|".join(PROGRESS_MODES)
     return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)
+
+
+# ---- limits of a run ------------------------------------------------------------------------------------------
+
+
+_limit = partial(option, rich_help_panel="Limits")
+LIMITS = (
+    _limit(
+        "rel_gap",
+        float,
+        "--gap",
+        parser=quantities.share,
+        metavar="SHARE",
+        help="Stop at this relative gap: 0.01 or 1%.",
+    ),
+    _limit(
+        "abs_gap",
+        Any,
+        parser=quantities.time_gap,
+        metavar="TIME",
+        help="Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).",
+    ),
+    _limit(
+        "time_limit_s",
+        float,
+        "--time-limit",
+        parser=quantities.duration,
+        metavar="TIME",
+        help="Stop after this time: 30, 30s or 5min.",
+    ),
+    _limit(
+        "memory_limit_bytes",
+        int,
+        "--memory-limit",
+        parser=quantities.whole_size,
+        metavar="SIZE",
+        help="Stop a solver process that needs more memory than this: 4GiB.",
+    ),
+    _limit("threads", int, help="Number of threads that the solver may use."),
+    _limit("seed", int, default=0, help="Seed of all random choices."),
+    _limit(
+        "native",
+        list[str],
+        metavar="KEY=VALUE",
+        help="Pass an option to the chosen solver under its own name; repeatable.",
+    ),
+)
+
+
+def _given_limits(given: dict[str, Any]) -> dict[str, Any]:
+    if "native" in given:
+        given["native"] = dict(key_and_value("--native", text) for text in given["native"])
+    return given
+
+
+# How the command line names what `SolveOptions` refuses.
+FLAGS = {parameter.name: flag_of(parameter.name) for parameter in LIMITS} | {
+    "rel_gap": "--gap",
+    "time_limit_s": "--time-limit",
+    "memory_limit_bytes": "--memory-limit",
+}
+
+# Gives a command the limits; those that the user gives arrive together as its argument `limits`.
+with_limits = shared("limits", LIMITS, _given_limits)
+
+
+def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -> SolveOptions:
+    """The limits, checked; an absolute gap is turned into the problem's unit of time."""
+    try:
+        gap = given.get("abs_gap")
+        in_unit = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
+        return SolveOptions(**{**given, **in_unit, **more})
+    except InputError as error:
+        raise error.renamed(FLAGS) from None
+
+
+def in_unit_of(problem: Problem, gap: TimeGap) -> float:
+    """The gap as a number in the problem's unit of time."""
+    unit = problem.time_unit
+    if gap.unit in ("", unit):
+        return gap.amount
+    if unit not in SECONDS:
+        remedy = "give a number in its unit"
+        raise InputError(
+            "abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy
+        )
+    return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
+
+
+def key_and_value(flag: str, text: str) -> tuple[str, Any]:
+    """Read the value of a repeatable option, KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"{flag} is {text!r}; write it as KEY=VALUE.")
+    return key, typed(value)

@@ -14,10 +14,8 @@ from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
-from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
-from .exits import INTERRUPTED, NO_PLAN, OK
-from .interrupt import graceful
-from .limits import limits_for, with_limits
+from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, limits_for, refuse_few, with_limits
+from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .signatures import shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
@@ -125,7 +123,7 @@ def command(
     from ..show.comparison import check_parquet, write_tables
     from ..show.pictures import draw_profile
     from ..studies.compare.comparison import Where, compare
-    from .compare_progress import Lines
+    from .progress import Lines
 
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():

@@ -15,11 +15,9 @@ from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import Json, output_file, writable
+from .arguments import Json, key_and_value, limits_for, output_file, with_limits, writable
 from .arguments import progress as progress_option
-from .exits import INTERRUPTED, NO_PLAN, OK
-from .interrupt import graceful
-from .limits import key_and_value, limits_for, with_limits
+from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .progress import reporter
 from .signatures import flag_of, option, shared
 
@@ -73,12 +71,7 @@ PROBLEM_OPTIONS = (
         metavar="NAME",
         help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
     ),
-    _model(
-        "optimizer",
-        str,
-        metavar="NAME",
-        help="Optimizer: adam-mixed, muon, ...; an unknown name lists all.",
-    ),
+    _model("optimizer", str, metavar="NAME", help="Optimizer: adam-mixed, muon, ...; an unknown name lists all."),
     _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
     _model(
         "no_sequence_parallel",
@@ -186,8 +179,7 @@ _Output = Annotated[
     ),
 ]
 _ProblemOutput = Annotated[
-    str | None,
-    output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT),
+    str | None, output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT)
 ]
 
 

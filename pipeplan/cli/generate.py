@@ -82,13 +82,7 @@ _Output = Annotated[str | None, output_file("File to write; default: stdout.", "
 
 
 @_with_parameters
-def command(
-    *,
-    name: _Name = None,
-    output: _Output = None,
-    json: Json = False,
-    given: dict[str, Any],
-) -> None:
+def command(*, name: _Name = None, output: _Output = None, json: Json = False, given: dict[str, Any]) -> None:
     """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)

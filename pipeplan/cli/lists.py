@@ -1,4 +1,4 @@
-"""`plan instances | formulations | planners | solvers`: the commands that list what there is."""
+"""`plan instances | formulations | planners | solvers`: the commands that list what there is; and `plan warm-up`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base import clock
 from ..instances.base.errors import unknown_name
 from ..instances.base.kind import Listing
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
@@ -16,7 +17,6 @@ from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
 
-# The registries of methods are imported where methods are listed: a list of instances is there in half the time.
 if TYPE_CHECKING:
     from ..formulations.contract import OptionSpec
     from ..formulations.registry import Entry
@@ -155,13 +155,7 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A solver with what it cannot do, which is shorter and more to the point than what it can."""
     lacks = [WITHOUT.get(name, name) for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
-    return {
-        "name": row["name"],
-        "title": row["title"],
-        "version": version,
-        "lacks": lacks,
-        "remedy": row["remedy"],
-    }
+    return {"name": row["name"], "title": row["title"], "version": version, "lacks": lacks, "remedy": row["remedy"]}
 
 
 def _show_entries(table: _Table, name: str | None, json: bool) -> None:
@@ -205,3 +199,15 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
     name = flag_of(spec.name) if spec.name in USUAL_OPTIONS else f"--option {spec.name.replace('_', '-')}"
     return {"option": name, "value": kind, "default": spec.default, "meaning": spec.help}
+
+
+# ---- `plan warm-up` -------------------------------------------------------------------------------------------
+
+
+def warm_up() -> None:
+    """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
+    from ..planners.run.warm_up import warm_up
+
+    clock.when_compiling(lambda: None)
+    warm_up(lambda name: say_note(f"compiling what {name} needs"))
+    say_note(f"done: compiling took {clock.seconds_compiling():.0f} s, and is not needed again until an update.")

@@ -11,8 +11,7 @@ from ..instances.base.plausible import LINK, check_figure
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Json, input_file, output_file, readable
-from .exits import OK, REJECTED
-from .interrupt import graceful
+from .exits import OK, REJECTED, graceful
 from .signatures import option, shared
 
 if TYPE_CHECKING:

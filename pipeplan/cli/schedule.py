@@ -24,17 +24,17 @@ from .arguments import (
     Picture,
     Verbose,
     counts_bytes,
+    limits_for,
     load_for,
     output_file,
     with_cluster,
+    with_limits,
 )
-from .exits import NO_PLAN, OK, exit_code
-from .interrupt import graceful
-from .limits import limits_for, with_limits
+from .exits import NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
-from .referee_options import PlanArgument, read_case
 from .signatures import option, shared
 from .solve import OUTPUT, Progress, show_result
+from .verify import PlanArgument, read_case
 
 if TYPE_CHECKING:
     from ..studies.schedule_comparison import Row, ScheduleComparison
@@ -71,12 +71,7 @@ BLOCK_OPTIONS = (
         help="Cut every stage into V chunks, as equal as can be; they go around the devices.",
     ),
     _block("shape", str, metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
-    _block(
-        "recompute",
-        bool,
-        "--recompute",
-        help="Keep inputs alone; backward passes run the forward pass again.",
-    ),
+    _block("recompute", bool, "--recompute", help="Keep inputs alone; backward passes run the forward pass again."),
     _block(
         "memory",
         float,
@@ -157,12 +152,7 @@ def command(
         raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(problem, limits), json=json))
     with graceful(), reporter(progress) as watch:
         study = schedule_study(
-            problem,
-            case.plan,
-            method=method,
-            limits=limits_for(problem, limits),
-            on_progress=watch,
-            **blocks,
+            problem, case.plan, method=method, limits=limits_for(problem, limits), on_progress=watch, **blocks
         )
     _save(study, output, problem_output)
     _show(study, json, verbose, picture)

@@ -24,8 +24,7 @@ from .arguments import (
     with_cluster,
 )
 from .exits import OK, REJECTED
-from .referee_options import Case, read_case, with_rules
-from .verify import report
+from .verify import Case, read_case, report, with_rules
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Samples

@@ -13,7 +13,7 @@ from ..show.console import print_json, say_error, say_note
 from ..show.words import IN_BYTES, several
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
 from .exits import OK, REJECTED
-from .referee_options import Case, PlanArgument, read_case
+from .verify import Case, PlanArgument, read_case
 
 if TYPE_CHECKING:
     from ..instances.timeline.timeline import Simulation

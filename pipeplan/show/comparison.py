@@ -483,11 +483,7 @@ def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]],
     from rich.table import Table
 
     table = Table(
-        title=styled(title, "bold"),
-        title_justify="left",
-        box=None,
-        header_style="bold",
-        padding=(0, GAP, 0, 0),
+        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
     )
     for name in head:
         table.add_column(clean(name), no_wrap=True)

@@ -23,8 +23,7 @@ from .page import Line, Rule, Spot, details, facts, line_chart, page, published,
 from .palette import CATEGORIES
 from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
 from .report import plan_table
-from .sensitivity import devices
-from .view import module_of, view_of
+from .view import devices, module_of, view_of
 from .words import IN_BYTES, MemoryUnit, Times, amount, amount_or, measured, memory_unit, percent, several
 
 if TYPE_CHECKING:

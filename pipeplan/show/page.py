@@ -304,9 +304,7 @@ class Area:
         ys += [y for line in lines for spot in line.spots for y in (spot.y, spot.bound) if y is not None]
         least, most = round_ends(min(ys) if low is None else low, max(ys) if high is None else high, FEW + 1)
         return cls(
-            Scale(min(xs), max(xs), 0.0, FULL),
-            Scale(least, most, TOP + HEIGHT, TOP),
-            ticks(least, most, FEW + 1),
+            Scale(min(xs), max(xs), 0.0, FULL), Scale(least, most, TOP + HEIGHT, TOP), ticks(least, most, FEW + 1)
         )
 
 

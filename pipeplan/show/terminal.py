@@ -18,7 +18,7 @@ from ..planners.referee import rules_of
 from .answer import answer, describe_iteration, options_of, run_facts
 from .console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, draw_table, new_table, number, out, room, styled
 from .palette import ink_on
-from .view import COUNT, About, Bar, Curve, PlanView, Row, Table, Timeline, module_of
+from .view import COUNT, About, Bar, Curve, PlanView, Row, Table, Timeline, devices, module_of
 from .words import MemoryUnit, Times, amount, percent, several, size
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ def draw_result(
     as well; `named`: with the problem's name and devices, for readers who have not given them; `samples`: what a
     micro-batch is, if known."""
     rules = rules_of(problem, result.options)
-    what = f"{problem.name} on {_devices(problem)}: " if named else ""
+    what = f"{problem.name} on {devices(problem)}: " if named else ""
     say_answer(what + answer(problem, result, view, rules))
     if view is not None and result.plan is not None and result.verified:
         iteration = describe_iteration(problem, result.plan, samples)
@@ -367,12 +367,6 @@ def draw_result(
     if not verbose and "cross-check" in facts:
         out().print(styled(f"cross-check: {facts['cross-check']}"))
     say_verdict(problem, result.plan, result.violations, rules)
-
-
-def _devices(problem: Problem) -> str:
-    from .sensitivity import devices  # imports all that solves, which most commands do not need
-
-    return devices(problem)
 
 
 def _counted(name: str, size: int) -> str:

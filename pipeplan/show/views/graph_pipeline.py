@@ -145,11 +145,7 @@ def _levels_in_a_line(levels: tuple[int, ...]) -> str:
 
 
 def _row(
-    problem: GraphPipelineProblem,
-    plan: StageGraphPlan,
-    x: int,
-    evaluation: StageGraphEvaluation,
-    operators: Order,
+    problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, operators: Order
 ) -> Row:
     """The row of stage x in the table of stages; its parts are times per sample."""
     stage, cost = plan.stages[x], evaluation.stages[x]

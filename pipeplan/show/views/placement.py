@@ -100,10 +100,7 @@ def _piece_rows(
             name=piece.device,
             load=time,
             parts={"from start to finish": time},
-            cells={
-                "piece": str(number),
-                "size": memory.text(piece_bytes),
-            },
+            cells={"piece": str(number), "size": memory.text(piece_bytes)},
             times={"start": piece.start, "finish": piece.finish},
             label=f"{piece.device}, piece {number}",
             memory={"this piece": piece_bytes, "others on its device": totals[piece.device] - piece_bytes},

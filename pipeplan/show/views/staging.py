@@ -157,11 +157,7 @@ def _stage_row(
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
         held=layers.fold(stage.nodes),
-        told={
-            "devices": str(cost.devices),
-            **_ways(problem, stage),
-            "binds": ", ".join(cost.binds),
-        },
+        told={"devices": str(cost.devices), **_ways(problem, stage), "binds": ", ".join(cost.binds)},
     )
 
 
