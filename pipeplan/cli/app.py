@@ -58,19 +58,8 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 # Our options by the names that other programs give them; each counts where a command has it.
 OTHER_WORDS = {
-    **dict.fromkeys(
-        (
-            "--gpus",
-            "--gpu",
-            "--num-gpus",
-            "--ngpus",
-            "--accelerators",
-            "--num-devices",
-            "--workers",
-            "--world-size",
-        ),
-        "--devices",
-    ),
+    **dict.fromkeys(("--gpus", "--gpu", "--num-gpus", "--ngpus", "--accelerators"), "--devices"),
+    **dict.fromkeys(("--num-devices", "--workers", "--world-size"), "--devices"),
     **dict.fromkeys(("--out", "--outfile", "--save"), "--output"),
     **dict.fromkeys(("--seq", "--seq-length", "--seq-len", "--context", "--context-length"), "--sequence"),
     **dict.fromkeys(("--microbatches", "--num-microbatches", "--chunks"), "--micro-batches"),

@@ -1,13 +1,11 @@
-"""Arguments that several commands share: the instance, the cluster that overrides the file's, the limits, the outputs."""
+"""Arguments that several commands share: the instance, the cluster that overrides the file's, limits, the outputs."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +21,7 @@ from ..instances.lookup import Cluster, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
 from ..planners.options import SolveOptions, typed
 from ..show.console import say_note, say_written
-from . import quantities
-from .signatures import NARROW, flag_of, option, shared, with_narrow_options, with_usual_help
+from .signatures import NARROW, declared, flag_of, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
@@ -73,45 +70,32 @@ def _efficiency(text: str) -> float | str:
         return text
 
 
-def _in_panel(panel: str, name: str, *facts: Any, **more: Any) -> inspect.Parameter:
-    return option(name, *facts, rich_help_panel=NARROW if name in OF_ONE_SOURCE else panel, **more)
+def _panel(usual: str) -> Callable[[str], str]:
+    """The panel of each option: what one source of problems alone takes is given as `--option NAME=VALUE`."""
+    return lambda name: NARROW if name in OF_ONE_SOURCE else usual
 
 
-_profile_option = partial(_in_panel, PROFILES)
-PROFILE_OPTIONS = (
-    _profile_option("kind", str, metavar="KIND", help="Kind of problem; default: what fits."),
-    _profile_option("optimizer", str, metavar="NAME", help="Optimizer: adam-mixed, muon, ..."),
-    _profile_option(
-        "in_flight",
-        int,
-        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
-    ),
-    _profile_option("recompute", bool, "--recompute", help="Recompute, in stagings where it helps."),
-    _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
-    _profile_option(
-        "tensor_parallel", Any, parser=_degrees, metavar="LIST", help="Devices that may share a layer: 1,2,4."
-    ),
-    _profile_option(
-        "efficiency",
-        Any,
-        parser=_efficiency,
-        metavar="SHARE",
-        help="Share of the ideal speed that is left where devices share a layer: 0.9, or by their number "
-        "2:0.97,4:0.93; default: what they exchange takes the time of their links.",
-    ),
-    _profile_option(
-        "whole_layers",
-        bool,
-        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
-        "layer, as vLLM, SGLang and TensorRT-LLM need.",
-    ),
-    _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
-    _profile_option("zero", int, metavar="STAGE", help="ZeRO stage of replicas: 1, 2 or 3."),
-    _profile_option(
-        "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
-    ),
-    _profile_option("sequence", int, metavar="TOKENS", help="For packaged models: tokens of a sample."),
-    _profile_option("micro_batch", int, metavar="SAMPLES", help="For packaged models: samples of a micro-batch."),
+PROFILE_OPTIONS = declared(
+    """
+    kind text KIND: Kind of problem; default: what fits.
+    optimizer text NAME: Optimizer: adam-mixed, muon, ...
+    in_flight int: Placements: micro-batches whose activations a device holds; default: as many as devices.
+    recompute flag: Recompute, in stagings where it helps.
+    data_parallel flag: Allow replicas of stages (staging).
+    tensor_parallel any LIST: Devices that may share a layer: 1,2,4.
+    efficiency any SHARE: Share of the ideal speed that is left where devices share a layer: 0.9, or by their
+        number 2:0.97,4:0.93; default: what they exchange takes the time of their links.
+    whole_layers flag: Keep layers whole, the embedding with the first and the head with the last: every stage
+        then holds a layer, as vLLM, SGLang and TensorRT-LLM need.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    zero int STAGE: ZeRO stage of replicas: 1, 2 or 3.
+    replicas int: Pipelines side by side that train the same weights (chains, with --zero).
+    sequence int TOKENS: For packaged models: tokens of a sample.
+    micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
+    """,
+    panel=_panel(PROFILES),
+    tensor_parallel={"parser": _degrees},
+    efficiency={"parser": _efficiency},
 )
 
 # Those that stand on every help page; the others are behind `--help-all`.
@@ -137,39 +121,23 @@ def _devices(text: str) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-_option = partial(_in_panel, CLUSTER)
 CLUSTER_OPTIONS = (
-    _option(
-        "devices", Any, parser=_devices, metavar="N|GPUS", help="Accelerators: 8, or (profiles) 2xa100-80gb,2xt4."
-    ),
-    _option("cpus", int, help="Number of CPUs."),
-    _option(
-        "memory_bytes",
-        float,
-        "--memory",
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Memory of an accelerator: 8GiB, or none.",
-    ),
-    _option("bandwidth", float, parser=quantities.rate, metavar="RATE", help="Bandwidth of the links: 25GiB/s."),
-    _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
-    _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
-    _option(
-        "exact_batches", bool, help="For staging problems: all stages together must have exactly --batch replicas."
-    ),
-    _option(
-        "levels",
-        Any,
-        parser=quantities.levels,
-        metavar="LEVELS",
-        help="Devices within devices: 8x300GB/s,2x25GB/s.",
-    ),
-    _option(
-        "time_unit",
-        str,
-        metavar="UNIT",
-        help="Unit of the times in a staging file that names none: s, ms, us or ns; rates per second are converted.",
+    *declared(
+        """
+    devices any N|GPUS: Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.
+    cpus int: Number of CPUs.
+    memory_bytes size-or-none --memory SIZE: Memory of an accelerator: 8GiB, or none.
+    bandwidth rate RATE: Bandwidth of the links: 25GiB/s.
+    cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
+    inference flag: For profiles: leave the backward nodes out.
+    batch int: Micro-batches (staging) or samples of a batch.
+    exact_batches flag: For staging problems: all stages together must have exactly --batch replicas.
+    levels levels LEVELS: Devices within devices: 8x300GB/s,2x25GB/s.
+    time_unit text UNIT: Unit of the times in a staging file that names none: s, ms, us or ns; rates per second
+        are converted.
+    """,
+        panel=_panel(CLUSTER),
+        devices={"parser": _devices},
     ),
     *PROFILE_OPTIONS,
 )
@@ -400,47 +368,18 @@ def progress(help: str, panel: str | None = None) -> Any:
 # ---- limits of a run ------------------------------------------------------------------------------------------
 
 
-_limit = partial(option, rich_help_panel="Limits")
-LIMITS = (
-    _limit(
-        "rel_gap",
-        float,
-        "--gap",
-        parser=quantities.share,
-        metavar="SHARE",
-        help="Stop at this relative gap: 0.01 or 1%.",
-    ),
-    _limit(
-        "abs_gap",
-        Any,
-        parser=quantities.time_gap,
-        metavar="TIME",
-        help="Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).",
-    ),
-    _limit(
-        "time_limit_s",
-        float,
-        "--time-limit",
-        parser=quantities.duration,
-        metavar="TIME",
-        help="Stop after this time: 30, 30s or 5min.",
-    ),
-    _limit(
-        "memory_limit_bytes",
-        int,
-        "--memory-limit",
-        parser=quantities.whole_size,
-        metavar="SIZE",
-        help="Stop a solver process that needs more memory than this: 4GiB.",
-    ),
-    _limit("threads", int, help="Number of threads that the solver may use."),
-    _limit("seed", int, default=0, help="Seed of all random choices."),
-    _limit(
-        "native",
-        list[str],
-        metavar="KEY=VALUE",
-        help="Pass an option to the chosen solver under its own name; repeatable.",
-    ),
+LIMITS = declared(
+    """
+    rel_gap share --gap SHARE: Stop at this relative gap: 0.01 or 1%.
+    abs_gap time-gap TIME: Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).
+    time_limit_s duration --time-limit TIME: Stop after this time: 30, 30s or 5min.
+    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that needs more memory than this:
+        4GiB.
+    threads int: Number of threads that the solver may use.
+    seed int =0: Seed of all random choices.
+    native texts KEY=VALUE: Pass an option to the chosen solver under its own name; repeatable.
+    """,
+    panel="Limits",
 )
 
 

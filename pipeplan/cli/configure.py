@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,12 +13,11 @@ import typer
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
-from . import quantities
 from .arguments import Json, key_and_value, limits_for, output_file, with_limits, writable
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .progress import reporter
-from .signatures import flag_of, option, shared
+from .signatures import declared, flag_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
@@ -31,97 +29,56 @@ FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
 
-_model, _cluster, _scope, _runs = (
-    partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE, RUNS)
-)
 # Arguments of `instances.training.build.problem_of`, under the same names.
 PROBLEM_OPTIONS = (
-    _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb."),
-    _cluster(
-        "levels",
-        Any,
-        parser=quantities.levels,
-        metavar="LEVELS",
-        help="Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the GPU's usual node.",
+    *declared(
+        """
+    devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb.
+    levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
+        GPU's usual node.
+    memory_bytes size-or-none --memory SIZE: Usable memory of a GPU as the driver reports it: 79GiB, or none for
+        no limit; default: by GPU.
+    reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
+        1.5GiB.
+    """,
+        panel=CLUSTER,
     ),
-    _cluster(
-        "memory_bytes",
-        float,
-        "--memory",
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Usable memory of a GPU as the driver reports it: 79GiB, or none for no limit; default: by GPU.",
-    ),
-    _cluster(
-        "reserve_bytes",
-        float,
-        "--reserve",
-        parser=quantities.size,
-        metavar="SIZE",
-        help="Memory for the driver's context and buffers of communication; default: 1.5GiB.",
-    ),
-    _model("sequence", int, help="Tokens of a sequence."),
-    _model("batch", int, help="Sequences between two updates."),
-    _model("layers", int, help="Cut or lengthen the model to this number of layers."),
-    _model("dense_layers", int, help="With experts: number of first layers that have none."),
-    _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
-    _model(
-        "framework",
-        str,
-        metavar="NAME",
-        help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
-    ),
-    _model("optimizer", str, metavar="NAME", help="Optimizer: adam-mixed, muon, ...; an unknown name lists all."),
-    _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
-    _model(
-        "no_sequence_parallel",
-        bool,
-        "--no-sequence-parallel",
-        help="Between products every tensor-parallel rank has all tokens.",
-    ),
-    _model("dropout", bool, "--dropout", help="The model has dropout, whose masks are kept."),
-    _model("fp8_weight_copy", bool, "--fp8-weight-copy", help="In fp8: a second copy of the weights is kept."),
-    _model(
-        "efficiency",
-        list[str],
-        metavar="NAME=VALUE",
-        help="How well the hardware is used, as in products=0.7; repeatable.",
+    *declared(
+        f"""
+    sequence int: Tokens of a sequence.
+    batch int: Sequences between two updates.
+    layers int: Cut or lengthen the model to this number of layers.
+    dense_layers int: With experts: number of first layers that have none.
+    precision text {"|".join(PRECISIONS)}: Number format; default: bf16.
+    framework text NAME: Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.
+    optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
+    no_flash_attention flag: Attention keeps its matrix of scores.
+    no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
+    dropout flag: The model has dropout, whose masks are kept.
+    fp8_weight_copy flag: In fp8: a second copy of the weights is kept.
+    efficiency texts NAME=VALUE: How well the hardware is used, as in products=0.7; repeatable.
+    """,
+        panel=MODEL,
     ),
 )
-SCOPE_OPTIONS = (
-    _scope("fix", list[str], metavar="KEY=VALUE", help="Consider only configurations with this value; repeatable."),
-    _scope("forbid", list[str], metavar="KEY=VALUE", help="Consider no configuration with this value; repeatable."),
-    _scope(
-        "error",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="By how much times may be wrong, which the shortlist allows for; default: 5%.",
-    ),
-    _scope(
-        "memory_error",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="By how much memory may be wrong; default: 3%.",
-    ),
+SCOPE_OPTIONS = declared(
+    """
+    fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
+    forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
+    error share SHARE: By how much times may be wrong, which the shortlist allows for; default: 5%.
+    memory_error share SHARE: By how much memory may be wrong; default: 3%.
+    """,
+    panel=SCOPE,
 )
-RUN_OPTIONS = (
-    _runs(
-        "measured",
-        list[str],
-        metavar="FILE",
-        help="Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to them; "
-        "repeatable.",
-    ),
-    _runs("efficiencies", str, metavar="FILE", help="A fit that --fit-output has written."),
-    _runs(
-        "fit_output",
-        str,
-        metavar="FILE",
-        callback=writable,
-        help="Write the fitted efficiencies, for --efficiencies.",
-    ),
+RUN_OPTIONS = declared(
+    """
+    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are
+        fitted to them; repeatable.
+    efficiencies text FILE: A fit that --fit-output has written.
+    fit_output text FILE: Write the fitted efficiencies, for --efficiencies.
+    """,
+    panel=RUNS,
+    fit_output={"callback": writable},
 )
 # The options of the command line by the names of the problem's fields.
 FIELDS = {

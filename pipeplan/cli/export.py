@@ -24,7 +24,7 @@ from .arguments import (
     with_cluster,
     writable_or_stdout,
 )
-from .signatures import option, plain, shared
+from .signatures import declared, plain, shared
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result
@@ -59,23 +59,17 @@ _Output = Annotated[
     typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
 ]
 # Options that say something of the framework or of the profile.
-OPTIONS = (
-    option(
-        "rename",
-        list[str],
-        metavar="FILE|OLD=NEW",
-        help="For torch, torchtitan and accelerate: names of modules in the framework's own model; repeatable.",
-    ),
-    option(
-        "micro_batches",
-        int,
-        metavar="N",
-        help="For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.",
-    ),
-    option("megatron_legacy", bool, "--megatron-legacy", help="Write the two options of versions without layouts."),
-    option("torchtitan_legacy", bool, "--torchtitan-legacy", help="Write the split points of earlier versions."),
-    option("inference", bool, "--inference", help="The plan is for inference: a table needs no backward passes."),
-    option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
+OPTIONS = declared(
+    """
+    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own
+        model; repeatable.
+    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N
+        micro-batches.
+    megatron_legacy flag: Write the two options of versions without layouts.
+    torchtitan_legacy flag: Write the split points of earlier versions.
+    inference flag: The plan is for inference: a table needs no backward passes.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    """
 )
 
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: a live line, plain lines, JSON lines, or nothing; of a comparison a line for each finished run."""
+"""Progress on stderr: a live line, plain lines, JSON lines, or nothing; of a comparison a line for each ended run."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,7 +31,7 @@ from .arguments import (
 )
 from .exits import NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
-from .signatures import option, shared
+from .signatures import declared, shared
 from .solve import OUTPUT, Progress, show_result
 from .verify import PlanArgument, read_case
 
@@ -44,51 +43,36 @@ BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
-_block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
 BLOCK_OPTIONS = (
-    _block(
-        "micro_batches", int, metavar="M", help="Micro-batches in an iteration; default: the steady state alone."
+    *declared(
+        f"""
+    micro_batches int M: Micro-batches in an iteration; default: the steady state alone.
+    split_backward text SHARE: Divide backward passes: this share for their inputs, the rest for the weights at
+        any later time; 0.5, or one for each stage: 0.5,0.5,0.4.
+    weight_stash share SHARE: With --split-backward: the share of its activations that a stage keeps for the
+        weights; default: 0.5.
+    virtual int V: Cut every stage into V chunks, as equal as can be; they go around the devices.
+    shape text {"|".join(SHAPES)}: Two chunks on each device, there and back again.
+    recompute flag: Keep inputs alone; backward passes run the forward pass again.
+    memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: that of the plan's
+        problem.
+    """,
+        panel=BLOCKS,
     ),
-    _block(
-        "split_backward",
-        str,
-        metavar="SHARE",
-        help="Divide backward passes: this share for their inputs, the rest for the weights at any later time; 0.5, "
-        "or one for each stage: 0.5,0.5,0.4.",
-    ),
-    _block(
-        "weight_stash",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="With --split-backward: the share of its activations that a stage keeps for the weights; default: 0.5.",
-    ),
-    _block(
-        "virtual",
-        int,
-        metavar="V",
-        help="Cut every stage into V chunks, as equal as can be; they go around the devices.",
-    ),
-    _block("shape", str, metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
-    _block("recompute", bool, "--recompute", help="Keep inputs alone; backward passes run the forward pass again."),
-    _block(
-        "memory",
-        float,
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Memory of each device: 8GiB, or none for no limit; default: that of the plan's problem.",
-    ),
-    _method(
-        "objective",
-        str,
-        metavar="|".join(OBJECTIVES),
-        help="What to minimise; default: the makespan, or the period.",
+    *declared(
+        f"""
+    objective text {"|".join(OBJECTIVES)}: What to minimise; default: the makespan, or the period.
+    """,
+        panel=METHOD,
     ),
 )
-METHOD_OPTIONS = (
-    _method("planner", str, metavar="NAME", help="Another way to a schedule; `plan planners` lists them."),
-    _method("formulation", str, metavar="NAME", help="A model to solve; `plan formulations` lists them."),
+METHOD_OPTIONS = declared(
+    """
+    planner text NAME: Another way to a schedule; `plan planners` lists them.
+    formulation text NAME: A model to solve; `plan formulations` lists them.
+    """,
+    panel=METHOD,
 )
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
 _ProblemOutput = Annotated[

@@ -42,7 +42,7 @@ from .arguments import (
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
-from .signatures import option, shared
+from .signatures import declared, shared
 from .solve import METHOD, OUTPUT, Progress, with_method_options
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 # ---- `plan pareto` --------------------------------------------------------------------------------------------
 
 
-_curves = partial(option, rich_help_panel="Curves")
 # The instance that is drawn where the user names none.
 EXAMPLE = "golden-4"
 # Options of the cluster without the memory, which most curves vary.
@@ -67,27 +66,16 @@ _Drawn = Annotated[
     ),
 ]
 # Options that mean something for some kinds alone, under the names that their studies give them.
-CURVES = (
-    _curves(
-        "method",
-        list[str],
-        metavar="NAME",
-        help="Chains: a method to draw, ilp-beaumont and cp-beaumont included; repeatable; default: exact-beaumont and "
-        "the baselines.",
-    ),
-    _curves(
-        "memory",
-        list[str],  # a parser would meet each element twice
-        metavar="SIZE",
-        help="Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.",
-    ),
-    _curves("gpus", list[int], metavar="N", help="Trainings: a number of GPUs in place of --points; repeatable."),
-    _curves(
-        "objective",
-        str,
-        metavar="makespan|span|period",
-        help="Schedules: the value that is drawn; default: makespan, or period where there are no micro-batches.",
-    ),
+CURVES = declared(
+    """
+    method texts NAME: Chains: a method to draw, ilp-beaumont and cp-beaumont included; repeatable; default:
+        exact-beaumont and the baselines.
+    memory texts SIZE: Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.
+    gpus ints N: Trainings: a number of GPUs in place of --points; repeatable.
+    objective text makespan|span|period: Schedules: the value that is drawn; default: makespan, or period where
+        there are no micro-batches.
+    """,
+    panel="Curves",
 )
 _Limits = Annotated[
     int | None,
