@@ -12,7 +12,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
-from ..show.console import out, print_json, say_note, styled
+from ..show.console import print_json, put, say_note
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, limits_for, refuse_few, with_limits
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
@@ -242,8 +242,7 @@ def _list_suites(json: bool) -> None:
     if json:
         print_json({"suites": [{"name": name, "title": title} for name, title in titles.items()]})
         return
-    for name, title in titles.items():
-        out().print(styled(f"{name:24} {title}"))
+    put(*(f"{name:24} {title}" for name, title in titles.items()))
 
 
 def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
@@ -255,8 +254,7 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     from ..show.comparison import draw_comparison
 
     draw_comparison(comparison)
-    for name, path in paths.items():
-        out().print(styled(f"{name}: {path}"), soft_wrap=True)
+    put(*(f"{name}: {path}" for name, path in paths.items()), soft=True)
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:

@@ -9,7 +9,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
-from ..show.console import out, print_json, say_note, styled
+from ..show.console import print_json, put, say_note
 from . import quantities
 from .arguments import Cluster, Json, input_file, output_file, with_cluster
 from .exits import exit_code
@@ -260,7 +260,7 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
     if json:
         print_json(profile_to_json(profile))
     else:
-        out().print(styled(summary or _summary(profile)))
+        put(summary or _summary(profile))
 
 
 def _summary(profile: Profile) -> str:

@@ -12,7 +12,7 @@ from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
 from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME
-from ..show.console import draw_rows, out, print_json, say_note, styled
+from ..show.console import draw_rows, print_json, put, say_note
 from ..show.words import amount, is_noise, memory_unit, percent, several
 from . import quantities
 from .arguments import (
@@ -193,9 +193,7 @@ def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) 
     for note in study.lowered.notes:
         say_note(note)
     show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
-    sentence = None if json else _gain(study)
-    if sentence is not None:
-        out().print(styled(sentence, "bold"), soft_wrap=True)
+    put(None if json else _gain(study), style="bold", soft=True)
 
 
 def _gain(study: ScheduleStudy) -> str | None:
@@ -245,9 +243,9 @@ LEGEND = (
 
 def _draw_comparison(found: ScheduleComparison) -> None:
     """Print the answer, the schedules by the way in which stages are cut, and why some are missing."""
-    console, best = out(), found.best
+    best = found.best
     unit = memory_unit(found.memory_unit).like([row.peak for row in found.rows] + [found.limit])
-    console.print(styled(_answer(found), "bold"))
+    put(_answer(found), style="bold")
     rows: list[tuple[str, ...]] = []
     cut, bold = "", set()
     for row in sorted(found.rows, key=lambda row: [each.cut for each in found.rows].index(row.cut)):
@@ -261,14 +259,12 @@ def _draw_comparison(found: ScheduleComparison) -> None:
         cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
         rows.append((f"  {TITLES[row.name]}", *cells))
     draw_rows(("schedule", "time", "idle", "memory", "fits"), rows, "schedule,fits", bold)
-    for row in found.rows:
-        if row.why_none:
-            console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
+    put(*(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}" for row in found.rows if row.why_none))
     limit = "no limit" if found.limit is None else unit.text(found.limit)
     rejected = [row for row in found.rows if row.time is not None and not row.verified]
     verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
-    console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
-    console.print(styled(f"verified: {verdict}", "bold green" if not rejected else "bold red"))
+    put(f"memory: of the fullest device, of {limit}; {LEGEND}")
+    put(f"verified: {verdict}", style="bold green" if not rejected else "bold red")
 
 
 def _fits(row: Row) -> str:

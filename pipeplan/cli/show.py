@@ -12,7 +12,7 @@ from ..instances.lookup import holds_profile
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import kind_of
 from ..kinds import shown_kind
-from ..show.console import out, print_json, say_note, styled
+from ..show.console import print_json, put, say_note
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -142,25 +142,24 @@ def _draw(
     samples: Samples | None,
 ) -> None:
     from ..show.answer import about_plan, describe_iteration
-    from ..show.terminal import draw, say_answer, say_differences, say_verdict
+    from ..show.terminal import draw, say_differences, say_verdict
     from ..show.view import PlanView
     from ..show.words import amount
 
     if isinstance(seen, PlanView):
         if not violations:
             value = case.rules.value(case.problem, case.plan)
-            say_answer(about_plan(case.problem, case.plan, seen, case.rules, value))
+            put(about_plan(case.problem, case.plan, seen, case.rules, value), style="bold")
             iteration = describe_iteration(case.problem, case.plan, samples)
-            if iteration is not None:
-                out().print(styled(iteration.in_words()))
+            put(iteration and iteration.in_words())
         draw(seen, unrolled)
         of_sample = _latency(case) if "contiguity" in case.rules.to_options() else None
         if of_sample is not None:
             unit = case.problem.time_unit
             latency = f"none. {of_sample.reason}" if of_sample.latency is None else amount(of_sample.latency, unit)
-            out().print(styled(f"latency of one sample: {latency}"))
+            put(f"latency of one sample: {latency}")
     else:
-        out().print(styled(f"the plan cannot be drawn. {seen}"))
+        put(f"the plan cannot be drawn. {seen}")
     say_verdict(case.problem, case.plan, violations, case.rules)
     say_differences(case.differences())
 

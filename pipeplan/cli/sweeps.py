@@ -18,7 +18,7 @@ from ..instances.lookup import holds_profile
 from ..instances.registry import Problem, kind_of
 from ..kinds import shown_kind
 from ..planners.options import SolveOptions
-from ..show.console import clean, out, print_json, say_note
+from ..show.console import print_json, put, say_note
 from ..show.view import counted_devices, devices
 from ..show.words import amount, memory_unit, several
 from . import quantities
@@ -528,6 +528,4 @@ def _tell(problem: Problem, study: Sensitivity, json: bool) -> None:
         print_json(study.to_json())
         return
 
-    for line in (*lines(problem, study), advice(problem, study)):
-        if line:
-            out().print(clean(line), soft_wrap=True)
+    put(*lines(problem, study), advice(problem, study), soft=True)

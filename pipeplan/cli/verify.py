@@ -13,7 +13,7 @@ from ..instances.base.errors import UsageError, one_of, show
 from ..instances.base.quantities import with_unit
 from ..instances.base.result import Found
 from ..instances.registry import KINDS, kind_of
-from ..show.console import out, print_json, say_note, styled
+from ..show.console import print_json, put, say_note
 from .arguments import Cluster, InstanceArgument, Json, input_file, limits_for, load_for, with_cluster, with_limits
 from .exits import NO_PLAN, OK, REJECTED, graceful
 from .signatures import flag_of, option, shared
@@ -204,7 +204,7 @@ def command(
         say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
         say_differences(differences)
         if case.unchecked() is not None and not violations and not differences:
-            out().print(styled(f"not checked: {case.unchecked()}."), soft_wrap=True)
+            put(f"not checked: {case.unchecked()}.", soft=True)
     raise typer.Exit(REJECTED if violations or differences else OK)
 
 

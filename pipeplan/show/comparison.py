@@ -32,7 +32,7 @@ from ..studies.compare.table import (
     time_profile,
     values,
 )
-from .console import clean, draw_table, out, styled
+from .console import clean, draw_table, out, put, styled
 from .lanes import Amount, amount_lanes
 from .page import Line, lanes_chart, line_chart, page, section, table, tag
 from .pictures import profile_points
@@ -367,15 +367,8 @@ def cleaned(text: object) -> str:
 # ---- LaTeX -----------------------------------------------------------------------------------------------
 
 # Characters that LaTeX does not take for text, and how they are written as text.
-SPECIAL = {
+SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -438,28 +431,22 @@ def _is_number(cells: Sequence[str]) -> bool:
 
 def draw_comparison(comparison: Comparison) -> None:
     """Print the values of every case by method, then one line for each method."""
-
     parts = parts_of(comparison)
     if not parts:
-        out().print(styled("no run has finished"))
+        put("no run has finished")
         return
     values, methods = parts["Values"], parts["Methods"]
     names = [row[0] for row in methods.rows]
     head, key = _shortened(values.head, values.rows, names, out().width)
     _print_table("values, recomputed by the referee", head, values.rows, len(head) - len(names))
-    if any("%" in cell for row in values.rows for cell in row):
-        out().print(styled(values.note, "dim"))
-    if values.remark:
-        out().print(styled(values.remark, "dim"))
-    if key:
-        out().print(styled(key))
+    losses = any("%" in cell for row in values.rows for cell in row)
+    put(values.note if losses else "", values.remark, style="dim")
+    put(key)
     _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
-    for remark in comparison.expanded.once_remark():
-        out().print(styled(remark, "dim"))
-    for claim in parts[CLAIMS].entries if CLAIMS in parts else ():
-        out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
-    for failure in parts["Failures"].entries if "Failures" in parts else ():
-        out().print(styled(failure), soft_wrap=True)
+    put(*comparison.expanded.once_remark(), style="dim")
+    claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
+    put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
+    put(*failures, soft=True)
 
 
 # Spaces between two columns.

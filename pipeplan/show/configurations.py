@@ -17,7 +17,7 @@ from ..instances.training.frameworks import one_name_each
 from ..instances.training.words import layout_word, recompute_word, words_of
 from ..studies.configure.least_change import memory_of_few
 from ..studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
-from .console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, room, styled
+from .console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, put, room, styled
 from .lanes import Amount, amount_lanes
 from .page import Node, lanes_chart, section, table, tag
 from .words import amount, is_noise, percent, plain, several
@@ -34,29 +34,12 @@ WORTH_TELLING = 0.002
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
 PART_WORDS = {"transient": "memory that is needed for a moment", "reserve": "the reserve"}
 # Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
-LETTERS = {
-    "t": "tensor",
-    "c": "context",
-    "p": "pipeline",
-    "v": "virtual",
-    "e": "expert",
-    "et": "expert_tensor",
-    "d": "data",
-}
+LETTERS = {"t": "tensor", "c": "context", "p": "pipeline", "v": "virtual", "e": "expert", "et": "expert_tensor"}
+LETTERS["d"] = "data"
 # What a rank spends its time on, in the order of the tables.
 SPENT = (
-    "products",
-    "attention",
-    "memory",
-    "measured",
-    "recomputation",
-    "tensor",
-    "context",
-    "expert",
-    "pipeline",
-    "data",
-    "optimizer",
-    "idle",
+    *("products", "attention", "memory", "measured", "recomputation"),
+    *("tensor", "context", "expert", "pipeline", "data", "optimizer", "idle"),
 )
 
 
@@ -165,15 +148,8 @@ def _nothing(answer: Answer) -> Iterator[str]:
 def shortly(plan: Configuration) -> str:
     """A configuration in short: degrees above 1, data parallelism, micro-batch, ZeRO stage, and any recomputation."""
     degrees = plan.degrees
-    named_degrees = {
-        "tensor": degrees.tensor,
-        "context": degrees.context,
-        "pipeline": degrees.pipeline,
-        "virtual": degrees.virtual,
-        "expert": degrees.expert,
-        "expert-tensor": degrees.expert_tensor,
-    }
-    told = [f"{name}={value}" for name, value in named_degrees.items() if value > 1]
+    named = ((name.replace("_", "-"), getattr(degrees, name)) for name in LETTERS.values() if name != "data")
+    told = [f"{name}={value}" for name, value in named if value > 1]
     told += [f"data={degrees.data}", f"micro-batch={plan.micro_batch}", f"zero={plan.zero}"]
     if recompute_word(plan) != "none":
         told.append(f"recompute={recompute_word(plan)}")
@@ -307,25 +283,21 @@ LONGEST_LAYOUT = 18
 def draw_answer(answer: Answer) -> None:
     """Print the best configuration, the shortlist, how the others were discarded, and what was judged."""
     if answer.report is not None:
-        _draw_best(answer)
+        _put_answer(*best_in_words(answer))
+        if answer.best is not None:
+            draw_ranks(answer.best)
         _draw_list(answer)
-        out().print(styled(counted_in_words(answer)))
-    for sentence in measured_in_words(answer):
-        out().print(styled(sentence))
+        put(counted_in_words(answer))
+    put(*measured_in_words(answer))
     for judged in answer.judged:
-        draw_judged(judged)
-        loss = lost_in_words(answer, judged)
-        if loss:
-            out().print(styled(loss))
+        _put_answer(*told(judged))
+        draw_ranks(judged.evaluation)
+        put(lost_in_words(answer, judged))
 
 
-def _draw_best(answer: Answer) -> None:
-    first, *more = best_in_words(answer)
-    out().print(styled(first, "bold"))
-    for sentence in more:
-        out().print(styled(sentence))
-    if answer.best is not None:
-        draw_ranks(answer.best)
+def _put_answer(first: str, *more: str) -> None:
+    put(first, style="bold")
+    put(*more)
 
 
 def _draw_list(answer: Answer) -> None:
@@ -341,7 +313,7 @@ def _draw_list(answer: Answer) -> None:
         if any(getattr(own.plan.degrees, name) > 1 for own in shown) or name == "data"
     }
     letters = [f"{title} {name.replace('_', '-')}" for title, name in degrees.items()]
-    console.print(styled(f"shortlist ({', '.join(letters)}, b micro-batch)", "bold"))
+    put(f"shortlist ({', '.join(letters)}, b micro-batch)", style="bold")
     table = new_table()
     columns(
         table,
@@ -367,28 +339,15 @@ def _draw_list(answer: Answer) -> None:
         table.add_row(*(styled(cell, "bold" if best else "") for cell in row))
     draw_table(table)
     left = len(answer.listed) - len(shown)
-    if left:
-        console.print(styled(f"... and {left} more; --json has all of them"))
-    console.print(styled(list_in_words(answer)))
-
-
-def draw_judged(judged: Judged) -> None:
-    """Print the answer, then the memory and the time of every rank by part."""
-    answer, *more = told(judged)
-    console = out()
-    console.print(styled(answer, "bold"))
-    for sentence in more:
-        console.print(styled(sentence))
-    draw_ranks(judged.evaluation)
+    put(f"... and {left} more; --json has all of them" if left else "", list_in_words(answer))
 
 
 def draw_ranks(own: ConfigurationEvaluation) -> None:
     """Print memory and time in one row for each pipeline stage, whose ranks are alike."""
-    console = out()
     limit = "" if own.limit_bytes is None else f"; a GPU has {own.limit_bytes / GIB:.2f}"
-    console.print(styled(f"memory of a rank in GiB, by stage{limit}", "bold"))
+    put(f"memory of a rank in GiB, by stage{limit}", style="bold")
     _draw_memory(own)
-    console.print(styled("time of a rank in seconds of an iteration", "bold"))
+    put("time of a rank in seconds of an iteration", style="bold")
     _draw_time(own)
 
 
@@ -427,7 +386,7 @@ def _ranks_of(stage: int, each: int) -> str:
 
 def _say_left(count: int) -> None:
     if count > MAX_DEVICES_DRAWN:
-        out().print(styled(f"... and {count - MAX_DEVICES_DRAWN} more stages"))
+        put(f"... and {count - MAX_DEVICES_DRAWN} more stages")
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------

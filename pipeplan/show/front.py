@@ -17,7 +17,7 @@ from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
 from ..studies.sweep import Curve, CurvePoint
-from .console import clean, columns, new_table, out
+from .console import clean, columns, new_table, out, put
 from .lanes import from_zero
 from .page import Line, Rule, Spot, details, facts, line_chart, page, published, section, table, tag
 from .palette import CATEGORIES
@@ -333,8 +333,8 @@ USUAL_DIGITS, FEWER = 7, 6
 
 def draw_front_table(front: Front) -> None:
     """Print what the curves are, their values with verdicts, and what there is to say of them."""
-    page, table, times = out(), new_table(), front.times()
-    page.print(clean(f"{front.problem.name}: {front.what}"), soft_wrap=True)
+    table, times = new_table(), front.times()
+    put(f"{front.problem.name}: {front.what}", soft=True)
     if front.limits():
         headings = (heading for one in front.series for heading in (one.heading, "gap")[: 1 + one.exact])
         columns(table, clean(",".join([front.axis, *headings, *(heading for heading, _ in front.columns)])))
@@ -342,10 +342,9 @@ def draw_front_table(front: Front) -> None:
             cells = (cell for one in front.series for cell in _cells(front, one, points.get(one.name), times))
             others = (text(point, times) for _, text in front.columns for point in points.values())
             table.add_row(front.limit_text(limit).removesuffix(f" {front.axis}"), *cells, *others)
-        page.print(table)
-        page.print(front.legend)
-    for sentence in front.sentences:
-        page.print(clean(sentence), soft_wrap=True)
+        out().print(table)
+        out().print(front.legend)
+    put(*front.sentences, soft=True)
 
 
 def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..instances.timeline.timeline import Task, TaskKind
-from .console import draw_rows, out, styled
+from .console import draw_rows, out, put
 from .page import details, facts, page, section, table, tag
 from .report import timeline_section
 from .terminal import gantt
@@ -168,8 +168,7 @@ def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
 def draw_run(report: RunReport) -> None:
     """Print sentences on all cases, and tables and a timeline of the plan alone."""
     console = out()
-    for line in (headline(report), *sentences(report)):
-        console.print(styled(line), soft_wrap=True)
+    put(headline(report), *sentences(report), soft=True)
     console.print()
     draw_rows(RANK_COLUMNS, rank_rows(report.plan), left="stages")
     console.print("\n")

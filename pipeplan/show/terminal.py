@@ -16,7 +16,19 @@ from ..instances.networks.profile.profile import Profile
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
 from .answer import answer, describe_iteration, options_of, run_facts
-from .console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, draw_table, new_table, number, out, room, styled
+from .console import (
+    BAR_WIDTH,
+    MAX_DEVICES_DRAWN,
+    bar,
+    can_draw,
+    draw_table,
+    new_table,
+    number,
+    out,
+    put,
+    room,
+    styled,
+)
 from .palette import ink_on
 from .view import COUNT, About, Bar, Curve, PlanView, Row, Table, Timeline, devices, module_of
 from .words import MemoryUnit, Times, amount, percent, several, size
@@ -216,11 +228,10 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
         if table.rows:
             draw_table(_drawn(view, table, room(console)))
         if len(table.rows) > MAX_DEVICES_DRAWN:
-            console.print(styled(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s"))
+            put(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s")
     sentences = () if briefly else view.sentences
     in_full = list(_in_full(view, room(console)))
-    for sentence in filter(None, [view.legend, "full names:" if in_full else "", *in_full, *sentences]):
-        console.print(styled(sentence))
+    put(view.legend, "full names:" if in_full else "", *in_full, *sentences)
     for line in _over_time(view, unrolled) if view.timelines else ():
         console.print(line, soft_wrap=True)
 
@@ -325,14 +336,10 @@ COUNTED = {
 def draw_instance(problem: Problem, about: About) -> None:
     """Print what the instance is, and the first lines of what else is known about it."""
     _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
-    console = out()
-    if about.lines:
-        console.print(styled(about.heading, "bold"))
-    for line in about.lines[:MAX_LINES_SHOWN]:
-        console.print(styled(f"  {line}"), soft_wrap=True)
+    put(about.heading if about.lines else "", style="bold")
+    put(*(f"  {line}" for line in about.lines[:MAX_LINES_SHOWN]), soft=True)
     left = len(about.lines) - MAX_LINES_SHOWN
-    if left > 0:
-        console.print(styled(f"  ... and {several(left, 'more line')}; --json has all of them"))
+    put(f"  ... and {several(left, 'more line')}; --json has all of them" if left > 0 else "")
 
 
 def draw_result(
@@ -348,11 +355,10 @@ def draw_result(
     micro-batch is, if known."""
     rules = rules_of(problem, result.options)
     what = f"{problem.name} on {devices(problem)}: " if named else ""
-    say_answer(what + answer(problem, result, view, rules))
+    put(what + answer(problem, result, view, rules), style="bold")
     if view is not None and result.plan is not None and result.verified:
         iteration = describe_iteration(problem, result.plan, samples)
-        if iteration is not None:
-            out().print(styled(iteration.in_words()))
+        put(iteration and iteration.in_words())
     if verbose:
         draw_instance(problem, About({}))
         if result.model_size:
@@ -365,7 +371,7 @@ def draw_result(
         draw(view, briefly=not verbose)
     facts = run_facts(result, problem.time_unit)
     if not verbose and "cross-check" in facts:
-        out().print(styled(f"cross-check: {facts['cross-check']}"))
+        put(f"cross-check: {facts['cross-check']}")
     say_verdict(problem, result.plan, result.violations, rules)
 
 
@@ -373,14 +379,10 @@ def _counted(name: str, size: int) -> str:
     return f"{size} ({COUNTED[name]})" if name in COUNTED else str(size)
 
 
-def say_answer(sentence: str) -> None:
-    out().print(styled(sentence, "bold"))
-
-
 def _block(title: str, facts: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    out().print(styled(title, "bold"))
+    put(title, style="bold")
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
         table.add_row(styled(f"  {name}"), styled(value))
@@ -389,34 +391,27 @@ def _block(title: str, facts: Mapping[str, Any]) -> None:
 
 def say_proof_check(check: ProofCheck) -> None:
     """Print the claim that was to be proven, the answer and its reason."""
-    if check.claim is not None:
-        out().print(styled(f"claim: {check.claim}"))
-    out().print(
-        styled(f"proof: {check.answer}. {check.reason}", "bold" if check.answer == "confirmed" else "bold red")
-    )
+    put(check.claim and f"claim: {check.claim}")
+    put(f"proof: {check.answer}. {check.reason}", style="bold" if check.answer == "confirmed" else "bold red")
 
 
 def say_differences(differences: Sequence[str]) -> None:
     """Print what a result's file claims and the referee does not find."""
-    for difference in differences:
-        out().print(styled(f"  - {difference}"))
-    if differences:
-        out().print(styled("claims: the file differs from what was recomputed", "bold red"))
+    put(*(f"  - {difference}" for difference in differences))
+    put("claims: the file differs from what was recomputed" if differences else "", style="bold red")
 
 
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
     """Print whether the referee accepts the plan, with the value recomputed here."""
-    console = out()
     if plan is None:
-        console.print(styled("verified: nothing, no plan was found", "bold"))
+        put("verified: nothing, no plan was found", style="bold")
     elif violations:
-        for violation in violations:
-            console.print(styled(f"  - {violation}"))
-        console.print(styled(f"verified: no, {several(len(violations), 'violation')}", "bold red"))
+        put(*(f"  - {violation}" for violation in violations))
+        put(f"verified: no, {several(len(violations), 'violation')}", style="bold red")
     else:
         value = amount(rules.value(problem, plan), problem.time_unit)
         name = module_of(problem).value_name(rules)
-        console.print(styled(f"verified: yes, recomputed {name} {value}", "bold green"))
+        put(f"verified: yes, recomputed {name} {value}", style="bold green")
 
 
 # ---- profiles -------------------------------------------------------------------------------------------------
@@ -471,14 +466,13 @@ def _node_row(profile: Profile, i: int) -> dict[str, Any]:
 
 def draw_profile(profile: Profile) -> None:
     """Print the sums in sentences, and a line for each node."""
-    report, console = profile_report(profile), out()
-    for sentence in _sentences(profile, report["profile"]):
-        console.print(styled(sentence))
+    report = profile_report(profile)
+    put(*_sentences(profile, report["profile"]))
     table = new_table(padding=1)
     times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
     passes = ("forward", "backward") if profile.training else ("forward",)
     kept = ("saved",) if profile.training else ()
-    console.print(styled(f"times{times.inside}"))
+    put(f"times{times.inside}")
     for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
         table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
     for row in report["nodes"][:SHOWN_NODES]:
@@ -489,7 +483,7 @@ def draw_profile(profile: Profile) -> None:
     draw_table(table)
     if len(report["nodes"]) > SHOWN_NODES:
         left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
-        console.print(styled(f"... and {left}; --json has all of them"))
+        put(f"... and {left}; --json has all of them")
 
 
 def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
