@@ -106,9 +106,13 @@ def command(
     if suites:
         _list_suites(json)
         return
-    limits = _given(limits)
+    limits_for(None, limits)  # checks them
     if suite is not None:
-        _refuse_beside_suite(instances, method, seeds, devices, memory, common)
+        if any((instances, method, seeds, devices, memory, common)):
+            raise UsageError(
+                "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop "
+                "--suite."
+            )
         chosen = _known_suite(suite, quick, limits)
     else:
         if quick:
@@ -150,20 +154,11 @@ def _cite(suite: Suite, workloads: Path | None) -> None:
     sys.stdout.write(bibliography(cited(Comparison(expand(suite, workloads, to_run=False), {}, 0))))
 
 
-def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """The limits, after they have been checked."""
-    limits_for(None, limits)
-    return limits
-
-
 def _exit_code(comparison: Comparison) -> int:
     if comparison.interrupted and not comparison.records:
         return INTERRUPTED
-    return (
-        OK
-        if any(record.result and record.result["verified"] for record in comparison.records.values())
-        else NO_PLAN
-    )
+    results = [record.result for record in comparison.records.values()]
+    return OK if any(result and result["verified"] for result in results) else NO_PLAN
 
 
 def _own_suite(
@@ -207,17 +202,16 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
 
     settings = []
     no_choice: list[None] = [None]
-    for count in devices or no_choice:
-        for text in memory or no_choice:
-            cluster: dict[str, object] = dict(common)
-            words = []
-            if count is not None:
-                cluster["devices"] = count
-                words.append(several(count, "device"))
-            if text is not None:
-                cluster["memory_bytes"] = quantities.size_or_none(text)
-                words.append("no memory limit" if text == "none" else text)
-            settings.append(Setting(", ".join(words), cluster))
+    for count, text in product(devices or no_choice, memory or no_choice):
+        cluster: dict[str, object] = dict(common)
+        words = []
+        if count is not None:
+            cluster["devices"] = count
+            words.append(several(count, "device"))
+        if text is not None:
+            cluster["memory_bytes"] = quantities.size_or_none(text)
+            words.append("no memory limit" if text == "none" else text)
+        settings.append(Setting(", ".join(words), cluster))
     return tuple(settings)
 
 
@@ -226,13 +220,6 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     if numbers is None:
         raise UsageError(f"--seeds is {text!r}; give whole numbers joined by commas: 0,1,2.")
     return tuple(dict.fromkeys(numbers))
-
-
-def _refuse_beside_suite(*given: object) -> None:
-    if any(value for value in given):
-        raise UsageError(
-            "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
-        )
 
 
 def _list_suites(json: bool) -> None:

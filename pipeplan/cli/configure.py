@@ -81,20 +81,7 @@ RUN_OPTIONS = declared(
     fit_output={"callback": writable},
 )
 # The options of the command line by the names of the problem's fields.
-FIELDS = {
-    name: flag_of(name)
-    for name in (
-        "devices",
-        "levels",
-        "batch",
-        "sequence",
-        "precision",
-        "framework",
-        "optimizer",
-        "layers",
-        "dense_layers",
-    )
-} | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
+FIELDS = {one.name: flag_of(one.name.removesuffix("_bytes")) for one in PROBLEM_OPTIONS}
 
 _Model = Annotated[
     str | None,
@@ -165,13 +152,17 @@ def command(
     schedule, layout, recompute.
     """
     if template:
-        _print_template()
+        from ..planners.training.run_tables import template as table
+
+        sys.stdout.write(table())
         return
     limits_for(None, limits)
     problem = _problem(model, given)
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:
-        problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
+        from ..planners.training.measured import saved_fit
+
+        problem, asked = _with_fit(problem, asked, scope, saved_fit(runs["efficiencies"], problem))
     problem_before = problem
     asked_before: Asked | None = asked
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
@@ -206,7 +197,8 @@ def command(
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
-        say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
+        links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
+        say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
     from ..instances.physics.efficiencies import Efficiencies
     from ..instances.physics.hardware import assumed_of
 
@@ -289,17 +281,9 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
         error = error.renamed(FIELDS)
         field = error.field.replace("efficiencies.", "--efficiency ")
         raise InputError(field, error.problem, error.remedy, error.file) from None
-    return _without_limit(problem) if memory == math.inf else problem
-
-
-def _links(problem: TrainingProblem) -> str:
-    return ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
-
-
-def _without_limit(problem: TrainingProblem) -> TrainingProblem:
     from ..instances.training.kind_functions import with_memory
 
-    return with_memory(problem, None)
+    return with_memory(problem, None) if memory == math.inf else problem
 
 
 def _asked(scope: Mapping[str, Any]) -> Asked:
@@ -313,12 +297,6 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 # ---- runs that were made -------------------------------------------------------------------------------
-
-
-def _print_template() -> None:
-    from ..planners.training.run_tables import template
-
-    sys.stdout.write(template())
 
 
 def _fitted(problem: TrainingProblem, paths: list[str]) -> Fitted:
@@ -366,11 +344,3 @@ def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked |
     if error is None or "error" in scope:
         return asked
     return None if error >= 1 else replace(asked, error=max(asked.error, error))
-
-
-def _with_saved(
-    problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], path: str
-) -> tuple[TrainingProblem, Asked]:
-    from ..planners.training.measured import saved_fit
-
-    return _with_fit(problem, asked, scope, saved_fit(path, problem))

@@ -12,7 +12,7 @@ from ..instances.base import clock
 from ..instances.base.errors import unknown_name
 from ..instances.base.kind import Listing
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
-from ..show.console import out, print_json, print_table, room, say_note, styled, styled_lines
+from ..show.console import out, print_json, print_table, put, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
@@ -176,17 +176,13 @@ def _show_entry(entry: Entry) -> None:
 
     console = out()
     console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
-    console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
-    if entry.extensions:
-        console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
-    if seconds := second_methods(entry):
-        console.print(styled("independent second methods for its proofs: " + ", ".join(e.name for e in seconds)))
-    if words := entry.paper_words:
-        console.print(styled(words, "dim"))
-    if entry.explained_in:
-        console.print(styled("its equations: " + ", ".join(entry.explained_in), "dim"), soft_wrap=True)
-    code = entry.module.removeprefix("pipeplan.").replace(".", "/")
-    console.print(styled(f"its code: {code}", "dim"), soft_wrap=True)
+    put(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}")
+    extensions, seconds = ", ".join(sorted(entry.extensions)), ", ".join(e.name for e in second_methods(entry))
+    put(extensions and f"beyond the flat problem: {extensions}")
+    put(seconds and f"independent second methods for its proofs: {seconds}")
+    put(entry.paper_words, style="dim")
+    equations, code = ", ".join(entry.explained_in), entry.module.removeprefix("pipeplan.").replace(".", "/")
+    put(equations and f"its equations: {equations}", f"its code: {code}", style="dim", soft=True)
     if entry.options:
         print_table([_option_row(spec) for spec in entry.options])
     else:

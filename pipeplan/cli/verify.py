@@ -93,12 +93,6 @@ class Case:
     def violations(self) -> tuple[Violation, ...]:
         return self.rules.violations(self.problem, self.plan)
 
-    def value(self) -> float:
-        return self.rules.value(self.problem, self.plan)
-
-    def evaluation(self) -> Any:
-        return self.rules.evaluation(self.problem, self.plan)
-
 
 def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
@@ -239,8 +233,8 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
         "problem": {"kind": case.problem.kind, "name": case.problem.name, "hash": case.problem.hash},
     }
     if not violations:
-        facts["objective"] = case.value()
-        facts["evaluation"] = case.evaluation().to_json()
+        facts["objective"] = case.rules.value(case.problem, case.plan)
+        facts["evaluation"] = case.rules.evaluation(case.problem, case.plan).to_json()
         facts |= _stage_order(case)
     return facts
 

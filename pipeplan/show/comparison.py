@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
@@ -107,7 +107,7 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     about = comparison.expanded.about if comparison.expanded.published else ""
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), _ratio_cell)),
+        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), are_ratios=True)),
         Part("Methods", f"{METHODS}.", *method_cells(frame)),
         Part("Pairs of methods", ASSUMED, *pair_cells(frame)),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
@@ -146,16 +146,15 @@ def state(comparison: Comparison) -> str:
 
 PROVEN = "proven"
 
-# Writes one cell from the frame, the case, the method, the value and the unit of the times in the row.
-Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None, Times], str]
-
 
 def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of values."""
-    return _cells(frame, values(frame), _value_cell)
+    return _cells(frame, values(frame))
 
 
-def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
+def _cells(
+    frame: pandas.DataFrame, table: pandas.DataFrame, are_ratios: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """Head and rows: one for each case, with the published values below; settings have a column where there are any."""
     settings = bool((frame["setting"] != "").any())
     methods = [str(method) for method in table.columns]
@@ -164,10 +163,14 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
     for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
         numbers = [absent_as_none(value) for value in row]
         times = Times.of(numbers, _time_unit(frame, str(case[0])))
-        cells = [cell(frame, case, method, value, times) for method, value in zip(methods, numbers, strict=True)]
-        name = str(case[0]) if cell is _ratio_cell else measured(str(case[0]), times.unit)
-        rows.append([name, *([str(case[1])] if settings else []), *cells])
-        printed = [_printed_value(frame, case, method, times) for method in methods] if cell is _value_cell else []
+        setting = [str(case[1])] if settings else []
+        if are_ratios:
+            rows.append([str(case[0]), *setting, *(number(ratio, 4) for ratio in numbers)])
+            continue
+        cells = zip(methods, numbers, strict=True)
+        own = [_value_cell(frame, case, method, value, times) for method, value in cells]
+        rows.append([measured(str(case[0]), times.unit), *setting, *own])
+        printed = [_printed_value(frame, case, method, times) for method in methods]
         if any(printed):
             rows.append([PUBLISHED, *([""] if settings else []), *printed])
     return head, rows
@@ -193,12 +196,6 @@ def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.
 def _time_unit(frame: pandas.DataFrame, instance: str) -> str | None:
     units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
     return str(units.iloc[0]) if len(units) else None
-
-
-def _ratio_cell(
-    frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None, times: Times
-) -> str:
-    return number(value, 4)
 
 
 def _value_cell(
@@ -304,29 +301,23 @@ def cited(comparison: Comparison) -> list[Paper]:
     return [pipeplan_itself(__version__), *dict.fromkeys([*papers, *solvers, PROFILES])]
 
 
-RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")
-
-
 def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table of all runs: what each found, how long it took and how much memory."""
-    rows = plain_rows(frame)
-    kept = [name for name in RUN_HEAD if name != "setting" or any(row["setting"] for row in rows)]
-    return kept, [[_run_cell(row, name) for name in kept] for row in rows]
+    rows = [_run_cells(row) for row in plain_rows(frame)]
+    kept = [name for name in rows[0] if name != "setting" or any(row["setting"] for row in rows)]
+    return kept, [[row[name] for name in kept] for row in rows]
 
 
-def _run_cell(row: Mapping[str, Any], name: str) -> str:
-    if name == "wall time":
-        return seconds(row["wall_s"]) + _printed_seconds(row)
-    if name == "peak memory":
-        return memory(row["peak_memory_bytes"])
-    if name == "stop":
-        return str(row["stop"] or row["status"])
-    return amount_or(row["value"], row["time_unit"], "", DIGITS) if name == "value" else str(row[name])
-
-
-def _printed_seconds(row: Mapping[str, Any]) -> str:
-    """Seconds of a search as published, on the machine that the source names; empty where there are none."""
-    return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+def _run_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """The cells by their columns; published seconds are those of a search on the machine that the source names."""
+    published = "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+    return {
+        **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
+        "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
+        "stop": str(row["stop"] or row["status"]),
+        "wall time": seconds(row["wall_s"]) + published,
+        "peak memory": memory(row["peak_memory_bytes"]),
+    }
 
 
 def seconds(value: float | None) -> str:

@@ -135,20 +135,9 @@ def verdict(point: CurvePoint | None) -> str:
 # ---- columns -----------------------------------------------------------------------------------------------
 
 
-def _bound(point: CurvePoint, times: Times) -> str:
-    return times.text(point.bound, "")
-
-
-def _rival(point: CurvePoint, times: Times) -> str:
-    return times.text(point.rival)
-
-
-def _idle(point: CurvePoint, times: Times) -> str:
-    return "" if point.bubble is None else percent(point.bubble)
-
-
-def _seconds(point: CurvePoint, times: Times) -> str:
-    return f"{point.seconds:.1f}"
+_BOUND: Column = ("bound", lambda point, times: times.text(point.bound, ""))
+_IDLE: Column = ("idle", lambda point, times: "" if point.bubble is None else percent(point.bubble))
+_SECONDS: Column = ("seconds", lambda point, times: f"{point.seconds:.1f}")
 
 
 # ---- `plan pareto` -----------------------------------------------------------------------------------------
@@ -188,7 +177,7 @@ def of_schedule(curve: Curve) -> Front:
     )
     bound, *others = front.columns
     legend = "*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory"
-    return replace(front, columns=(bound, ("idle", _idle), *others), legend=legend)
+    return replace(front, columns=(bound, _IDLE, *others), legend=legend)
 
 
 def of_training(curve: Curve) -> Front:
@@ -203,10 +192,10 @@ def of_training(curve: Curve) -> Front:
     costs = [cost for cost in map(_gpu_time, curve.points) if cost]
     model, value = curve.problem.model, "time of an iteration"
     columns: tuple[Column, ...] = (
-        ("bound", _bound),
+        _BOUND,
         ("used", lambda point, times: "" if point.need is None else f"{point.need:g}"),
         ("GPU time", lambda point, times: "" if point.value is None else percent(_gpu_time(point) / costs[0] - 1)),
-        ("seconds", _seconds),
+        _SECONDS,
     )
     front = Front(
         curve.problem,
@@ -249,8 +238,8 @@ def _of_memory(
         rules=_best(curve),
         sentences=_ends(curve, memory, plan, word),
     )
-    needs = ("needs", lambda point, times: front.need(point))
-    columns: tuple[Column, ...] = (("bound", _bound), needs, (rival, _rival), ("seconds", _seconds))
+    needs: Column = ("needs", lambda point, times: front.need(point))
+    columns = (_BOUND, needs, (rival, lambda point, times: times.text(point.rival)), _SECONDS)
     return _headed(replace(front, columns=columns), f"{sizes}; {value}")
 
 
