@@ -25,7 +25,6 @@ from .words import amount, is_noise, percent, plain, several
 if TYPE_CHECKING:
     from ..instances.training.plan import Configuration
     from ..instances.training.referee.evaluate import ConfigurationEvaluation
-    from ..planners.training.search import Found
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import Judged
 
@@ -405,10 +404,7 @@ SORTS = "Press a heading to sort the table by its column, and once more to rever
 ROUNDING = 1e-6
 # Parts of a time that are drawn as one, or under another name; the others have their own.
 DRAWN: Mapping[str, str] = {
-    "products": "computation",
-    "measured": "computation",
-    "attention": "computation",
-    "memory": "computation",
+    **dict.fromkeys(("products", "measured", "attention", "memory"), "computation"),
     "pipeline": "sending",
 }
 
@@ -426,21 +422,17 @@ def choice_sections(answer: Answer) -> list[Element]:
 def _shortlist(answer: Answer) -> Iterator[Node]:
     yield tag("p", None, list_in_words(answer))
     yield tag("p", {"class": "note"}, f"As the search counted: {counted_in_words(answer)}")
-    differences = list(_differences(answer))
+    differences = [
+        f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
+        for place, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
+        if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING)
+    ]
     if differences:
         yield tag("p", {"class": "verdict no"}, "The file claims other times:")
         yield tag("ul", None, *(tag("li", None, text) for text in differences))
     yield tag("p", {"class": "controls note"}, SORTS)
     yield tag("div", {"class": "dense many"}, _list_table(answer))
-    left = len(answer.listed) - MOST_SHOWN
-    if left > 0:
-        yield tag("p", {"class": "note"}, f"... and {left:,} more, which the data below have.")
-
-
-def _differences(answer: Answer) -> Iterator[str]:
-    for place, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1):
-        if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING):
-            yield f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
+    yield _left(len(answer.listed) - MOST_SHOWN)
 
 
 def _list_table(answer: Answer) -> Element:
@@ -454,42 +446,19 @@ def _list_table(answer: Answer) -> Element:
         for name in LETTERS.values()
         if name == "data" or any(getattr(own.plan.degrees, name) > 1 for own in shown)
     ]
-    several = len({own.plan.schedule for own in shown}) > 1
-    head = [
-        "place",
-        "seconds",
-        "more",
-        "GiB",
-        "fits",
-        *(name.replace("_", "-") for name in degrees),
-        "micro-batch",
-        "ZeRO",
-        *(["schedule"] if several else []),
-        "recompute",
-        "layout",
-    ]
-    rows = [
-        [
-            str(place),
-            f"{time:.4g}",
-            _more(time, least),
-            *_memory_cells(answer, own),
-            *(str(getattr(own.plan.degrees, name)) for name in degrees),
-            str(own.plan.micro_batch),
-            str(own.plan.zero),
-            *([own.plan.schedule] if several else []),
-            recompute_word(own.plan),
-            layout_in_short(own.plan.layout),
-        ]
-        for place, (own, time) in enumerate(zip(shown, seconds, strict=True), 1)
-    ]
-    return table(head, rows, _meaning(len(shown), len(first)))
-
-
-def _more(seconds: float, least: float) -> str:
-    """How much longer than the best; negative for a faster configuration, which only may fit."""
-    share = round(100 * (seconds / least - 1), 2)
-    return f"{share or 0.0:.2f} %"
+    differ = len({own.plan.schedule for own in shown}) > 1
+    rows = []
+    for place, (own, time) in enumerate(zip(shown, seconds, strict=True), 1):
+        plan, held = own.plan, max(rank.bytes for rank in memory_of_few(answer.problem, own.plan))
+        # Negative for a faster configuration, which only may fit.
+        more = round(100 * (time / least - 1), 2) or 0.0
+        cells = {"place": str(place), "seconds": f"{time:.4g}", "more": f"{more:.2f} %", "GiB": f"{held / GIB:.2f}"}
+        cells["fits"] = fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error)
+        cells |= {name.replace("_", "-"): str(getattr(plan.degrees, name)) for name in degrees}
+        cells |= {"micro-batch": str(plan.micro_batch), "ZeRO": str(plan.zero)}
+        cells |= {"schedule": plan.schedule} if differ else {}
+        rows.append({**cells, "recompute": recompute_word(plan), "layout": layout_in_short(plan.layout)})
+    return table(list(rows[0]), [list(row.values()) for row in rows], _meaning(len(shown), len(first)))
 
 
 def _meaning(count: int, judged: int) -> str:
@@ -500,12 +469,6 @@ def _meaning(count: int, judged: int) -> str:
         f"GiB: what the fullest rank holds, recomputed for all; {times}; more: than the best that "
         "fits for sure; layout: units of each chunk, 3×2 is three chunks of two"
     )
-
-
-def _memory_cells(answer: Answer, own: Found) -> tuple[str, str]:
-    """The GiB of the fullest rank as the referee counts them, and whether they fit."""
-    held = max(rank.bytes for rank in memory_of_few(answer.problem, own.plan))
-    return f"{held / GIB:.2f}", fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error)
 
 
 def layout_in_short(layout: Sequence[int]) -> str:
@@ -521,8 +484,7 @@ def _times_by_part(answer: Answer) -> Iterator[Node]:
     names = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-")
     yield tag("p", None, TIMES)
     yield tag("p", {"class": "note"}, f"Beside the bars stand the degrees ({names}) and the micro-batch (b).")
-    rows = list(_compared(answer))
-    amounts = [Amount(name, drawn_parts(own)) for name, own in rows]
+    amounts = [Amount(name, drawn_parts(own)) for name, own in _compared(answer)]
     yield lanes_chart(amount_lanes(amounts, "Time of an iteration by part", "time", "s"))
 
 
@@ -560,9 +522,11 @@ def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
 
 def _all_judged(answer: Answer) -> Iterator[Node]:
     yield from (_judged(answer, own) for own in answer.judged[:MOST_DETAILED])
-    left = len(answer.judged) - MOST_DETAILED
-    if left > 0:
-        yield tag("p", {"class": "note"}, f"... and {left:,} more, which the data below have.")
+    yield _left(len(answer.judged) - MOST_DETAILED)
+
+
+def _left(count: int) -> Node:
+    return tag("p", {"class": "note"}, f"... and {count:,} more, which the data below have.") if count > 0 else None
 
 
 def _judged(answer: Answer, judged: Judged) -> Element:
@@ -591,7 +555,10 @@ def _loss(answer: Answer, judged: Judged) -> Element | None:
     least = best.timing.seconds
     told_parts = (name for name in ours if max(ours[name], theirs[name]) > ROUNDING * least)
     names = sorted(told_parts, key=lambda name: -lost.get(name, 0.0))
-    rows = [_loss_row(name, ours[name], theirs[name], least) for name in names]
+    rows = [
+        [name, plain(own, 4), plain(other, 4), f"{own - other:+.3g}", f"{100 * (own - other) / least:+.2f} %"]
+        for name, own, other in ((name, ours[name], theirs[name]) for name in names)
+    ]
     slower = judged.evaluation.timing.seconds - least
     caption = (
         "Seconds of an iteration by part, in the mean over all stages, and what is lost against the best; in all "
@@ -601,30 +568,18 @@ def _loss(answer: Answer, judged: Judged) -> Element | None:
     return tag("div", {"class": "dense"}, table(head, rows, caption))
 
 
-def _loss_row(name: str, ours: float, theirs: float, least: float) -> list[str]:
-    lost = ours - theirs
-    return [name, plain(ours, 4), plain(theirs, 4), f"{lost:+.3g}", f"{100 * lost / least:+.2f} %"]
-
-
 def _memory_bars(judged: Judged) -> Element:
     own = judged.evaluation
     limit, each = own.limit_bytes, judged.plan.degrees.stage_ranks
     shown = own.memory[:MOST_STAGES]
     rows = [
         Amount(
-            stage_and_ranks(rank.rank, each),
-            {name: held / GIB for name, held in rank.parts.items()},
-            limit and limit / GIB,
+            f"stage {rank.rank}, rank{'s' * (each > 1)} {_ranks_of(rank.rank, each)}", parts, limit and limit / GIB
         )
         for rank in shown
+        for parts in [{name: held / GIB for name, held in rank.parts.items()}]
     ]
     words = f"Memory of each rank, by stage: {shortly(judged.plan)}"
     left = len(own.memory) - len(shown)
     more = tag("p", {"class": "note"}, f"... and {several(left, 'more stage')}.") if left else None
     return tag("div", None, lanes_chart(amount_lanes(rows, words, "memory", "GiB")), more)
-
-
-def stage_and_ranks(stage: int, each: int) -> str:
-    """The words for a stage and its ranks, which are alike."""
-    first = stage * each
-    return f"stage {stage}, rank {first}" if each == 1 else f"stage {stage}, ranks {first}-{first + each - 1}"

@@ -353,8 +353,8 @@ def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times)
 # ---- pictures -------------------------------------------------------------------------------------------------
 
 
-# Space beyond the last limit, relative to the width, so that the last step is seen.
-MARGIN = 0.05
+# Share of the width by which curves go on behind the last point, so that the last step is seen.
+BEYOND = 0.05
 # Values that span more than this factor are drawn on a logarithmic axis.
 MOST_LINEAR = 10.0
 
@@ -365,7 +365,8 @@ def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
     times = front.times()
     with canvas() as figure:
         axes = figure.add_subplot()
-        right = _right_end([limit / factor for limit in front.limits()])
+        limits = [limit / factor for limit in front.limits()]
+        right = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
         rival, compared = front.rivals
         if compared:
             steps = [(limit / factor, value * times.factor) for limit, value in compared]
@@ -383,10 +384,6 @@ def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
         )
         explain(figure, [axes])
         write_picture(figure, path)
-
-
-def _right_end(limits: Sequence[float]) -> float:
-    return max(limits, default=1.0) + MARGIN * (max(limits, default=1.0) - min(limits, default=0.0))
 
 
 def _set_values(axes: Axes, values: Sequence[float]) -> None:
@@ -430,8 +427,6 @@ def _draw_series(axes: Axes, series: Series, i: int, factor: float, time: float,
 
 PROVEN, OPEN = "proven", "not proven"
 UNBROKEN = "\N{NO-BREAK SPACE}%"
-# Share of the width by which curves go on behind the last point.
-BEYOND = 0.05
 # Headings of settings whose names say too little.
 WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
 HOW_TO_READ = (
@@ -448,7 +443,7 @@ def pareto_page(curve: Curve, front: Front, command: str) -> str:
         _head(curve, front, command),
         section("Curves", *_curves(front)),
         section("Points", _table_of_points(front, plans)),
-        *([section("Plans", *_drawn(front, plans))] if plans else []),
+        *([section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
         section("Problem", facts(named_facts.items())),
         section("How it was asked", facts(_asked(curve).items()), name="asked"),
         section("Data", details("The points as JSON", tag("pre", None, json.dumps(curve.to_json(), indent=1)))),
@@ -498,21 +493,18 @@ def _curves(front: Front) -> list[Element]:
     lines.append(
         Line(name, tuple(Spot(limit / factor, value * times.factor) for limit, value in rivals), steps=True)
     )
-    lines = _with_ends([line for line in lines if line.spots])
+    lines = [line for line in lines if line.spots]
     if not lines:
         return [tag("p", None, "No point has a plan.")]
+    # Each goes on a little behind the last point: a plan within a limit is within every larger one.
+    limits = [spot.x for line in lines for spot in line.spots]
+    lines = [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
     values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
     titles = measured(front.limited, unit), measured(front.value, times.unit)
     rules = [Rule(name, value * times.factor) for name, value in front.rules]
     label = f"{front.value} against {front.limited}"
     low = from_zero(min(values), max(values))
     return [line_chart(lines, label, *titles, low=low, rules=rules), tag("p", {"class": "note"}, HOW_TO_READ)]
-
-
-def _with_ends(lines: list[Line]) -> list[Line]:
-    """Let each curve go on a little behind the last point: a plan within a limit is within every larger one."""
-    limits = [spot.x for line in lines for spot in line.spots]
-    return [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
 
 
 def _spots(points: tuple[CurvePoint, ...], factor: float, time: float) -> tuple[Spot, ...]:
@@ -557,17 +549,8 @@ def _key(point: CurvePoint) -> str:
 
 def _table_of_points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Element:
     times = front.times()
-    head = [
-        "curve",
-        front.limited,
-        measured(front.value, times.unit),
-        "verdict",
-        "bound",
-        "needs",
-        "found by",
-        "plan",
-        "seconds",
-    ]
+    head = ["curve", front.limited, measured(front.value, times.unit)]
+    head += ["verdict", "bound", "needs", "found by", "plan", "seconds"]
     rows = []
     for name, point in front.points:
         value = times.text(point.value, "no plan")
@@ -579,12 +562,8 @@ def _table_of_points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) 
     return table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
 
 
-def _drawn(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> list[Element]:
-    """The tables of each plan, closed until a reader opens them."""
-    return [_table_of_plan(front, number, point) for number, point in plans.values()]
-
-
 def _table_of_plan(front: Front, number: int, point: CurvePoint) -> Element:
+    """The tables of a plan, closed until a reader opens them."""
     problem, rules = front.judged(point)
     value = amount(point.value or 0.0, problem.time_unit)
     title = f"Plan {number}: {front.value} {value} within {front.limit_text(point.limit)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
@@ -121,7 +121,7 @@ def stage_rows(case: CaseReport) -> list[list[str]]:
 def timeline(case: CaseReport) -> Timeline:
     """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
     lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
-    bars = [*_predicted(case), *_measured(case)]
+    bars = list(_bars(case))
     divided = any(measured.part for measured in case.passes)
     return Timeline(
         "Predicted over measured",
@@ -134,19 +134,11 @@ def timeline(case: CaseReport) -> Timeline:
     )
 
 
-def _predicted(case: CaseReport) -> Iterator[Bar]:
-    by_lane: dict[str, list[Task]] = {}
+def _tasks(case: CaseReport) -> Iterator[tuple[str, Task]]:
+    """What runs in each lane."""
     for stage, ranks in zip(case.simulation.stages, case.stage_ranks, strict=True):
-        for task in stage.tasks:
-            by_lane.setdefault(f"{ranks[task.replica]} predicted", []).append(task)
-    yield from _bars(by_lane)
-
-
-def _measured(case: CaseReport) -> Iterator[Bar]:
-    by_lane: dict[str, list[Task]] = {}
-    for measured in case.passes:
-        by_lane.setdefault(f"{measured.rank} measured", []).append(_task(measured))
-    yield from _bars(by_lane)
+        yield from ((f"{ranks[task.replica]} predicted", task) for task in stage.tasks)
+    yield from ((f"{measured.rank} measured", _task(measured)) for measured in case.passes)
 
 
 def _task(measured: MeasuredPass) -> Task:
@@ -154,12 +146,11 @@ def _task(measured: MeasuredPass) -> Task:
     return Task(kind, abs(measured.micro_batch), 0, measured.start, measured.end)
 
 
-def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
-    for lane, tasks in by_lane.items():
-        for task in tasks:
-            start, end = PER_SECOND * task.start, PER_SECOND * task.end
-            if end > start:
-                yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))
+def _bars(case: CaseReport) -> Iterator[Bar]:
+    for lane, task in _tasks(case):
+        start, end = PER_SECOND * task.start, PER_SECOND * task.end
+        if end > start:
+            yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))
 
 
 # ---- terminal and page -----------------------------------------------------------------------------------
