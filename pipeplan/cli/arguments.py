@@ -163,13 +163,8 @@ def _profile_options(given: dict[str, Any]) -> Any:
 
 def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name; notes on stderr say what a profile became."""
-    return load_asked(text, on)[0]
-
-
-def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
-    """The problem, and what the user asked for, which a result keeps."""
-    lowered, asked = load_lowered(text, on)
-    return lowered.problem, asked
+    problem: Problem = load_lowered(text, on)[0].problem
+    return problem
 
 
 def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
@@ -206,8 +201,7 @@ def counts_bytes(problem: Problem) -> bool:
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
     """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
-    lowered, _ = load_lowered_for(plan, text, on)
-    problem: Problem = lowered.problem
+    problem: Problem = load_lowered_for(plan, text, on)[0].problem
     return problem
 
 
@@ -363,6 +357,11 @@ def progress(help: str, panel: str | None = None) -> Any:
     """The option --progress of commands that take a while."""
     modes = "|".join(PROGRESS_MODES)
     return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)
+
+
+Progress = Annotated[
+    str | None, progress("How to report progress on stderr; default: a live line on a terminal.", "Output")
+]
 
 
 # ---- limits of a run ------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ import typer
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
-from .arguments import Json, key_and_value, limits_for, output_file, with_limits, writable
-from .arguments import progress as progress_option
+from .arguments import Json, Progress, key_and_value, limits_for, output_file, with_limits, writable
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .progress import reporter
 from .signatures import declared, flag_of, shared
@@ -89,9 +88,6 @@ _Model = Annotated[
         metavar="MODEL", help="A packaged model's name, a config.json or its folder, a profile or a table."
     ),
 ]
-_Progress = Annotated[
-    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
-]
 _Judge = Annotated[
     list[str] | None,
     typer.Option(
@@ -142,7 +138,7 @@ def command(
     template: _Template = False,
     limits: dict[str, Any],
     json: Json = False,
-    progress: _Progress = None,
+    progress: Progress = None,
     output: _Output = None,
     problem_output: _ProblemOutput = None,
 ) -> None:

@@ -83,7 +83,7 @@ def hear_no_more() -> None:
     """
     if _alone and not _searching and threading.current_thread() is threading.main_thread():
         for number in _heard():
-            signal.signal(number, _hear_nothing)
+            signal.signal(number, lambda number, frame: None)
 
 
 def wind_down() -> None:
@@ -112,10 +112,6 @@ def _again(dropped: sys.UnraisableHookArgs) -> None:
         return
     _count -= 1
     threading.Timer(AGAIN_S, signal.pthread_kill, [threading.main_thread().ident, _heard()[0]]).start()
-
-
-def _hear_nothing(number: int, frame: FrameType | None) -> None:
-    pass
 
 
 @contextmanager

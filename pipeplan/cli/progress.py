@@ -16,6 +16,8 @@ from ..show.words import amount_or, several
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from ..studies.compare.comparison import Progress as OfComparison
+
 # Seconds between two plain lines where no better plan comes.
 PLAIN_LINE_EVERY_S = 2.0
 
@@ -94,15 +96,9 @@ class LiveLine(Reporter):
 def line(record: Progress) -> str:
     """Incumbent, bound, gap and time in one line."""
     gap = "-" if record.gap is None else f"{100 * record.gap:.3f} %"
-    facts = [
-        f"{record.seconds:7.1f} s",
-        f"incumbent {number(record.incumbent)}",
-        f"bound {number(record.bound)}",
-        f"gap {gap}",
-    ]
-    if record.source:
-        facts.append(clean(record.source))
-    return "  ".join(facts)
+    values = f"incumbent {number(record.incumbent)}  bound {number(record.bound)}  gap {gap}"
+    source = f"  {clean(record.source)}" if record.source else ""
+    return f"{record.seconds:7.1f} s  {values}{source}"
 
 
 def reporter(mode: str | None) -> Reporter:
@@ -124,7 +120,7 @@ class Lines:
         self.started = wall()
         self.reused = 0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: OfComparison) -> None:
         for remark in progress.remarks:
             say_note(remark)
         if progress.record is None:
@@ -135,7 +131,7 @@ class Lines:
         sys.stderr.write(clean(words) + "\n")
         sys.stderr.flush()
 
-    def _facts(self, progress: Progress) -> str:
+    def _facts(self, progress: OfComparison) -> str:
         record = progress.record
         assert record is not None
         result = record.result or {}
@@ -149,6 +145,6 @@ class Lines:
         ]
         return "  ".join(filter(None, parts))
 
-    def _left(self, progress: Progress) -> str:
+    def _left(self, progress: OfComparison) -> str:
         done, left = progress.finished - self.reused, progress.total - progress.finished
         return f"about {(wall() - self.started) / done * left:.0f} s left" if left else ""

@@ -21,6 +21,7 @@ from .arguments import (
     InstanceArgument,
     Json,
     Picture,
+    Progress,
     Verbose,
     counts_bytes,
     limits_for,
@@ -32,7 +33,7 @@ from .arguments import (
 from .exits import NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
 from .signatures import declared, shared
-from .solve import OUTPUT, Progress, show_result
+from .solve import OUTPUT, show_result
 from .verify import PlanArgument, read_case
 
 if TYPE_CHECKING:

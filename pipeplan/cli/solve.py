@@ -27,6 +27,7 @@ from .arguments import (
     Cluster,
     Json,
     Picture,
+    Progress,
     Verbose,
     input_file,
     key_and_value,
@@ -39,7 +40,6 @@ from .arguments import (
     with_limits,
     with_micro_batch,
 )
-from .arguments import progress as progress_option
 from .exits import exit_code, graceful
 from .progress import reporter
 from .signatures import NARROW, option, with_options
@@ -140,9 +140,6 @@ _WarmStart = Annotated[
 _CrossCheck = Annotated[bool, _method("--cross-check", help="Prove it with a second exact method as well.")]
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")]
 _Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
-Progress = Annotated[
-    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
-]
 _Export = Annotated[
     str | None,
     output_file(

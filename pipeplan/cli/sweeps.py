@@ -28,12 +28,13 @@ from .arguments import (
     Cluster,
     InstanceArgument,
     Json,
+    Progress,
     counts_bytes,
     drawable,
     input_file,
     limits_for,
-    load_asked,
     load_instance,
+    load_lowered,
     output_file,
     with_cluster,
     with_limits,
@@ -43,7 +44,7 @@ from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
 from .signatures import declared, shared
-from .solve import METHOD, OUTPUT, Progress, with_method_options
+from .solve import METHOD, OUTPUT, with_method_options
 
 if TYPE_CHECKING:
     from ..show.front import Front
@@ -130,7 +131,8 @@ def pareto(
     run and shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
-    problem, named = load_asked(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
+    lowered, named = load_lowered(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
+    problem = lowered.problem
     from ..studies.sweep import TIME_LIMIT_S, asked, axis_of, write_csv
 
     if profile and "memory" not in axis_of(problem).takes:

@@ -226,14 +226,10 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    phrases = (how_good(problem, result), _than_start(result, result.objective))
-    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
-
-
-def _than_start(result: Result, value: float) -> str:
-    """By how much the user's own plan is slower, where the search began with one."""
     start = result.warm_start
-    return "" if start.source != "user" or start.value is None else _against("your plan", start.value, value)
+    own = start.value if start.source == "user" else None
+    phrases = (how_good(problem, result), "" if own is None else _against("your plan", own, result.objective))
+    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
@@ -251,7 +247,11 @@ def limits(view: PlanView) -> str:
     table, row = slowest
     layers = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
     title = f"{table.what} {row.name}" if row.name[0].isdigit() else row.name
-    return f"{title}{layers} limits the pipeline{_busy_with(row)}{_full(row)}"
+    full = row.limit and row.memory_held is not None and row.memory_held >= FULL * row.limit
+    nearly = (
+        f", its memory is nearly full ({percent((row.memory_held or 0.0) / (row.limit or 1.0))})" if full else ""
+    )
+    return f"{title}{layers} limits the pipeline{_busy_with(row)}{nearly}"
 
 
 def _busy_with(row: Row) -> str:
@@ -260,12 +260,6 @@ def _busy_with(row: Row) -> str:
         return ""
     name = max(row.parts, key=row.parts.__getitem__)
     return f" and spends {percent(row.parts[name] / row.load)} of its time on {PASSES.get(name, name)}"
-
-
-def _full(row: Row) -> str:
-    if not row.limit or row.memory_held is None or row.memory_held < FULL * row.limit:
-        return ""
-    return f", its memory is nearly full ({percent(row.memory_held / row.limit)})"
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
@@ -436,11 +430,8 @@ def optimal(gap: float = 0.0) -> str:
 
 def _start(result: Result) -> str:
     start = result.warm_start
-    facts = [
-        f"from {start.source}" if start.source else "",
-        f"at {amount(start.value, None)}" if start.value else "",
-    ]
-    return " ".join(filter(None, [str(start.outcome), *facts]))
+    source = f" from {start.source}" if start.source else ""
+    return f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else "")
 
 
 def check_in_words(facts: Mapping[str, Any]) -> str:
@@ -600,16 +591,8 @@ def command_of(result: Result) -> str | None:
     asked = result.asked or _packaged(result)
     if asked is None:
         return None
-    words = [
-        "plan",
-        "solve",
-        asked.instance,
-        *cluster_words(asked),
-        *_method(result),
-        *_own(result),
-        *_words_of_limits(result.options),
-    ]
-    return shlex.join(words)
+    words = [*cluster_words(asked), *_method(result), *_own(result), *_words_of_limits(result.options)]
+    return shlex.join(["plan", "solve", asked.instance, *words])
 
 
 def _packaged(result: Result) -> Asked | None:
@@ -632,10 +615,8 @@ def _typed(name: str, value: object, by_name: bool = False) -> Iterator[str]:
     flag = "--" + name.replace("_", "-")
     if by_name:
         text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        yield from (
-            "--option",
-            flag[2:] if value is True else f"{flag[2:]}={text.lower() if value is False else text}",
-        )
+        yield "--option"
+        yield flag[2:] if value is True else f"{flag[2:]}={text.lower() if value is False else text}"
     elif isinstance(value, bool):
         yield flag if value else flag.replace("--", "--no-", 1)
     else:

@@ -159,20 +159,15 @@ def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
 
 def _check(pipeline: Pipeline) -> None:
     """Refuse what the sliders cannot say: many stages, branches, replicas, groups of devices, inference."""
-    count, reason = len(pipeline.stages), None
-    if count > MOST_STAGES:
-        reason = f"it has {several(count, 'stage')}"
-    elif pipeline.shared or {(d.source, d.target) for d in pipeline.dependencies} != {
-        (x, x + 1) for x in range(count - 1)
-    }:
-        reason = "its stages are no chain"
-    elif any(stage.devices > 1 for stage in pipeline.stages):
-        reason = "a stage has several devices"
-    elif len({stage.micro_batch for stage in pipeline.stages}) > 1:
-        reason = "its stages differ in their micro-batches"
-    elif all(j > 0 for j in pipeline.stages[0].orders[0]):
-        reason = "it has no backward passes"
-    if reason is not None:
+    count, arcs = len(pipeline.stages), {(d.source, d.target) for d in pipeline.dependencies}
+    refused = {
+        f"it has {several(count, 'stage')}": count > MOST_STAGES,
+        "its stages are no chain": pipeline.shared or arcs != {(x, x + 1) for x in range(count - 1)},
+        "a stage has several devices": any(stage.devices > 1 for stage in pipeline.stages),
+        "its stages differ in their micro-batches": len({stage.micro_batch for stage in pipeline.stages}) > 1,
+        "it has no backward passes": all(j > 0 for j in pipeline.stages[0].orders[0]),
+    }
+    for reason in (reason for reason, holds in refused.items() if holds):
         raise UsageError(
             f"The page shows training on a chain of up to {MOST_STAGES} stages with one device each, and of this plan "
             f"{reason}; `plan simulate` shows it."

@@ -30,7 +30,7 @@ from .console import (
     styled,
 )
 from .palette import ink_on
-from .view import COUNT, About, Bar, Curve, PlanView, Row, Table, Timeline, devices, module_of
+from .view import COUNT, About, Bar, Curve, PlanView, Table, Timeline, devices, module_of
 from .words import MemoryUnit, Times, amount, percent, several, size
 
 if TYPE_CHECKING:
@@ -114,16 +114,12 @@ def _windows(timeline: Timeline) -> tuple[list[Window], float]:
     length = timeline.end - timeline.start
     spans = sorted(bar.end - bar.start for bar in timeline.bars)
     step = max(spans[len(spans) // 4], length / 10_000)
-    if not timeline.windows or length <= WIDTH * step or _most_bars(timeline) <= FEW_BARS:
+    most_bars = max(Counter(task.lane for task in timeline.bars).values())
+    if not timeline.windows or length <= WIDTH * step or most_bars <= FEW_BARS:
         return [(timeline.start, WIDTH)], length / WIDTH
     count = WIDTH // 3
     middle, last = timeline.start + (length - count * step) / 2, timeline.end - count * step
     return [(timeline.start, count), (middle, count), (last, count)], step
-
-
-def _most_bars(timeline: Timeline) -> int:
-    """The largest number of bars in a lane."""
-    return max(Counter(bar.lane for bar in timeline.bars).values())
 
 
 def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[Cell]:
@@ -305,14 +301,11 @@ def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
         )
     for i, row in enumerate(rows):
         cells = {title: styled(cell[i]) for title, cell in columns.items()}
-        cells[table.what] = styled(_indent(row) + columns[table.what][i], "bold" if row.slowest else "")
+        indent = ("│ " if can_draw("│") else "| ") * row.depth
+        cells[table.what] = styled(indent + columns[table.what][i], "bold" if row.slowest else "")
         cells["share"] = styled(bar(row.load, view.full_load, bar_width), "red" if row.slowest else "cyan")
         drawn.add_row(*(cells[title] for title in titles), styled("<--" if row.slowest else "", "bold red"))
     return drawn
-
-
-def _indent(row: Row) -> str:
-    return ("│ " if can_draw("│") else "| ") * row.depth
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
@@ -429,11 +422,7 @@ def profile_report(profile: Profile) -> dict[str, Any]:
         row["share"] = (row["forward"] + row["backward"]) / total if total else None
     return {
         "profile": {
-            "name": profile.name,
-            "hash": profile.hash,
-            "training": profile.training,
-            "micro_batch": profile.micro_batch,
-            "time_unit": profile.time_unit,
+            **{name: getattr(profile, name) for name in ("name", "hash", "training", "micro_batch", "time_unit")},
             "nodes": len(rows),
             "tensors": len(profile.tensors),
             "row": profile.is_row,
@@ -448,17 +437,16 @@ def profile_report(profile: Profile) -> dict[str, Any]:
     }
 
 
+NODE_FACTS = ("flops_forward", "flops_backward", "parameter_bytes", "buffer_bytes", "saved_bytes")
+
+
 def _node_row(profile: Profile, i: int) -> dict[str, Any]:
     node = profile.nodes[i]
     return {
         "id": node.id,
         "forward": profile.time(node.forward),
         "backward": profile.time(node.backward),
-        "flops_forward": node.flops_forward,
-        "flops_backward": node.flops_backward,
-        "parameter_bytes": node.parameter_bytes,
-        "buffer_bytes": node.buffer_bytes,
-        "saved_bytes": node.saved_bytes,
+        **{name: getattr(node, name) for name in NODE_FACTS},
         "output_bytes": float(exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)),
         "readers": list(dict.fromkeys(reader for tensor in profile.made[i] for reader in tensor.readers)),
     }
