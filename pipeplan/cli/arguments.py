@@ -21,7 +21,7 @@ from ..instances.lookup import Cluster, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
 from ..planners.options import SolveOptions, typed
 from ..show.console import say_note, say_written
-from .signatures import NARROW, declared, flag_of, shared, with_narrow_options, with_usual_help
+from .signatures import NARROW, declared, flags_of, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
@@ -389,11 +389,7 @@ def _given_limits(given: dict[str, Any]) -> dict[str, Any]:
 
 
 # How the command line names what `SolveOptions` refuses.
-FLAGS = {parameter.name: flag_of(parameter.name) for parameter in LIMITS} | {
-    "rel_gap": "--gap",
-    "time_limit_s": "--time-limit",
-    "memory_limit_bytes": "--memory-limit",
-}
+FLAGS = flags_of(LIMITS)
 
 # Gives a command the limits; those that the user gives arrive together as its argument `limits`.
 with_limits = shared("limits", LIMITS, _given_limits)

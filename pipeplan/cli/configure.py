@@ -16,7 +16,7 @@ from ..show.console import print_json, say_note
 from .arguments import Json, Progress, key_and_value, limits_for, output_file, with_limits, writable
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .progress import reporter
-from .signatures import declared, flag_of, shared
+from .signatures import declared, flag_of, flags_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
@@ -80,7 +80,7 @@ RUN_OPTIONS = declared(
     fit_output={"callback": writable},
 )
 # The options of the command line by the names of the problem's fields.
-FIELDS = {one.name: flag_of(one.name.removesuffix("_bytes")) for one in PROBLEM_OPTIONS}
+FIELDS = flags_of(PROBLEM_OPTIONS)
 
 _Model = Annotated[
     str | None,

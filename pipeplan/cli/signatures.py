@@ -136,6 +136,11 @@ def plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+def flags_of(table: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """How the command line writes each option of a table: in annotations typer takes the first word for a default."""
+    return {one.name: get_args(one.annotation)[1].default for one in table}
+
+
 def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
     """The option as one that is accepted but not listed in help."""
     kind, info = get_args(parameter.annotation)

@@ -109,25 +109,18 @@ METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[str | None, input_file("INSTANCE", "A file, - or a packaged name; default: an example.")]
+_named = partial(_method, metavar="NAME")
 _Formulation = Annotated[
     str | None,
-    _method(
-        "--formulation",
-        metavar="NAME",
-        autocompletion=lambda: list(FORMULATIONS),
-        help="The model to solve; see `plan formulations`.",
+    _named(
+        "--formulation", autocompletion=lambda: [*FORMULATIONS], help="The model to solve; see `plan formulations`."
     ),
 ]
 _Planner = Annotated[
     str | None,
-    _method(
-        "--planner",
-        metavar="NAME",
-        autocompletion=lambda: list(PLANNERS),
-        help="The way to a plan; see `plan planners`.",
-    ),
+    _named("--planner", autocompletion=lambda: [*PLANNERS], help="The way to a plan; see `plan planners`."),
 ]
-_Solver = Annotated[str, _method("--solver", metavar="NAME", help="The solver; see `plan solvers`.")]
+_Solver = Annotated[str, _named("--solver", help="The solver; see `plan solvers`.")]
 _WarmStart = Annotated[
     str,
     _method(

@@ -390,7 +390,6 @@ def _verb(names: Sequence[str], verb: str) -> str:
 # ---- `plan sensitivity` ---------------------------------------------------------------------------------------
 
 
-STEPS = "Steps"
 AS_IN_SOLVE = "What to solve with, as in `plan solve`."
 # Options of the cluster that are questions of their own, with the words for an answer.
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
@@ -407,26 +406,12 @@ IN_WORDS: Mapping[str, Callable[[Any], str]] = {
 
 _Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
 _Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
-_MoreMemory = Annotated[
-    float,
-    typer.Option(
-        "--more-memory",
-        parser=quantities.size,
-        metavar="SIZE",
-        help="How much memory every device gets in addition.",
-        rich_help_panel=STEPS,
-    ),
-]
-_MoreBandwidth = Annotated[
-    float,
-    typer.Option(
-        "--more-bandwidth",
-        parser=quantities.share,
-        metavar="SHARE",
-        help="How much faster the links become: 0.1 or 10%.",
-        rich_help_panel=STEPS,
-    ),
-]
+_size, _share = (
+    partial(typer.Option, parser=read, metavar=word, rich_help_panel="Steps")
+    for read, word in ((quantities.size, "SIZE"), (quantities.share, "SHARE"))
+)
+_MoreMemory = Annotated[float, _size("--more-memory", help="How much memory every device gets in addition.")]
+_MoreBandwidth = Annotated[float, _share("--more-bandwidth", help="How much faster the links become: 0.1 or 10%.")]
 _ProgressOfAll = Annotated[str | None, progress_option("How to report progress on stderr, as in `plan solve`.")]
 
 

@@ -528,14 +528,10 @@ def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = N
     counted, rate = kind_of(problem).counted, None
     if run.time_unit in SECONDS:
         rate = run.mini_batch / (run.iteration * float(SECONDS[run.time_unit]))
-    in_samples = None
-    if counted == "samples":
-        in_samples = rate
-    elif samples is not None and samples.micro_batch is not None and rate is not None:
-        in_samples = rate * samples.micro_batch
-    tokens = (
-        None if samples is None or samples.tokens is None or in_samples is None else in_samples * samples.tokens
-    )
+    each, length = (None, None) if samples is None else (samples.micro_batch, samples.tokens)
+    each = 1 if counted == "samples" else each
+    in_samples = None if rate is None or each is None else rate * each
+    tokens = None if in_samples is None or length is None else in_samples * length
     usual = kind_of(problem).batch is None
     return Iteration(
         run.iteration, run.time_unit, run.mini_batch, counted, usual, run.bubble, rate, in_samples, tokens
