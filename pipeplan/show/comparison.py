@@ -34,7 +34,7 @@ from ..studies.compare.table import (
 )
 from .console import clean, draw_table, out, put, styled
 from .lanes import Amount, amount_lanes
-from .page import Line, lanes_chart, line_chart, page, section, table, tag
+from .page import Line, lanes_chart, line_chart, listed, page, paragraph, section, table, tag
 from .pictures import profile_points
 from .words import Times, amount_or, measured, several
 
@@ -476,7 +476,7 @@ def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]],
 def comparison_page(comparison: Comparison) -> str:
     """One HTML page of what has finished so far."""
     title, parts = comparison.expanded.title, parts_of(comparison)
-    head = tag("header", None, tag("h1", None, title), tag("p", {"class": "note"}, state(comparison)))
+    head = tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))
     if not parts:
         return page(title, [head])
     frame = comparison.table()
@@ -490,9 +490,9 @@ def comparison_page(comparison: Comparison) -> str:
 def _section(part: Part, more: Sequence[Element]) -> Element:
     """A part of the comparison, its list or its table, and charts of the same below it."""
     if part.entries:
-        note = tag("p", None, part.note) if part.note else None
-        return section(part.title, note, tag("ul", None, *(tag("li", None, e) for e in part.entries)))
-    remark = tag("p", None, part.remark) if part.remark else None
+        note = paragraph(part.note) if part.note else None
+        return section(part.title, note, listed(part.entries))
+    remark = paragraph(part.remark) if part.remark else None
     return section(part.title, table(part.head, part.rows, part.note.rstrip(".")), remark, *more)
 
 
@@ -521,7 +521,7 @@ def _above_the_best(above: dict[str, float], label: str) -> Element:
     if any(share > 0 for share in above.values()):
         rows = [Amount(name, {"above the best": share}) for name, share in above.items()]
         return lanes_chart(amount_lanes(rows, f"{label}: per cent above the best", "above the best", "%"))
-    return tag("p", None, f"Alike: {', '.join(above)}.")
+    return paragraph(f"Alike: {', '.join(above)}.")
 
 
 def _seconds_chart(frame: pandas.DataFrame) -> Element:

@@ -19,7 +19,7 @@ from ..studies.configure.least_change import memory_of_few
 from ..studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
 from .console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, put, room, styled
 from .lanes import Amount, amount_lanes
-from .page import Node, lanes_chart, section, table, tag
+from .page import Node, lanes_chart, listed, paragraph, section, table, tag
 from .words import amount, is_noise, percent, plain, several
 
 if TYPE_CHECKING:
@@ -420,17 +420,17 @@ def choice_sections(answer: Answer) -> list[Element]:
 
 
 def _shortlist(answer: Answer) -> Iterator[Node]:
-    yield tag("p", None, list_in_words(answer))
-    yield tag("p", {"class": "note"}, f"As the search counted: {counted_in_words(answer)}")
+    yield paragraph(list_in_words(answer))
+    yield paragraph(f"As the search counted: {counted_in_words(answer)}", "note")
     differences = [
         f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
         for place, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
         if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING)
     ]
     if differences:
-        yield tag("p", {"class": "verdict no"}, "The file claims other times:")
-        yield tag("ul", None, *(tag("li", None, text) for text in differences))
-    yield tag("p", {"class": "controls note"}, SORTS)
+        yield paragraph("The file claims other times:", "verdict no")
+        yield listed(differences)
+    yield paragraph(SORTS, "controls note")
     yield tag("div", {"class": "dense many"}, _list_table(answer))
     yield _left(len(answer.listed) - MOST_SHOWN)
 
@@ -482,8 +482,8 @@ def layout_in_short(layout: Sequence[int]) -> str:
 
 def _times_by_part(answer: Answer) -> Iterator[Node]:
     names = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-")
-    yield tag("p", None, TIMES)
-    yield tag("p", {"class": "note"}, f"Beside the bars stand the degrees ({names}) and the micro-batch (b).")
+    yield paragraph(TIMES)
+    yield paragraph(f"Beside the bars stand the degrees ({names}) and the micro-batch (b).", "note")
     amounts = [Amount(name, drawn_parts(own)) for name, own in _compared(answer)]
     yield lanes_chart(amount_lanes(amounts, "Time of an iteration by part", "time", "s"))
 
@@ -526,7 +526,7 @@ def _all_judged(answer: Answer) -> Iterator[Node]:
 
 
 def _left(count: int) -> Node:
-    return tag("p", {"class": "note"}, f"... and {count:,} more, which the data below have.") if count > 0 else None
+    return paragraph(f"... and {count:,} more, which the data below have.", "note") if count > 0 else None
 
 
 def _judged(answer: Answer, judged: Judged) -> Element:
@@ -538,9 +538,9 @@ def _judged(answer: Answer, judged: Judged) -> Element:
         "div",
         None,
         tag("h3", None, name if framework == answer.problem.framework else f"{name} (by {framework})"),
-        *(tag("p", None, sentence) for sentence in sentences if sentence),
+        *(paragraph(sentence) for sentence in sentences if sentence),
         _loss(answer, judged),
-        tag("p", {"class": "note"}, ALIKE),
+        paragraph(ALIKE, "note"),
         _memory_bars(judged),
     )
 
@@ -581,5 +581,5 @@ def _memory_bars(judged: Judged) -> Element:
     ]
     words = f"Memory of each rank, by stage: {shortly(judged.plan)}"
     left = len(own.memory) - len(shown)
-    more = tag("p", {"class": "note"}, f"... and {several(left, 'more stage')}.") if left else None
+    more = paragraph(f"... and {several(left, 'more stage')}.", "note") if left else None
     return tag("div", None, lanes_chart(amount_lanes(rows, words, "memory", "GiB")), more)

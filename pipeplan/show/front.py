@@ -19,7 +19,7 @@ from ..studies.memory import MemoryStudy, worse
 from ..studies.sweep import Curve, CurvePoint
 from .console import clean, columns, new_table, out, put
 from .lanes import from_zero
-from .page import Line, Rule, Spot, details, facts, line_chart, page, published, section, table, tag
+from .page import Line, Rule, Spot, data, details, facts, line_chart, page, published, section, table, tag
 from .palette import CATEGORIES
 from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
 from .report import plan_table
@@ -446,7 +446,7 @@ def pareto_page(curve: Curve, front: Front, command: str) -> str:
         *([section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
         section("Problem", facts(named_facts.items())),
         section("How it was asked", facts(_asked(curve).items()), name="asked"),
-        section("Data", details("The points as JSON", tag("pre", None, json.dumps(curve.to_json(), indent=1)))),
+        data("The points as JSON", curve),
     ]
     return page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -128,6 +129,20 @@ def _cell(heading: str, cell: Node) -> Element:
     """A cell with its heading, which stands beside it on a phone; an empty cell is left out there."""
     short = isinstance(cell, str) and len(cell) <= SHORT
     return tag("td", {"data-label": heading, "class": "empty" if not cell else "short" if short else "long"}, cell)
+
+
+def paragraph(text: Node, kind: str | None = None) -> Element:
+    """A paragraph of a class of the style sheet, such as `note` or `verdict no`."""
+    return tag("p", None if kind is None else {"class": kind}, text)
+
+
+def listed(texts: Iterable[Node]) -> Element:
+    return tag("ul", None, *(tag("li", None, text) for text in texts))
+
+
+def data(title: str, value: Any) -> Element:
+    """What the page was made of, closed until a reader opens it."""
+    return section("Data", details(title, tag("pre", None, json.dumps(value.to_json(), indent=1))))
 
 
 def details(title: str, *content: Node) -> Element:

@@ -4,7 +4,6 @@ It shows tables, loads and memory as bars, memory over time, the graph, and what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
@@ -23,13 +22,16 @@ from .page import (
     Line,
     chart,
     colour,
+    data,
     details,
     facts,
     lanes_chart,
     legend,
     line_chart,
+    listed,
     mark,
     page,
+    paragraph,
     published,
     scrolled,
     section,
@@ -207,8 +209,8 @@ def result_page(problem: Problem, result: Result, samples: Samples | None = None
     if len(result.history) > 1:
         parts.append(section("Search", _search_curve(result.history, unit)))
     if result.messages:
-        parts.append(section("Messages", _listed(result.messages)))
-    parts += [section("Options", facts(options_of(result).items())), _data(result)]
+        parts.append(section("Messages", listed(result.messages)))
+    parts += [section("Options", facts(options_of(result).items())), data("The result as JSON", result)]
     return page(f"{problem.name}: {result.formulation or result.planner}", parts)
 
 
@@ -234,7 +236,7 @@ def _problem(problem: Problem, result: Result, rules: Rules) -> Element:
     """The model and the cluster, and what the costs rest on."""
     named_facts = {"name": problem.name, **module_of(problem).facts(problem)}
     rests_on = (*_of_the_table(result.asked), *assumptions(problem, rules))
-    return section("Problem", facts(named_facts.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
+    return section("Problem", facts(named_facts.items()), tag("h3", None, "Assumptions"), listed(rests_on))
 
 
 def _of_the_table(asked: Asked | None) -> Iterable[str]:
@@ -247,45 +249,32 @@ def _of_the_table(asked: Asked | None) -> Iterable[str]:
     yield from asked.notes
 
 
-def _listed(texts: Iterable[str]) -> Element:
-    return tag("ul", None, *(tag("li", None, text) for text in texts))
-
-
-def _data(result: Result) -> Element:
-    return section("Data", details("The result as JSON", tag("pre", None, json.dumps(result.to_json(), indent=1))))
-
-
 def _head(
     problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules, samples: Samples | None
 ) -> Element:
     """The top of the page: the answer in words, whether the referee agrees, and the command."""
     words, result = [tag("h1", None, problem.name)], anew.result
-    words.append(tag("p", {"class": "answer"}, answer(problem, result, view, rules)))
+    words.append(paragraph(answer(problem, result, view, rules), "answer"))
     iteration = None if view is None or result.plan is None else describe_iteration(problem, result.plan, samples)
     if iteration is not None:
-        words.append(tag("p", {"class": "note"}, iteration.in_words()))
+        words.append(paragraph(iteration.in_words(), "note"))
+    among = "" if result.scope is None else f" among {result.scope}"
     if result.plan is None:
-        words.append(tag("p", {"class": "verdict no"}, f"No plan: {result.stop}{_among(result)}"))
+        words.append(paragraph(f"No plan: {result.stop}{among}", "verdict no"))
     elif result.objective is None:
-        words.append(tag("p", {"class": "verdict no"}, f"Verified: no, {len(result.violations)} violations"))
-        words.append(_listed(result.violations))
+        words.append(paragraph(f"Verified: no, {len(result.violations)} violations", "verdict no"))
+        words.append(listed(result.violations))
     else:
         value = amount(result.objective, problem.time_unit)
-        words.append(
-            tag("p", {"class": "verdict yes"}, f"Verified: yes. The referee recomputed the value {value}.")
-        )
+        words.append(paragraph(f"Verified: yes. The referee recomputed the value {value}.", "verdict yes"))
     if anew.differences:
-        words.append(tag("p", {"class": "verdict no"}, "The file claims otherwise:"))
-        words.append(_listed(anew.differences))
+        words.append(paragraph("The file claims otherwise:", "verdict no"))
+        words.append(listed(anew.differences))
     command = command_of(result)
     if command is not None:
-        words.append(tag("p", {"class": "note"}, tag("code", None, command)))
+        words.append(paragraph(tag("code", None, command), "note"))
     words.append(published())
     return tag("header", None, *words)
-
-
-def _among(result: Result) -> str:
-    return "" if result.scope is None else f" among {result.scope}"
 
 
 def _run(result: Result, unit: str) -> list[tuple[str, object]]:

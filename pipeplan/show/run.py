@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..instances.timeline.timeline import Task, TaskKind
 from .console import draw_rows, out, put
-from .page import details, facts, page, section, table, tag
+from .page import data, facts, listed, page, paragraph, section, table, tag
 from .report import timeline_section
 from .terminal import gantt
 from .view import Bar, PlanView, Timeline
@@ -177,13 +176,12 @@ def run_page(report: RunReport) -> str:
         "header",
         None,
         tag("h1", None, report.name),
-        tag("p", {"class": "answer"}, headline(report)),
-        tag("p", {"class": f"verdict {answer}"}, first),
-        tag("ul", None, *(tag("li", None, sentence) for sentence in rest)),
+        paragraph(headline(report), "answer"),
+        paragraph(first, f"verdict {answer}"),
+        listed(rest),
     )
     parts = [part for case in report.cases for part in _case(case)]
-    data = details("The run as JSON", tag("pre", None, json.dumps(report.to_json(), indent=1)))
-    return page(f"{report.name}: run", [head, *parts, _how(report), section("Data", data)])
+    return page(f"{report.name}: run", [head, *parts, _how(report), data("The run as JSON", report)])
 
 
 def _case(case: CaseReport) -> Iterator[Element]:
