@@ -283,14 +283,10 @@ SETTLED = (Stop.PROVEN, Stop.INFEASIBLE)
 def lines(problem: Problem, found: Sensitivity) -> list[str]:
     """A line for the problem as it is, then one for each change."""
     unit = problem.time_unit
-    itself = f"as it is ({cluster_in_words(problem)}): {_value_of(found.base, unit)} ({found.base.stop})"
-    return [itself, *(_line(problem, worth, unit) for worth in found.changes)]
-
-
-def cluster_in_words(problem: Problem) -> str:
-    """Devices and memory, in words."""
     memory = _memory(problem)
-    return f"{devices(problem)}, {'no limit of memory' if memory is None else _size(problem, memory)}"
+    limit = "no limit of memory" if memory is None else _size_of(problem, memory)
+    itself = f"as it is ({devices(problem)}, {limit}): {_value_of(found.base, unit)} ({found.base.stop})"
+    return [itself, *(_line(problem, worth, unit) for worth in found.changes)]
 
 
 def _memory(problem: Problem) -> float | None:
@@ -300,7 +296,7 @@ def _memory(problem: Problem) -> float | None:
     return memory
 
 
-def _size(problem: Problem, memory: float) -> str:
+def _size_of(problem: Problem, memory: float) -> str:
     """An amount in the unit in which the problem counts memory."""
     return memory_unit(getattr(problem, "memory_unit", "bytes")).like([_memory(problem)]).text(memory)
 
@@ -315,7 +311,7 @@ def changed(problem: Problem, worth: Worth) -> str:
         return devices(other) if alike else f"{worth.change} ({devices(other)})"
     memory = _memory(other)
     if memory is not None and memory != _memory(problem) and "more memory" in worth.change:
-        return f"{worth.change} ({_size(problem, memory)})"
+        return f"{worth.change} ({_size_of(problem, memory)})"
     return worth.change
 
 

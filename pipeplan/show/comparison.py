@@ -109,7 +109,7 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
         Part("Ratios to the best value", "", *_cells(frame, ratios(frame), are_ratios=True)),
         Part("Methods", f"{METHODS}.", *method_cells(frame)),
-        Part("Pairs of methods", ASSUMED, *pair_cells(frame)),
+        Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -257,11 +257,6 @@ def _method(row: Mapping[str, Any]) -> list[str]:
 
 
 PAIR_HEAD = ("first", "second", "cases", "better", "alike", "worse", "ratio", "95 % interval", "p", "Holm's p")
-
-
-def pair_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of pairs of methods; no rows where there is one method."""
-    return list(PAIR_HEAD), [_pair(row) for row in plain_rows(paired(frame))]
 
 
 def _pair(row: Mapping[str, Any]) -> list[str]:

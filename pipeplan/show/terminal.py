@@ -228,17 +228,10 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
     sentences = () if briefly else view.sentences
     in_full = list(_in_full(view, room(console)))
     put(view.legend, "full names:" if in_full else "", *in_full, *sentences)
-    for line in _over_time(view, unrolled) if view.timelines else ():
-        console.print(line, soft_wrap=True)
-
-
-def _over_time(view: PlanView, unrolled: bool) -> Iterator[Text]:
-    """The first timeline, memory below it, and the other timelines where they are asked for."""
-
-    yield from gantt(view.timelines[0], view.time_unit)
-    yield from map(styled, memory_lines(view))
-    for timeline in view.timelines[1:] if unrolled else ():
-        yield from gantt(timeline, view.time_unit)
+    for i, timeline in enumerate(view.timelines if unrolled else view.timelines[:1]):
+        lines = gantt(timeline, view.time_unit)
+        for line in (*lines, *map(styled, memory_lines(view))) if i == 0 else lines:
+            console.print(line, soft_wrap=True)
 
 
 def _in_full(view: PlanView, width: int) -> Iterator[str]:
