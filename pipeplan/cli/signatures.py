@@ -119,7 +119,8 @@ def declared(
         flag = next((word for word in rest if word.startswith("--")), None)
         default = next((word[1:] for word in rest if word.startswith("=")), None)
         metavar = next((word for word in rest if not word.startswith(("--", "="))), None)
-        facts = {"parser": parser, "metavar": metavar, "rich_help_panel": panel(name) if callable(panel) else panel}
+        facts: dict[str, Any] = {"parser": parser, "metavar": metavar}
+        facts["rich_help_panel"] = panel(name) if callable(panel) else panel
         typed: Any = (
             TRUTHS[default] if default and kind is bool else int(default) if default and kind is int else default
         )
