@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ..instances.base.amounts import exact_sum
 from ..instances.base.kind import Rules
 from ..instances.base.result import Result
-from ..instances.networks.profile.profile import Profile
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
 from .answer import answer, describe_iteration, options_of, run_facts
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ..instances.base.kind import Samples
+    from ..instances.networks.profile.profile import Profile
     from ..planners.run.proof_check import ProofCheck
 
 
