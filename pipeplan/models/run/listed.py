@@ -17,7 +17,14 @@ from ...instances.base.json_file import holds_json, read_text
 from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan
-from ...instances.schedule.csv_file import PASSES, Action, Table, schedule_from_csv, table_from_csv, table_to_csv
+from ...instances.schedule.csv_file import (
+    PASSES,
+    Action,
+    Table,
+    schedule_from_csv,
+    table_from_csv,
+    table_to_csv,
+)
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from ...instances.stored_results import load_plan
