@@ -51,7 +51,7 @@ def _curve(sweep: str, name: str) -> ShownCurve:
 SHOWN: dict[str, ShownKind] = {
     "placement": ShownKind(
         Later(f"{_VIEWS}.placement"),
-        latency=Function(f"{_VIEWS}.latency:of_one_sample"),
+        latency=Function(f"{_VIEWS}.placement:of_one_sample"),
     ),
     "chain": ShownKind(
         Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chain_memory:Chains", "chain")

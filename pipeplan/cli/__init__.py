@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .exits import INTERRUPTED
-from .interrupt import in_own_process, wind_down
+from .exits import INTERRUPTED, in_own_process, wind_down
 
 
 def main(argv: list[str] | None = None) -> int:

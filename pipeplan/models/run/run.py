@@ -15,7 +15,7 @@ from ...instances.lookup import plan_of
 from ...instances.lowering import load_profile, lower
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan
-from ...show.even import placements
+from ...show.answer import placements
 from ..from_torch import require
 from .job import Case, Job
 from .launch import address_of, launch
