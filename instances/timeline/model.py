@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..base.errors import InputError, UsageError, unknown_choice
 from ..base.quantities import several
@@ -50,8 +51,24 @@ def check_schedule(schedule: str) -> str:
     return schedule
 
 
-# A stage and the signed number of a micro-batch: +j forward, -j backward.
-Pass = tuple[int, int]
+# Parts of a backward pass, by the letters of a schedule's file.
+WHOLE, INPUTS, WEIGHTS = "", "I", "W"
+
+
+class Pass(NamedTuple):
+    """One pass of one stage."""
+
+    stage: int
+    micro_batch: int
+    """Number of the micro-batch from 1, with a sign: + for its forward pass, - for its backward pass."""
+    part: str = WHOLE
+    """Part of a backward pass: the gradients of the stage's inputs alone, later those of its weights, or both at
+    once."""
+
+    @property
+    def kind(self) -> str:
+        """The letter of the pass in a schedule's file."""
+        return "F" if self.micro_batch > 0 else self.part or "B"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +123,9 @@ class Pipeline:
     name: str = "pipeline"
     time_unit: str | None = "s"
     shared: tuple[tuple[Pass, ...], ...] = ()
-    """Where devices hold several stages: the passes of each device in their order, for all devices. A stage has one
-    replica then, and runs its own passes in the order of its device."""
+    """Where devices hold several stages, or backward passes are divided: the passes of each device in their order, for
+    all devices. A stage has one replica then, and runs its own passes in the order of its device; its `orders` leave
+    backward passes for the weights alone out."""
     times: Mapping[Pass, float] = field(default_factory=dict)
     """Times of passes that differ from their stage's time, as when passes were measured one by one."""
 

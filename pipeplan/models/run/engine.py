@@ -14,12 +14,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ...instances.timeline.model import INPUTS, WEIGHTS, Pass
 from ..extraction import ModelInput, Piece
 from .clocks import Clock, Moment
 from .divided import DividedBackward
 from .layout import Layout, Message
 from .links import Links
-from .passes import INPUTS, WEIGHTS, RunPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Span:
     micro_batch: int
     """Signed: + forward, - backward."""
     part: str
-    """The part of a backward pass, as in `RunPass`."""
+    """The part of a backward pass, as in `Pass`."""
     begin: Moment
     end: Moment
 
@@ -72,7 +72,7 @@ class Engine:
     rank: int
     pieces: Mapping[int, Piece]
     layout: Layout
-    order: Sequence[RunPass]
+    order: Sequence[Pass]
     links: Links
     clock: Clock
     training: bool
@@ -113,7 +113,7 @@ class Engine:
 
     # ---- messages ------------------------------------------------------------------------------------
 
-    def _expect(self, passes: Sequence[RunPass]) -> None:
+    def _expect(self, passes: Sequence[Pass]) -> None:
         """Begin to receive what these passes read from other ranks."""
         for run_pass in passes:
             for message in self.layout.read_by(run_pass):
@@ -133,13 +133,13 @@ class Engine:
 
     # ---- passes --------------------------------------------------------------------------------------
 
-    def _run(self, run_pass: RunPass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+    def _run(self, run_pass: Pass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
         """Run a pass, and return the marks of when it began and ended."""
         if run_pass.micro_batch > 0:
             return self._forward(run_pass, inputs[run_pass.micro_batch - 1])
         return self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass)
 
-    def _forward(self, run_pass: RunPass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _forward(self, run_pass: Pass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         piece, leaves = self.pieces[run_pass.stage], {}
         for message in self.layout.read_by(run_pass):
             leaf = self._take(message).detach()
@@ -163,7 +163,7 @@ class Engine:
             self._kept[run_pass.stage, run_pass.micro_batch] = _Kept(leaves, made, loss)
         return begin, end
 
-    def _backward(self, run_pass: RunPass) -> tuple[Any, Any]:
+    def _backward(self, run_pass: Pass) -> tuple[Any, Any]:
         """Run a whole backward pass, or the part of it that other stages wait for."""
         key = run_pass.stage, -run_pass.micro_batch
         kept = self._kept.pop(key)
@@ -187,7 +187,7 @@ class Engine:
             self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
         return begin, end
 
-    def _weights(self, run_pass: RunPass) -> tuple[Any, Any]:
+    def _weights(self, run_pass: Pass) -> tuple[Any, Any]:
         """Run the part of a divided backward pass that is left."""
         left = self._divided.pop((run_pass.stage, -run_pass.micro_batch))
         begin = self.clock.mark()

@@ -28,10 +28,9 @@ from ...instances.schedule.csv_file import (
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from ...instances.stored_results import load_plan
-from ...instances.timeline.model import Pipeline
+from ...instances.timeline.model import WEIGHTS, WHOLE, Pass, Pipeline
 from ..stages import ModelStage, stages_of
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
-from .passes import WHOLE, RunPass
 
 _PASS_ID = re.compile(rf"([{PASSES}])([0-9]{{1,9}})")
 # The remedy for a result that holds no schedule of the plan's stages.
@@ -65,17 +64,22 @@ def listed_schedule(
         schedule_from_csv(table_to_csv(table), problem)
     except InputError as error:
         raise error.in_file(str(path)) from None
-    return replace(base, listed=tuple(tuple(map(_pass, _actions([row]))) for row in table))
+    shared = tuple(tuple(map(_pass, _actions([row]))) for row in table)
+    own: list[list[int]] = [[] for _ in stages]
+    for one in (one for order in shared for one in order if one.part != WEIGHTS):
+        own[one.stage].append(one.micro_batch)
+    ordered = (replace(stage, orders=(tuple(o),)) for stage, o in zip(base.pipeline.stages, own, strict=True))
+    return replace(base, pipeline=replace(base.pipeline, stages=tuple(ordered), shared=shared), given=True)
 
 
 def _actions(table: Sequence[Sequence[tuple[Action, ...]]]) -> Iterator[Action]:
     return (action for row in table for cell in row for action in cell)
 
 
-def _pass(action: Action) -> RunPass:
+def _pass(action: Action) -> Pass:
     number = action.micro_batch + 1
     part = action.kind if action.kind in "IW" else WHOLE
-    return RunPass(action.stage, number if action.kind == "F" else -number, part)
+    return Pass(action.stage, number if action.kind == "F" else -number, part)
 
 
 # ---- the file ------------------------------------------------------------------------------------------
