@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.clusters import CLUSTERS
 from pipeplan.instances.graph_pipeline.models import (
+    CLUSTERS,
     GRAPH_MODELS,
     candle_uno,
     case_study,

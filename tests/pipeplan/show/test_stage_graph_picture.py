@@ -15,8 +15,7 @@ from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphErr
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.simulate import simulate
 from pipeplan.show.pictures import plans
-from pipeplan.show.pictures.flow import BOX_HEIGHT, lanes_of
-from pipeplan.show.pictures.plans import MOST_SHAPES, draw_plan
+from pipeplan.show.pictures.plans import BOX_HEIGHT, MOST_SHAPES, draw_plan, lanes_of
 from pipeplan.show.view import view_of
 
 

@@ -22,6 +22,7 @@ from pipeplan.planners.chain.baselines import (
     pipedream_points,
     repeated,
     run_eagerly,
+    simulate,
 )
 from pipeplan.planners.chain.contiguous import (
     Stages,
@@ -31,7 +32,6 @@ from pipeplan.planners.chain.contiguous import (
     pipedream_partition,
 )
 from pipeplan.planners.chain.exact import PLANNER as EXACT
-from pipeplan.planners.chain.simulation import simulate
 from pipeplan.planners.contract import Request
 
 PLANNERS = (baselines.PIPEDREAM, baselines.CONTIGUOUS, baselines.GPIPE, baselines.SYNCHRONOUS)

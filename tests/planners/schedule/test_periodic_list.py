@@ -6,9 +6,9 @@ import pytest
 from oracles.schedule import least_period, tiny_problem
 
 from pipeplan import solve
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.planners.schedule.alone import order_alone

@@ -13,8 +13,8 @@ from problems.profiles import ROW
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
-from pipeplan.models.run.listed import listed_schedule
 from pipeplan.models.run.orders import Schedule, schedule_of
+from pipeplan.models.run.run import listed_schedule
 
 Plan = Callable[..., Any]
 BANDWIDTH = 1e9
