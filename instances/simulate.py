@@ -9,8 +9,7 @@ from .base.errors import UsageError
 from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
 from .timeline.engine import run
-from .timeline.model import Pipeline, check_schedule
-from .timeline.timeline import Simulation
+from .timeline.model import Pipeline, Simulation, check_schedule
 
 # A larger number is refused before anything of that size is made.
 MAX_MICRO_BATCHES = 100_000

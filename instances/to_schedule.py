@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from .base.errors import UsageError
 from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
-from .schedule.from_plan import LoweredSchedule
-from .schedule.lowering_options import ScheduleOptions
+from .schedule.from_plan import LoweredSchedule, ScheduleOptions
 
 
 def lower_to_schedule(

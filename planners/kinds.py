@@ -32,7 +32,7 @@ def _in(module: str, explain: str) -> PlannedKind:
 # What planners know of each kind, by its name.
 PLANNED: dict[str, PlannedKind] = {
     "placement": _in("memory.placement", "memory.smallest"),
-    "chain": _in("chain.smallest_memory", "chain.too_little_memory"),
+    "chain": _in("chain.smallest_memory", "chain.smallest_memory"),
     "staging": _in("memory.staging", "memory.staging"),
     "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
     "schedule": _in("memory.schedule", "memory.schedule"),

@@ -18,9 +18,7 @@ from ..registry import GRAPH_PIPELINE
 from ..timeline.model import Pipeline, check_tasks
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem, Link, Operator
-from .referee.costs import held_bytes
-from .referee.evaluate import verify_stage_graph
-from .simulated import stage_graph_pipeline
+from .referee import held_bytes, stage_graph_pipeline, verify_stage_graph
 
 # ---- files -----------------------------------------------------------------------------------------------
 # Our own format for graph pipelines, ``pipeplan.graph-pipeline/1``: versioned, strict, with every field.

@@ -23,7 +23,7 @@ from ..base.errors import unknown_name
 from ..base.graph import adjacency, heights_of
 from .plan import GraphStage, StageGraphPlan
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem, Link, Operator, TimeCurve
-from .referee.costs import forced_edges
+from .referee import forced_edges
 
 # ---- clusters --------------------------------------------------------------------------------------------
 # Named clusters, and how long an operator takes on one of their devices.

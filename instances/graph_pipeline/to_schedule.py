@@ -13,14 +13,22 @@ from ..base.amounts import Amount, exact_sum
 from ..base.errors import UsageError, refuse_broken
 from ..base.graph import adjacency, topological_order
 from ..base.quantities import several
-from ..schedule.from_plan import LoweredSchedule, schedule_of
-from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
+from ..schedule.from_plan import (
+    LoweredSchedule,
+    PlannedWork,
+    ScheduleOptions,
+    evenly,
+    holders_of,
+    joints_of,
+    notes_on,
+    parts_of,
+    repeated,
+    schedule_of,
+    spread,
+)
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
-from .referee.costs import forced_edges
-from .referee.evaluate import verify_stage_graph
-from .simulated import stage_graph_pipeline
+from .referee import forced_edges, stage_graph_pipeline, verify_stage_graph
 
 
 def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: ScheduleOptions) -> LoweredSchedule:

@@ -27,7 +27,7 @@ from ..base.quantities import BYTE_NAMES, several
 from ..registry import SCHEDULE
 from .plan import AnySchedule
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from .referee.evaluate import evaluate_schedule
+from .referee import evaluate_schedule
 
 # ---- files -----------------------------------------------------------------------------------------------
 # Our own format for schedule problems, ``pipeplan.schedule/1``: versioned, with every field of the problem.

@@ -36,8 +36,7 @@ from .leveled_plan import LeveledPlan
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from .referee.levels import evaluate_leveled, verify_leveled
-from .referee.memory import held_bytes
-from .referee.stages import evaluate_stages, verify_stages, ways_of
+from .referee.stages import evaluate_stages, held_bytes, verify_stages, ways_of
 from .rules import rules_of
 from .simulated import leveled_pipeline, staged_pipeline
 

@@ -14,7 +14,7 @@ from ..instances.registry import Plan, Problem, kind_of
 from .words import amount, percent, several, singular
 
 if TYPE_CHECKING:
-    from ..instances.timeline.timeline import Simulation
+    from ..instances.timeline.model import Simulation
 
 # Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.
 FOR_EACH_STAGE = 4

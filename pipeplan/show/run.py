@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
-from ..instances.timeline.timeline import Task, TaskKind
+from ..instances.timeline.model import Task, TaskKind
 from .console import draw_rows, out, styled
 from .page.markup import tag
 from .page.page import details, facts, page, section, table

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...timeline.engine import run
-from ...timeline.model import Pipeline, check_tasks
-from ...timeline.timeline import Simulation
+from ...timeline.model import Pipeline, Simulation, check_tasks
 
-# Of more than LISTED micro-batches for each rank so many are listed, and the pace is that of LAG for each rank, in a
-# window of WINDOW for each rank, which is as far from the last micro-batch. Every order looks back fewer.
+# Of more than LISTED micro-batches for each rank so many are listed, and the pace is that of LAG for each rank, in
+# a window of WINDOW for each rank, which is as far from the last micro-batch. Every order looks back fewer.
 LISTED, LAG, WINDOW = 60, 12, 8
 # Relative; sums of doubles in another order differ by less.
 STEADY = 1e-11

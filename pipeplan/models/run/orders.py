@@ -27,13 +27,13 @@ from ...instances.timeline.model import (
     Order,
     Pass,
     Pipeline,
+    Simulation,
     Stage,
     check_tasks,
     kfkb_order,
     replica_orders,
 )
 from ...instances.timeline.sharing import share_devices
-from ...instances.timeline.timeline import Simulation
 from ..stages import ModelStage, stages_of
 
 # What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message.

@@ -16,8 +16,7 @@ from typing import Any
 from ...instances.base.cluster import SECONDS
 from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileNode
-from ...instances.timeline.model import Pass
-from ...instances.timeline.timeline import Simulation
+from ...instances.timeline.model import Pass, Simulation
 from .orders import Schedule
 
 # Limit for wall time of the passes divided by their CPU time; below it nothing else used the cores.

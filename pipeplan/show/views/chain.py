@@ -54,8 +54,7 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
 
 def about(problem: ChainProblem) -> About:
     """The smallest memory for which there is any plan, as far as it is found within `ENOUGH_S`."""
-    from ...planners.chain.smallest_memory import smallest_memory
-    from ...planners.chain.too_little_memory import binding, said
+    from ...planners.chain.smallest_memory import binding, said, smallest_memory
     from ...planners.options import SolveOptions
 
     needed = smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))

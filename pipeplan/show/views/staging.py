@@ -11,8 +11,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.memory import gathered_bytes
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
 from ...planners.staging.equal import RECOMPUTATION
 from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of

@@ -19,7 +19,7 @@ from pipeplan.formulations.zero_bubble.period_bounds import (
 )
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.instances.schedule.shapes import shape
 
 

@@ -17,7 +17,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.instances.schedule.shapes import SHAPES, shape
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

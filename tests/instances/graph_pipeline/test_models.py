@@ -20,7 +20,7 @@ from pipeplan.instances.graph_pipeline.models import (
     sequential,
 )
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
 
 MIB = 2**20

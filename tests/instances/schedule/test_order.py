@@ -13,7 +13,7 @@ from pipeplan.instances.schedule.order import Deadlock, Run, earliest_starts
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 
 
 def two_stages(micro_batches: int = 2) -> ScheduleProblem:

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.iteration import iteration_time
+from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run
 from pipeplan.instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
 from pipeplan.instances.timeline.sharing import share_devices
 

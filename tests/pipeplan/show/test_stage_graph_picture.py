@@ -11,7 +11,7 @@ from problems.graph_pipelines_with_plans import chain_plan, chain_problem, rando
 from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
+from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.simulate import simulate
 from pipeplan.show.pictures import plans

@@ -9,7 +9,7 @@ from pipeplan import solve
 from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.planners.schedule.alone import order_alone
 from pipeplan.planners.schedule.periodic_list import one_by_one, periodic_list_schedule
