@@ -10,7 +10,7 @@ from ..instances.base.kind import Function
 
 if TYPE_CHECKING:
     from ..instances.least_memory import SmallestMemory
-    from .memory.search import Watch
+    from .memory.smallest import Watch
     from .options import SolveOptions
 
 

@@ -10,9 +10,8 @@ from itertools import count, pairwise
 
 from ...instances.base.amounts import fits, whole_amounts
 from ...instances.base.result import Stop
-from ...instances.chain.names import plain
 from ...instances.chain.plan import PatternPlan
-from ...instances.chain.problem import ChainProblem
+from ...instances.chain.problem import ChainProblem, plain
 from ...instances.registry import violations_of
 from ..contract import Outcome, Request
 from .contiguous import Stages, best_contiguous, bounds_to_allocation, pipedream_partition

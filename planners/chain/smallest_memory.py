@@ -21,9 +21,8 @@ from ...instances.base.clock import now
 from ...instances.base.quantities import in_thousands
 from ...instances.base.result import Stop
 from ...instances.chain.allocation import given_allocation
-from ...instances.chain.names import Terms, plain, task_name
 from ...instances.chain.plan import PatternPlan
-from ...instances.chain.problem import ChainProblem
+from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, at_most, enough, option
 from ..options import Progress, SolveOptions
 from .allocation import decoded

@@ -22,8 +22,7 @@ from ...instances.graph_pipeline.problem import (
 from ...instances.least_memory import SmallestMemory
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
-from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, Search, Watch, accepted, outcome_of, would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
 # Options that say which plans there are; longer groups of passes never need less memory.

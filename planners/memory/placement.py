@@ -23,7 +23,19 @@ from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY
-from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, of_mine, outcome_of, whole
+from .smallest import (
+    Answer,
+    Ask,
+    Floor,
+    Questions,
+    Search,
+    Watch,
+    accepted,
+    check_method,
+    of_mine,
+    outcome_of,
+    whole,
+)
 
 DP, IP = "dp", "ip-tarnawski"
 

@@ -25,8 +25,7 @@ from ...instances.schedule.rules import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers
-from .search import Answer, Floor, Questions, Search, Watch, accepted
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, Search, Watch, accepted, would_do
 
 
 def least_memory(

@@ -19,8 +19,7 @@ from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
 from ..staging.quick_trees import widest_degree
-from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole, would_do
 
 DP = "dp-piper"
 # Bandwidth with which nothing takes any time to send.

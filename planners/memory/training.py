@@ -14,8 +14,8 @@ from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.scope import scope_of
 from ..options import SolveOptions
 from ..training.search import Search, Settings
-from .search import Answer, Floor, Questions, Watch, accepted
-from .search import Search as MemorySearch
+from .smallest import Answer, Floor, Questions, Watch, accepted
+from .smallest import Search as MemorySearch
 
 # Amounts are searched in whole bytes, of which a GPU has a whole number.
 UNIT = Fraction(1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.planners.chain.baselines import memory_levels

@@ -47,7 +47,7 @@ OTHERS = {
     "planners/backends/scip.py",
     "pipeplan/models/run/launch.py",
     "pipeplan/models/run/torch_engine.py",
-    "pipeplan/studies/journal.py",
+    "pipeplan/studies/sweep.py",
 }
 
 

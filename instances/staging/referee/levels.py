@@ -31,8 +31,7 @@ from ...base.fields import plain_fields
 from ...base.quantities import several
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
-from ..problem import Layer, StagingProblem
-from ..question import check_levels
+from ..problem import Layer, StagingProblem, check_levels
 from .stages import (
     COLLECTIVE,
     COLLECTIVES,

@@ -10,8 +10,8 @@ from ...instances.base.kind import Rules
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
+from ...instances.chain.referee.layout import Activity, resources, steady_from, unroll
 from ...instances.chain.referee.memory import TERMS
-from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ..even import chain_plans
 from ..names import Held, Order
 from ..palette import PHASE_NAMES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.planners.chain.smallest_memory import amount, binding, explain
