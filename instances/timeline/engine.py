@@ -99,6 +99,7 @@ class _Run:
         self.clock = [0.0] * len(self.orders)
         self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
         self.span_of: dict[Pass, tuple[float, float]] = {}
+        self.times: dict[Pass, float] = dict(pipeline.times.items())
 
     def fill_spans(self) -> None:
         """Find start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
@@ -135,9 +136,9 @@ class _Run:
 
     def _time(self, one: Pass) -> float:
         x, j, part = one
-        stage, times = self.pipeline.stages[x], self.pipeline.times
-        if times and one in times:
-            return times[one]
+        stage = self.pipeline.stages[x]
+        if self.times and one in self.times:
+            return self.times[one]
         if j > 0:
             return stage.forward
         if part == WHOLE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -60,12 +60,8 @@ def explain(
     space = Space(problem, scope)
     if not space.sizes.sum():
         return (why_empty(problem, scope),)
-    least = float(_least(space.bounds[1]))
+    least = float(min(space.bounds[1]))
     if problem.memory_bytes is not None and least > problem.memory_bytes:
         have = problem.memory_bytes / GIB
         return (f"every configuration holds at least {least / GIB:.1f} GiB on a GPU, which has {have:.1f} GiB",)
     return ()
-
-
-def _least(amounts: Iterable[float]) -> float:
-    return min(amounts)
