@@ -23,14 +23,11 @@ from ..schedule.from_plan import (
     Part,
     PlannedWork,
     ScheduleOptions,
+    check_alike,
     evenly,
-    holders_of,
-    joints_of,
-    notes_on,
-    parts_of,
     repeated,
     schedule_of,
-    spread,
+    work_of,
 )
 from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
 from .plan import Device, PlacementPlan, limit_of
@@ -333,18 +330,9 @@ def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | 
 def _chain(
     problem: PlacementProblem, plan: PlacementPlan, stages: Sequence[Device], options: ScheduleOptions
 ) -> PlannedWork:
-    pipeline = placement_pipeline(problem, plan, 1)
-    devices = spread(len(stages), options)
-    first = stages[: len(stages) // options.chunks]
-    names = [stage.name if options.chunks == 1 else f"d{number}" for number, stage in enumerate(first)]
-    return PlannedWork(
-        holders_of(pipeline, devices, names, [memory_of(problem, stage) for stage in first]),
-        parts_of(pipeline, devices),
-        joints_of(pipeline, devices),
-        problem.name,
-        problem.time_unit,
-        notes=(HELD, *notes_on(pipeline)),
-    )
+    limits = [memory_of(problem, stage) for stage in stages]
+    names = [stage.name for stage in stages] if options.chunks == 1 else None
+    return work_of(placement_pipeline(problem, plan, 1), options, limits, [HELD], names=names)
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------
@@ -352,11 +340,7 @@ def _chain(
 
 def _cut(problem: PlacementProblem, stages: Sequence[Device], chunks: int) -> PlacementPlan:
     """The plan with each stage cut into chunks of as many forward nodes; backward nodes follow their colour."""
-    if len({(device.type, device.accelerator_type, device.replicas) for device in stages}) > 1:
-        raise UsageError(
-            "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
-            "drop --virtual, or plan with stages that are alike."
-        )
+    check_alike((device.type, device.accelerator_type, device.replicas) for device in stages)
     return PlacementPlan(
         tuple(
             replace(device, name=f"{device.name}.{number}", nodes=nodes, subgraphs=None)

@@ -284,20 +284,46 @@ def notes_on(pipeline: Pipeline) -> Iterator[str]:
         yield f"the synchronisation of the weights after the last micro-batch, up to {after:.6g}{unit}, is left out"
 
 
-def holders_of(
+def work_of(
     pipeline: Pipeline,
-    devices: Sequence[int],
-    names: Sequence[str],
+    options: ScheduleOptions,
     limits: Sequence[Amount | None],
+    notes: Iterable[str],
+    *,
+    names: Sequence[str] | None = None,
+    inputs: Sequence[Amount] | None = None,
     once: Amount = 0,
-) -> tuple[Holder, ...]:
-    """The devices; `once` is what each holds whatever runs there, which every stage's fixed bytes include."""
+) -> PlannedWork:
+    """The work of the simulator's stages, chunk after chunk down the devices.
+
+    `limits`: memory of the device of each stage; `names` of the devices, None: d0, d1, ...; `inputs` as for `parts_of`;
+    `once` is what each device holds whatever runs there, which every stage's fixed bytes include.
+    """
+    devices = spread(len(pipeline.stages), options)
+    count = len(devices) // options.chunks
     fixed = (as_written(stage.fixed_bytes) - as_written(once) for stage in pipeline.stages)
-    sums = together(zip(devices, fixed, strict=True), len(names))
-    return tuple(
-        Holder(name, limit, total + as_written(once))
-        for name, limit, total in zip(names, limits, sums, strict=True)
+    held = together(zip(devices, fixed, strict=True), count)
+    names = [f"d{number}" for number in range(count)] if names is None else names
+    return PlannedWork(
+        tuple(
+            Holder(name, limit, total + as_written(once))
+            for name, limit, total in zip(names, limits[:count], held, strict=True)
+        ),
+        parts_of(pipeline, devices, inputs),
+        joints_of(pipeline, devices),
+        pipeline.name,
+        pipeline.time_unit,
+        notes=(*notes, *notes_on(pipeline)),
     )
+
+
+def check_alike(shapes: Iterable[Hashable], hint: str = "") -> None:
+    """Refuse chunks of stages that run on unlike devices; `hint`: how to plan with stages that are alike."""
+    if len(set(shapes)) > 1:
+        raise UsageError(
+            "The stages run on different devices, on different numbers of them or with different samples, so that "
+            f"chunks cannot change places; drop --virtual and --shape, or plan with stages that are alike{hint}."
+        )
 
 
 # ---- from plan ---------------------------------------------------------------------------------------

@@ -15,27 +15,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from ..base.amounts import Amount
 from ..base.checks import NodeId
-from ..base.errors import UsageError, refuse_broken
+from ..base.errors import refuse_broken
 from ..schedule.from_plan import (
     LoweredSchedule,
     OwnSchedule,
-    PlannedWork,
     ScheduleOptions,
+    check_alike,
     evenly,
-    holders_of,
-    joints_of,
-    notes_on,
     one_of_alike,
-    parts_of,
     repeated,
     schedule_of,
     spread,
+    work_of,
 )
 from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
 from .leveled_plan import LeveledPlan, LeveledStage
@@ -54,6 +51,9 @@ from .referee.stages import (
 
 # The forward pass's share of a time that is given for both passes together.
 FORWARD_SHARE = 1 / 3
+
+# How to plan with stages that are alike.
+UNIFORM = " (--option uniform)"
 
 Ways = Mapping[NodeId, Configuration]
 
@@ -245,7 +245,7 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
         limits = [problem.memory_bytes] * len(leaves)
         if options.chunks > 1:
             copies = [cost.copies for cost in evaluate_leveled(problem, plan).leaves]
-            _check_alike([(d, leaf.tensor_parallel) for d, leaf in zip(copies, leaves, strict=True)])
+            check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, leaves, strict=True)), UNIFORM)
             leaves = tuple(_chunks(problem, leaves, options.chunks))
             pipeline = chunked_pipeline(
                 problem, plan, [chunk.nodes for chunk in leaves], spread(len(leaves), options)
@@ -275,17 +275,8 @@ def _lowered(
 ) -> LoweredSchedule:
     """The schedule problem of one pipeline; where replicas form several alike pipelines, of one of them."""
     pipeline, pipelines = one_of_alike(pipeline)
-    devices = spread(len(stages), options)
-    count = len(stages) // options.chunks
-    names = [f"d{number}" for number in range(count)]
-    work = PlannedWork(
-        holders_of(pipeline, devices, names, limits[:count]),
-        parts_of(pipeline, devices, _read(problem, stages)),
-        joints_of(pipeline, devices),
-        problem.name,
-        problem.time_unit,
-        notes=tuple(chain(_notes(problem, stages, options), _on_replicas(pipelines), notes_on(pipeline))),
-    )
+    notes = chain(_notes(problem, stages, options), _on_replicas(pipelines))
+    work = work_of(pipeline, options, limits, notes, inputs=_read(problem, stages))
     return schedule_of(work, options, lambda count: one_of_alike(own(count))[0], pipelines)
 
 
@@ -301,16 +292,8 @@ def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
     """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
     if chunks == 1:
         return plan
-    _check_alike([(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages])
+    check_alike(((stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages), UNIFORM)
     return StagedPlan(tuple(_chunks(problem, plan.stages, chunks)))
-
-
-def _check_alike(shapes: Sequence[Hashable]) -> None:
-    if len(set(shapes)) > 1:
-        raise UsageError(
-            "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
-            "drop --virtual and --shape, or plan with stages that are alike (--option uniform)."
-        )
 
 
 def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) -> Iterator[PlannedStage]:

@@ -218,6 +218,15 @@ class Search:
         )
 
 
+def least_memory(
+    problem: Problem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """The least memory by the questions of the problem's kind."""
+    questions = planned_kind(problem).questions
+    assert questions is not None, "a kind that is searched has questions"
+    return Search(questions(problem, options), limits, watch).run()
+
+
 def whole(amount: Fraction, unit: Fraction) -> Fraction:
     """The amount, rounded up to whole units."""
     return math.ceil(amount / unit) * unit

@@ -8,34 +8,29 @@ from functools import partial
 from typing import Any
 
 from ...instances.base.amounts import as_written
-from ...instances.least_memory import SmallestMemory
 from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.scope import scope_of
 from ..options import SolveOptions
 from ..training.search import Search, Settings
-from .smallest import Answer, Floor, Questions, Watch, accepted
-from .smallest import Search as MemorySearch
+from .smallest import Answer, Floor, Questions, accepted
 
 # Amounts are searched in whole bytes, of which a GPU has a whole number.
 UNIT = Fraction(1)
 
 
-def least_memory(
-    problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: TrainingProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory of a GPU with which any configuration in the scope fits."""
     reserve = as_written(problem.reserve_bytes)
     floor = Floor(-(-reserve // UNIT) * UNIT, "the reserve for the driver and for buffers")
     ask = partial(_ask, problem, options)
-    questions = Questions(
+    return Questions(
         unit=UNIT,
         floor=floor,
         held=lambda plan: -(-held(problem, plan, options) // UNIT) * UNIT,
         first=ask,
         rounds=(ask,),
     )
-    return MemorySearch(questions, limits, watch).run()
 
 
 def _ask(
