@@ -82,8 +82,7 @@ def _dependencies(problem: ChainProblem, runs: Sequence[Sequence[int]]) -> tuple
     return tuple(dependencies)
 
 
-# ---- to schedule -------------------------------------------------------------------------------------
-#
+# ---- blocks of a schedule ----------------------------------------------------------------------------
 # The allocation of a pattern as a schedule problem: each run of layers on a GPU has its two passes.
 #
 # Memory is what the chain's memory mode counts. In a run the last layer's forward pass holds most: all kept

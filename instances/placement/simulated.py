@@ -121,14 +121,7 @@ def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[
     return tuple(dependencies)
 
 
-# ---- to schedule -------------------------------------------------------------------------------------
-#
-# A placement as a schedule problem: a chain of stages as the simulator knows it, any other one piece by piece.
-#
-# Its second half says what the pieces are.
-
-
-# ---- schedule pieces -------------------------------------------------------------------------------------
+# ---- pieces of a schedule ----------------------------------------------------------------------------
 # A placement that is no chain of stages, as parts for a schedule: the convex pieces of each device.
 #
 # Where a path leaves the nodes of a device and comes back, the device runs them in several pieces, none of which
@@ -292,7 +285,8 @@ def _notes(busy: Sequence[Device], parts: Sequence[Part]) -> Iterator[str]:
         yield "replicas that take turns count as one device that is so much faster"
 
 
-# ---- to schedule ------------------------------------------------------------
+# ---- blocks of a schedule ----------------------------------------------------------------------------
+# A chain of stages becomes blocks as the simulator knows it, any other placement piece by piece.
 
 # A note for every placement.
 HELD = "what nodes hold counts all the time, as in a placement, so that the schedule changes no memory"

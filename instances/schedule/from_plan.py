@@ -19,12 +19,7 @@ from .pipelines import LOOP, V_SHAPE, device_of
 from .plan import written
 from .problem import MAX_MICRO_BATCHES, Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 
-# ---- planned work ------------------------------------------------------------------------------------
-#
-# The form that plans of all kinds take before they become schedule problems: parts with passes, on devices.
-
-# ---- lowering options --------------------------------------------------------------------------------
-#
+# ---- options -----------------------------------------------------------------------------------------
 # How the passes of a plan's stages become blocks of a schedule problem, as a caller says it.
 
 SHAPES = (V_SHAPE,)
@@ -98,6 +93,7 @@ def _check_share(field: str, value: object) -> None:
 
 
 # ---- planned work ------------------------------------------------------------------------------------
+# The form that plans of all kinds take before they become schedule problems: parts with passes, on devices.
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +322,7 @@ def check_alike(shapes: Iterable[Hashable], hint: str = "") -> None:
         )
 
 
-# ---- from plan ---------------------------------------------------------------------------------------
+# ---- the schedule problem ----------------------------------------------------------------------------
 
 HALF = Fraction(1, 2)
 # Digits that are kept of times and of amounts, counted from the largest one: what lies below is rounded, so that

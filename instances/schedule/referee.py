@@ -1,4 +1,4 @@
-"""What is wrong with a schedule, rule by rule, one sentence each."""
+"""The referee of schedules: what breaks a rule, one sentence each, and what a schedule costs, from its starts alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ..base.quantities import BYTE_NAMES, of_limit, several
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan, written
 from .problem import MAX_STARTS, ScheduleProblem
 
-# ---- unrolled ----------------------------------------------------------------------------------------
-#
+# ---- starts in whole steps ---------------------------------------------------------------------------
 # The starts of a plan as whole numbers of steps, micro-batch by micro-batch, with the faults of its shape.
 
 # At most so many violations of one rule are told.
@@ -114,7 +113,6 @@ def unroll(problem: ScheduleProblem, plan: AnySchedule) -> Unrolled:
 
 
 # ---- memory ------------------------------------------------------------------------------------------
-#
 # What a device holds after each change, and when it holds most and least.
 #
 # Blocks of one device do not overlap, and nothing else changes its memory. At one instant a device first ends its
@@ -189,7 +187,7 @@ def emptiest(unrolled: Unrolled, device: int) -> Held:
     return min(held_over_time(unrolled, device), key=lambda held: held.changes, default=nothing)
 
 
-# ---- verify ------------------------------------------------------------------------------------------
+# ---- rules -------------------------------------------------------------------------------------------
 
 
 def verify_schedule(problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violation, ...]:
@@ -302,8 +300,7 @@ def _memory(unrolled: Unrolled) -> Iterator[Violation]:
             )
 
 
-# ---- evaluate ----------------------------------------------------------------------------------------
-#
+# ---- costs -------------------------------------------------------------------------------------------
 # What a schedule costs: period, makespan and span, how long devices idle, and what they hold at most.
 
 

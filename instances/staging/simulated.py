@@ -229,8 +229,7 @@ def _level_between(one: _Part, other: _Part) -> int:
     return next((len(one.path) - 1 - i for i, (a, b) in pairs if a != b), 0)
 
 
-# ---- to schedule -------------------------------------------------------------------------------------
-#
+# ---- blocks of a schedule ----------------------------------------------------------------------------
 # A staged plan as a schedule problem: one device stands for all that run a stage together, with its two passes.
 
 

@@ -258,8 +258,7 @@ def _peak(passes: list[Pass]) -> int:
     return peak if any(j < 0 for _, j, _ in passes) else min(peak, 1)
 
 
-# ---- iteration ---------------------------------------------------------------------------------------
-#
+# ---- the time of an iteration alone ------------------------------------------------------------------
 # How long one iteration takes, and nothing else: iterations of many passes are simulated by machine code.
 
 

@@ -1,4 +1,4 @@
-"""What the simulator runs: stages that work through their micro-batches, and how they wait for each other."""
+"""What the simulator runs, stages that work through their micro-batches and wait for each other, and what it tells."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ..base.fields import plain_fields
 from ..base.quantities import several
 from . import SCHEDULES
 
-# ---- timeline ----------------------------------------------------------------------------------------
-#
+# ---- what a simulation tells -------------------------------------------------------------------------
 # What a simulation tells: when every pass ran, what was alive at most, and how long the iteration took.
 
 # `weights`: the second part of a divided backward pass, of which `backward` is the first.
@@ -118,7 +117,7 @@ class Simulation:
         return data
 
 
-# ---- model -------------------------------------------------------------------------------------------
+# ---- what is run -------------------------------------------------------------------------------------
 
 # The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
 Order = tuple[int, ...]

@@ -30,8 +30,7 @@ from ..kinds import SHOWN, shown_kind
 from ..planners.options import Progress, SolveOptions
 from .made_by import versions
 
-# ---- journal -----------------------------------------------------------------------------------------
-#
+# ---- the file of a journal ---------------------------------------------------------------------------
 # Finished work on disk, one JSON line each, written through at once, so that a study that was killed can go on.
 
 Parsed = TypeVar("Parsed")

@@ -411,8 +411,7 @@ def _moved(
     return state, ((*allocation, label), label, tuple(label for _, label in others))
 
 
-# ---- too little memory -------------------------------------------------------------------------------
-#
+# ---- why there is no pattern -------------------------------------------------------------------------
 # A chain without a pattern, explained: the smallest memory with one, what fills it, and what would need less.
 
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from ..chain.smallest_memory import ChainMemory
 
 
-# ---- search ------------------------------------------------------------------------------------------
-#
+# ---- the search --------------------------------------------------------------------------------------
 # The least memory by bisection: each question, whether there is a plan within so much, has a proof for its answer.
 #
 # What any plan needs is a whole multiple of a unit, which is the problem's own, so that the search ends: when
@@ -273,7 +272,7 @@ def of_mine(ask: Ask, memory_bytes: float | None, limits: SolveOptions) -> Answe
     return Answer(answer.plan, none_of_mine=answer.none)
 
 
-# ---- smallest ----------------------------------------------------------------------------------------
+# ---- the public question -----------------------------------------------------------------------------
 
 
 @overload

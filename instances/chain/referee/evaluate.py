@@ -1,4 +1,5 @@
-"""What a periodic pattern costs, recomputed from its decisions: periods, loads, memory, batches under way."""
+"""What is wrong with a periodic pattern, and what it costs: periods, loads, memory, batches under way, all recomputed
+from its decisions."""
 
 from __future__ import annotations
 
@@ -16,8 +17,7 @@ from ..problem import ChainProblem, Terms, plain, task_name
 from .layout import Layout, edge_name, lay_out, shape_faults
 from .memory import Profile, memory_profile, most_at_once
 
-# ---- verify ------------------------------------------------------------------------------------------
-#
+# ---- rules -------------------------------------------------------------------------------------------
 # What is wrong with a periodic pattern, rule by rule, one sentence each.
 
 
@@ -158,7 +158,7 @@ def _of(layout: Layout, row: int) -> str:
     return f" of batch {row}" if len(layout.starts) > 1 else ""
 
 
-# ---- evaluate ----------------------------------------------------------------------------------------
+# ---- costs -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

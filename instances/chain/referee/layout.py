@@ -244,8 +244,7 @@ def _is_finite(value: Number) -> bool:
     return isinstance(value, (int, float, Fraction)) and -math.inf < value < math.inf
 
 
-# ---- unrolled ----------------------------------------------------------------------------------------
-#
+# ---- the starts of tasks, unrolled -------------------------------------------------------------------
 # A pattern unrolled over a stretch of time: everything that GPUs and links do in it, batch by batch.
 
 
