@@ -68,7 +68,7 @@ PLACEMENT = kind_in(
     ),
     each_memory=Function("kind_functions:with_memory"),
     held=Function("kind_functions:held"),
-    to_schedule=Function("simulated:lower"),
+    to_schedule=Function("to_schedule:lower"),
     generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
 )
