@@ -21,12 +21,13 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.chain.generators import resnet_like, tightness
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
+from pipeplan.instances.physics.schedules import LOOP, V_SHAPE
 from pipeplan.instances.schedule.generators import random_pipeline, random_schedule, shape
-from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ...instances.physics.tolerances import SAFETY
 from .atoms import Atoms
-
-# Relative: what is compared after divisions and sums of floats has this margin.
-SLACK = 1e-9
 
 # Nodes beside a path join its covers from this share of the memory on.
 LARGE = 0.01
@@ -91,9 +89,9 @@ def _along(atoms: Atoms, path: Sequence[int], memory: float) -> list[Cover]:
     for least in range(1, min(atoms.stages, math.ceil(math.fsum(shares)))):
         first = 0
         for last in range(len(path)):
-            if math.fsum(shares[first : last + 1]) <= least * (1 + SLACK):
+            if math.fsum(shares[first : last + 1]) <= least * (1 + SAFETY):
                 continue
-            while math.fsum(shares[first + 1 : last + 1]) > least * (1 + SLACK):
+            while math.fsum(shares[first + 1 : last + 1]) > least * (1 + SAFETY):
                 first += 1
             path_covers.append(_cover(atoms, path[first : last + 1], beside, memory, least))
             first += 1
@@ -106,7 +104,7 @@ def _cover(atoms: Atoms, path: Sequence[int], beside: dict[int, list[int]], memo
     members = [w for v in path for w in (v, *beside[v])]
     shares = {w: share for w in members if (share := _share(atoms, w, memory)) > 0}
     fraction = min(1.0, math.fsum(shares.values()) - least)
-    reliefs = tuple((w, min(float(least), share / fraction * (1 + SLACK))) for w, share in shares.items())
+    reliefs = tuple((w, min(float(least), share / fraction * (1 + SAFETY))) for w, share in shares.items())
     arcs = set(atoms.arcs)
     hanging = ((v, w) if (v, w) in arcs else (w, v) for v in path for w in beside[v])
     return Cover(_between(atoms, pairwise(path)), _between(atoms, hanging), reliefs, least)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from ...instances.physics.tolerances import SAFETY
 from .atoms import Atoms
-from .cuts import SLACK, critical_paths
+from .cuts import critical_paths
 
 # Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
@@ -40,7 +41,7 @@ def joined_arcs(atoms: Atoms, cutoff: float) -> list[tuple[int, int]]:
     arcs: dict[tuple[int, int], None] = {}
     for cut in _cuts(atoms):
         for place in range(1, len(cut.path)):
-            if cut.divided(place) > cutoff * (1 + SLACK):
+            if cut.divided(place) > cutoff * (1 + SAFETY):
                 arcs[cut.path[place - 1], cut.path[place]] = None
     return [(u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v]]
 
@@ -290,7 +291,7 @@ def _relaxed(choices: Sequence[_Choice], room: float) -> float:
     """The least price of the choices where those inside may take no more than `room` (a fractional knapsack)."""
     least = math.fsum(min(c.inside, c.outside) for c in choices)
     wanted = math.fsum(c.size for c in choices if c.inside < c.outside)
-    excess = wanted * (1 - SLACK) - room  # sizes are divided among the nodes of an atom
+    excess = wanted * (1 - SAFETY) - room  # sizes are divided among the nodes of an atom
     dearer = sorted((c for c in choices if c.inside < c.outside and c.size > 0), key=_price)
     for c in dearer:
         if excess <= 0:

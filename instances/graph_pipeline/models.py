@@ -21,6 +21,8 @@ from typing import Any, TypedDict, Unpack
 from ..base.checks import MAX_DEVICES, check_amount, check_whole
 from ..base.errors import unknown_name
 from ..base.graph import adjacency, heights_of
+from ..base.quantities import GIB, MIB
+from ..physics.hardware import GPUS
 from .plan import GraphStage, StageGraphPlan
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem, Link, Operator, TimeCurve
 from .referee import forced_edges
@@ -38,7 +40,6 @@ from .referee import forced_edges
 # samples of a transformer branch with 256 tokens and 64 samples of dense layers on single rows; a launch of 5
 # microseconds.
 
-GIB = 2.0**30
 # Decimal places of times in seconds: with picoseconds files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
@@ -65,16 +66,19 @@ class ClusterProfile:
         return self.launch_s + max(flops / (self.flops_per_s * efficiency), moved_bytes / self.memory_bytes_per_s)
 
 
+_V100 = GPUS["v100-16gb"]
+_DEVICE = (_V100.memory_rate, 16.0 * GIB)
+
 CLUSTERS: Mapping[str, ClusterProfile] = {
     cluster.name: cluster
     for cluster in (
         # Summit's nodes as GraphPipe used them: 4 of 6 V100 (16 GB, 900 GB/s), NVLink 50 GB/s each way between two
         # devices, EDR InfiniBand 100 Gb/s on one rail; latencies of 5 and 10 microseconds are ours.
-        ClusterProfile("summit-v100", 24e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
+        ClusterProfile("summit-v100", 24e12, *_DEVICE, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
         # Summit without tensor cores: the single-precision peak of the data sheet.
-        ClusterProfile("summit-v100-fp32", 15.7e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
+        ClusterProfile("summit-v100-fp32", _V100.single_flops, *_DEVICE, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
         # Summit with a network that takes no time: what is left is computation and the shape of the schedule.
-        ClusterProfile("summit-v100-ideal", 24e12, 900e9, 16 * GIB, Link(), Link(), 4),
+        ClusterProfile("summit-v100-ideal", 24e12, *_DEVICE, Link(), Link(), 4),
     )
 }
 
@@ -168,8 +172,6 @@ def on_cluster(
 
 
 # ---- models ------------------------------------------------------------
-
-MIB = 2**20
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
 # Width of the dense layers in DLRM and CANDLE-Uno.

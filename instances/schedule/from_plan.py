@@ -14,8 +14,9 @@ from ..base.amounts import Amount, as_written, in_digits
 from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
 from ..base.quantities import several, singular
+from ..physics.schedules import LOOP, V_SHAPE
 from ..timeline.model import Pipeline
-from .pipelines import LOOP, V_SHAPE, device_of
+from .pipelines import device_of
 from .plan import written
 from .problem import MAX_MICRO_BATCHES, Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 

@@ -11,7 +11,8 @@ from typing import Any
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.errors import InputError
 from ..base.generator import Generator, Parameter
-from .pipelines import LOOP, V_SHAPE, StagePasses, divided_pipeline, equal_stages
+from ..physics.schedules import LOOP, V_SHAPE
+from .pipelines import StagePasses, divided_pipeline, equal_stages
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 # ---- shapes ------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from torch import fx
 
 from ..instances.base.curve import TimeCurve
 from ..instances.base.errors import InputError
-from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
+from ..instances.physics.hardware import Hardware
 from .capture import Build, Captured, capture, module_path, outputs_of
 from .grouping import Grouped, group
 from .kernels import Trace, trace

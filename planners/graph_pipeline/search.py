@@ -13,6 +13,7 @@ from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, decompose, depth
+from ...instances.physics.tolerances import SUM_ROUNDING
 from .configurations import Menu
 from .costs import Costs
 from .kernel import NEVER
@@ -27,8 +28,6 @@ MOST_LEVELS = 150
 # Plans for one choice of configurations, each with fewer samples in flight than the one before.
 MOST_SHALLOWER = 32
 
-# Relative: by how much the bound of the work may have been rounded up.
-ROUNDING = 1e-12
 
 # Operators squared times devices and configurations from which on compiled loops are worth their loading.
 COMPILED_FROM = 5_001
@@ -92,7 +91,7 @@ class Search:
         """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
-        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - ROUNDING)))
+        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - SUM_ROUNDING)))
         high, step, probes = low, 1, 0
         best: Tables | None = None
         while low <= high and low < len(times):

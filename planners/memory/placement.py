@@ -15,13 +15,13 @@ from typing import Any
 from ...instances.base.amounts import as_written, common_unit, exact_sum
 from ...instances.base.errors import InputError, show
 from ...instances.base.result import Stop
+from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
-from ..search import SAFETY
 from .smallest import (
     Answer,
     Ask,

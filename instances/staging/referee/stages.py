@@ -19,7 +19,7 @@ from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
 from ...base.quantities import of_limit, several
-from ...base.zero import GATHERED_UNITS
+from ...physics.optimizers import GATHERED_UNITS
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 
