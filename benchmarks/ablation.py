@@ -37,7 +37,7 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import relative_gap
 from pipeplan.show.words import amount_or
-from pipeplan.studies.journal import Journal
+from pipeplan.studies.sweep import Journal
 
 HERE = Path(__file__).parent
 RUNS = HERE / "ablation.jsonl"

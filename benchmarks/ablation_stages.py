@@ -19,13 +19,13 @@ from time import sleep
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.chain.random_chains import resnet_like, tightness
+from pipeplan.instances.chain.generators import resnet_like, tightness
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
-from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
+from pipeplan.instances.physics.schedules import LOOP, V_SHAPE
+from pipeplan.instances.schedule.generators import random_pipeline, random_schedule, shape
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
-from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
 from pipeplan.planners.chain.baselines import memory_levels

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
 from pipeplan.planners.referee import rules_of
 from pipeplan.show.pictures import draw_plan

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import pipeplan
-from pipeplan.instances.chain.random_chains import resnet_like, tightness
+from pipeplan.instances.chain.generators import resnet_like, tightness
 from pipeplan.planners.chain.baselines import memory_levels
 from pipeplan.planners.chain.contiguous import best_contiguous
 from pipeplan.planners.options import SolveOptions

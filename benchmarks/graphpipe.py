@@ -34,7 +34,7 @@ from pipeplan.instances.graph_pipeline.problem import (
     TimeCurve,
     micro_batch_sizes,
 )
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets
 from pipeplan.planners.graph_pipeline.planner import OutOfTimeError

@@ -24,7 +24,7 @@ from recipes.staging import to_staging
 
 import pipeplan
 from pipeplan.instances.physics.hardware import LINKS
-from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.planners.staging.degree_table import DegreeTable, table_of
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search

@@ -31,10 +31,9 @@ from recipes.other_kinds import measured_even, measured_uneven
 
 import pipeplan
 from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.schedule.generators import SHAPES, random_pipeline, shape
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_pipeline
-from pipeplan.instances.schedule.shapes import SHAPES, shape
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 THREADS = 2

@@ -55,7 +55,7 @@ PLACEMENT = kind_in(
     write_published=Function("published:placement_to_published"),
     problem=Later("problem:PlacementProblem"),
     plans={"placement": Later("plan:PlacementPlan")},
-    write=Function("files:placement_to_json"),
+    write=Function("kind_functions:placement_to_json"),
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
     profile_options=("in_flight", "gpus", "whole_layers"),
@@ -80,7 +80,7 @@ CHAIN = kind_in(
     schema="pipeplan.chain/1",
     problem=Later("problem:ChainProblem"),
     plans={"pattern": Later("plan:PatternPlan")},
-    write=Function("files:chain_to_json"),
+    write=Function("kind_functions:chain_to_json"),
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
     runs_on="a chain runs on GPUs",
     adjust=Function("kind_functions:adjusted"),
@@ -92,7 +92,7 @@ CHAIN = kind_in(
     ),
     periodic=True,
     held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
+    to_schedule=Function("simulated:lower"),
 )
 
 # Stages with data- and tensor-parallel degrees and recomputation, flat or on levels.
@@ -102,10 +102,10 @@ STAGING = kind_in(
     schema="pipeplan.staging/1",
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
     read_published=Function("kind_functions:read_published"),
-    write_published=Function("files:staging_to_published"),
+    write_published=Function("kind_functions:staging_to_published"),
     problem=Later("problem:StagingProblem"),
     plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("leveled_plan:LeveledPlan")},
-    write=Function("files:staging_to_json"),
+    write=Function("kind_functions:staging_to_json"),
     choices={
         "objective": ("throughput", "flush"),
         "semantics": ("paper", "reference"),
@@ -131,7 +131,7 @@ STAGING = kind_in(
     ),
     each_memory=Function("kind_functions:with_memory"),
     held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
+    to_schedule=Function("simulated:lower"),
     batch_grows=True,
 )
 
@@ -142,7 +142,7 @@ GRAPH_PIPELINE = kind_in(
     schema="pipeplan.graph-pipeline/1",
     problem=Later("problem:GraphPipelineProblem"),
     plans={"stage-graph": Later("plan:StageGraphPlan")},
-    write=Function("files:graph_pipeline_to_json"),
+    write=Function("kind_functions:graph_pipeline_to_json"),
     choices={"objective": ("time-per-sample", "iteration")},
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
     counted="samples",
@@ -167,7 +167,7 @@ SCHEDULE = kind_in(
         "schedule": Later("plan:SchedulePlan"),
         "periodic-schedule": Later("plan:PeriodicSchedulePlan"),
     },
-    write=Function("files:schedule_to_json"),
+    write=Function("kind_functions:schedule_to_json"),
     choices={"objective": ("makespan", "span", "period")},
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},
     runs_on="blocks run on the devices that the problem names",

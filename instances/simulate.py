@@ -11,8 +11,7 @@ from .base.errors import UsageError
 from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
 from .timeline.engine import run
-from .timeline.model import Pipeline, check_schedule
-from .timeline.timeline import Simulation
+from .timeline.model import Pipeline, Simulation, check_schedule
 
 if TYPE_CHECKING:
     from .schedule.from_plan import LoweredSchedule
@@ -131,7 +130,7 @@ def lower_to_schedule(
     UsageError
         The plan is one for another kind of problem, or cannot be lowered with these options; the message says why.
     """
-    from .schedule.lowering_options import ScheduleOptions  # simulations do without
+    from .schedule.from_plan import ScheduleOptions  # simulations do without
 
     shares = (
         split_backward

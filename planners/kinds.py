@@ -10,7 +10,7 @@ from ..instances.base.kind import Function
 
 if TYPE_CHECKING:
     from ..instances.least_memory import SmallestMemory
-    from .memory.search import Watch
+    from .memory.smallest import Questions, Watch
     from .options import SolveOptions
 
 
@@ -22,21 +22,32 @@ class PlannedKind:
     """Sentences on why there is no plan; the last argument says whether that is proven."""
     least_memory: Function[[Any, Mapping[str, Any], SolveOptions, Watch], SmallestMemory] | None = None
     """The least memory with a plan."""
+    questions: Function[[Any, Mapping[str, Any]], Questions] | None = None
+    """What the search for the least memory asks; None: the kind has a search of its own."""
 
 
-def _in(module: str, explain: str) -> PlannedKind:
-    here = "pipeplan.planners"
-    return PlannedKind(Function(f"{here}.{explain}:explain"), Function(f"{here}.{module}:least_memory"))
+_HERE = "pipeplan.planners"
+
+
+def _in(module: str, explain: str = "") -> PlannedKind:
+    """A kind whose least memory is searched by the questions in its module."""
+    return PlannedKind(
+        Function(f"{_HERE}.memory.{explain or module}:explain"),
+        Function(f"{_HERE}.memory.smallest:least_memory"),
+        Function(f"{_HERE}.memory.{module}:questions"),
+    )
 
 
 # What planners know of each kind, by its name.
 PLANNED: dict[str, PlannedKind] = {
-    "placement": _in("memory.placement", "memory.smallest"),
-    "chain": _in("chain.smallest_memory", "chain.too_little_memory"),
-    "staging": _in("memory.staging", "memory.staging"),
-    "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
-    "schedule": _in("memory.schedule", "memory.schedule"),
-    "training": _in("memory.training", "memory.training"),
+    "placement": _in("placement", explain="smallest"),
+    "chain": PlannedKind(
+        Function(f"{_HERE}.chain.smallest_memory:explain"), Function(f"{_HERE}.chain.smallest_memory:least_memory")
+    ),
+    "staging": _in("staging"),
+    "graph-pipeline": _in("graph_pipeline"),
+    "schedule": _in("schedule"),
+    "training": _in("training"),
 }
 
 NOTHING = PlannedKind()

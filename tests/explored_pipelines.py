@@ -9,8 +9,8 @@ import pipeplan
 from pipeplan.instances.base.curve import TimeCurve
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator
-from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before
-from pipeplan.instances.timeline.timeline import Simulation, StageRun
+from pipeplan.instances.graph_pipeline.referee import in_flight_before
+from pipeplan.instances.timeline.model import Simulation, StageRun
 
 GIB = 2**30
 

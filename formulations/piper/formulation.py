@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import TooLargeError
-from ...instances.staging.problem import StagingProblem
-from ...instances.staging.question import FLUSH, check_question
+from ...instances.staging.problem import FLUSH, StagingProblem, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
 from .candidates import find_candidates
 from .paths import PathTranslator

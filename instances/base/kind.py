@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from ..networks.profile.options import ProfileOptions
     from ..networks.profile.profile import Profile
-    from ..schedule.from_plan import LoweredSchedule
-    from ..schedule.lowering_options import ScheduleOptions
+    from ..schedule.from_plan import LoweredSchedule, ScheduleOptions
     from ..timeline.model import Pipeline
     from .cluster import Cluster
     from .errors import Violation

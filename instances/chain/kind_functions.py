@@ -9,18 +9,47 @@ from typing import Any
 
 from ..base.amounts import as_written
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
-from ..base.errors import UsageError, Violation, refuse_broken, show
-from ..base.fields import facts_of
+from ..base.errors import InputError, UsageError, Violation, refuse_broken, show
+from ..base.fields import as_list, as_object, facts_of, read_problem, write_problem
 from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
-from .files import FIELDS, chain_from_json
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.evaluate import evaluate_pattern
 from .referee.layout import shape_faults
 from .simulated import chain_pipeline
+
+# ---- files -----------------------------------------------------------------------------------------------
+# Our own format for chains, ``pipeplan.chain/1``: versioned, strict, with every field of the problem.
+#
+# What equals its default may be omitted; an unknown key is an error.
+
+SCHEMA = "pipeplan.chain/1"
+LISTS = ("forward", "backward", "activations", "weights")
+# Where the file's name of a field is not ours.
+FIELDS = {"memory_bytes": "memory"}
+
+
+def chain_to_json(problem: ChainProblem) -> dict[str, Any]:
+    """The problem as JSON data, with every default written out but the absent list of transfer times."""
+    later = ("bandwidth", "duplex", "weight_copies", "memory_mode", "exclusive_buffers")
+    data = write_problem(problem, SCHEMA, ("name", "time_unit", *LISTS, "gpus", "memory_bytes", *later))
+    return {FIELDS.get(name, name): value for name, value in data.items()}
+
+
+def chain_from_json(data: object) -> ChainProblem:
+    """The problem in JSON data, or an `InputError` that names the field."""
+    top = as_object("", data)
+    try:
+        readers: dict[str, Any] = dict.fromkeys(LISTS, as_list)
+        return read_problem(ChainProblem, SCHEMA, data, FIELDS, **readers)
+    except InputError as error:
+        raise (error if error.field in top else error.renamed(FIELDS)) from None  # the file's own word, or ours
+
+
+# ---- kind functions ------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:

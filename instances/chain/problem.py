@@ -7,7 +7,7 @@ Tuples hold task t at position t - 1 and edge e at position e - 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
@@ -238,3 +238,32 @@ def _check_choices(problem: ChainProblem) -> None:
             listed = ", ".join(f'"{choice}"' for choice in choices)
             raise InputError(field, f"is {show(value)}", f"give one of {listed}")
     check_flag("exclusive_buffers", problem.exclusive_buffers)
+
+
+# ---- names -------------------------------------------------------------------------------------------
+#
+# How reports name tasks of a chain, print its numbers and tell kinds of bytes apart. Computes no cost.
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Bytes on a GPU at one instant, by kind."""
+
+    weights: float = 0
+    kept: float = 0
+    current: float = 0
+    direct: float = 0
+    buffers: float = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def task_name(problem: ChainProblem, task: int) -> str:
+    """F3, B3: the direction and the layer from 1."""
+    return f"{'F' if task < problem.layers else 'B'}{problem.layer_of[task] + 1}"
+
+
+def plain(value: Fraction) -> float:
+    """A whole number as such, another one as the nearest floating-point number."""
+    return value.numerator if value.denominator == 1 else float(value)

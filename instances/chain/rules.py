@@ -11,8 +11,7 @@ from ..base.kind import Rules
 from .allocation import canonical, stored_allocation
 from .plan import PatternPlan
 from .problem import ChainProblem
-from .referee.evaluate import PatternEvaluation, evaluate_pattern
-from .referee.verify import verify_pattern
+from .referee.evaluate import PatternEvaluation, evaluate_pattern, verify_pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,61 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from ..base.cluster import Cluster, changes
+from ..base.curve import curve_from_json
 from ..base.errors import UsageError, refuse_broken
-from ..base.fields import facts_of
+from ..base.fields import as_entries, each, facts_of, read_problem, read_record, to_record, write_problem
 from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import GRAPH_PIPELINE
 from ..timeline.model import Pipeline, check_tasks
-from .files import graph_pipeline_from_json
 from .plan import StageGraphPlan
-from .problem import GraphPipelineProblem, Link
-from .referee.costs import held_bytes
-from .referee.evaluate import verify_stage_graph
-from .simulated import stage_graph_pipeline
+from .problem import GraphPipelineProblem, Link, Operator
+from .referee import held_bytes, stage_graph_pipeline, verify_stage_graph
+
+# ---- files -----------------------------------------------------------------------------------------------
+# Our own format for graph pipelines, ``pipeplan.graph-pipeline/1``: versioned, strict, with every field.
+#
+# What equals its default may be omitted; an unknown key is an error.
+
+GRAPH_PIPELINE_SCHEMA = "pipeplan.graph-pipeline/1"
+
+# Fields that are written even where they have their defaults.
+ALWAYS = (
+    "name", "time_unit", "mini_batch", "devices", "memory_bytes", "link", "node_link", "devices_per_node",
+    "weight_copies", "workspace_bytes",
+)  # fmt: skip
+
+
+def graph_pipeline_to_json(problem: GraphPipelineProblem) -> dict[str, Any]:
+    """The problem as JSON data, with every default of the problem written out."""
+    operators = [to_record(operator) for operator in problem.operators]
+    return write_problem(problem, GRAPH_PIPELINE_SCHEMA, ALWAYS, operators=operators)
+
+
+def graph_pipeline_from_json(data: object) -> GraphPipelineProblem:
+    """The problem in JSON data, or an `InputError` that names the field."""
+    link = partial(read_record, Link)
+    return read_problem(
+        GraphPipelineProblem,
+        GRAPH_PIPELINE_SCHEMA,
+        data,
+        operators=each(_operator_from_json),
+        edges=each(partial(as_entries, count=2, remedy="give two operator ids: [source, target]")),
+        link=link,
+        node_link=link,
+    )
+
+
+def _operator_from_json(where: str, value: object) -> Operator:
+    example = '{"id": ..., "forward": {...}, "backward": {...}}'
+    return read_record(Operator, where, value, example, forward=curve_from_json, backward=curve_from_json)
+
+
+# ---- kind functions ------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineProblem:

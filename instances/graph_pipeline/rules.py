@@ -11,7 +11,7 @@ from ..base.kind import Rules, chosen
 from ..registry import GRAPH_PIPELINE
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem
-from .referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, verify_stage_graph
+from .referee import StageGraphEvaluation, evaluate_stage_graph, verify_stage_graph
 
 
 @dataclass(frozen=True, slots=True)

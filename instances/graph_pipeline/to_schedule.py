@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from ..base.amounts import Amount, exact_sum
 from ..base.errors import UsageError, refuse_broken
 from ..base.graph import adjacency, topological_order
 from ..base.quantities import several
-from ..schedule.from_plan import LoweredSchedule, schedule_of
-from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
+from ..schedule.from_plan import (
+    LoweredSchedule,
+    ScheduleOptions,
+    check_alike,
+    evenly,
+    repeated,
+    schedule_of,
+    work_of,
+)
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
-from .referee.costs import forced_edges
-from .referee.evaluate import verify_stage_graph
-from .simulated import stage_graph_pipeline
+from .referee import forced_edges, stage_graph_pipeline, verify_stage_graph
 
 
 def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: ScheduleOptions) -> LoweredSchedule:
@@ -28,17 +32,9 @@ def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Schedule
     refuse_broken(verify_stage_graph(problem, plan), "lowered to a schedule problem")
     cut = _cut(problem, plan, options.chunks)
     pipeline = stage_graph_pipeline(problem, cut)
-    devices = spread(len(cut.stages), options)
-    count = len(cut.stages) // options.chunks
-    names, limits = [f"d{number}" for number in range(count)], [problem.memory_bytes] * count
-    work = PlannedWork(
-        holders_of(pipeline, devices, names, limits, problem.workspace_bytes),
-        parts_of(pipeline, devices, [_read(problem, stage) for stage in cut.stages]),
-        joints_of(pipeline, devices),
-        problem.name,
-        problem.time_unit,
-        notes=tuple(chain(_notes(plan), notes_on(pipeline))),
-    )
+    inputs = [_read(problem, stage) for stage in cut.stages]
+    limits = [problem.memory_bytes] * len(cut.stages)
+    work = work_of(pipeline, options, limits, _notes(plan), inputs=inputs, once=problem.workspace_bytes)
     samples = max(stage.micro_batch for stage in plan.stages)
     lowered = schedule_of(
         work, options, lambda count: stage_graph_pipeline(problem.replace(mini_batch=count * samples), plan)
@@ -50,11 +46,7 @@ def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> St
     """The plan with each stage of its chain cut into `chunks` stages of as many operators."""
     if chunks == 1:
         return plan
-    if len({(stage.devices, stage.micro_batch) for stage in plan.stages}) > 1:
-        raise UsageError(
-            "The stages run on different numbers of devices or samples, so that chunks cannot change places; drop "
-            "--virtual and --shape, or plan with stages that are alike."
-        )
+    check_alike((stage.devices, stage.micro_batch) for stage in plan.stages)
     edges = {*plan.edges, *forced_edges(problem, plan)}
     order = topological_order(adjacency(len(plan.stages), edges)) or ()
     if not edges.issuperset(pairwise(order)):

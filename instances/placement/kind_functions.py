@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,53 @@ from ..base.amounts import exact_sum
 from ..base.checks import NodeId
 from ..base.cluster import Cluster, changes
 from ..base.errors import show
-from ..base.fields import facts_of
+from ..base.fields import as_entries, as_tuple, each, facts_of, read_problem, read_record, to_record, write_problem
 from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
 from ..registry import PLACEMENT
-from .files import placement_from_json
 from .plan import PlacementPlan
-from .problem import Level, PlacementProblem
+from .problem import AcceleratorType, Level, Node, PlacementProblem
 
 if TYPE_CHECKING:
     from ..timeline.model import Pipeline
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+# Our own format, ``pipeplan.placement/1``: versioned, strict, with every field of the problem.
+#
+# What equals its default may be omitted; an unknown key is an error.
+
+SCHEMA = "pipeplan.placement/1"
+
+
+def placement_to_json(problem: PlacementProblem) -> dict[str, Any]:
+    """The problem as JSON data; defaults of nodes are left out, those of the problem are written.
+
+    Other types and levels, which the format did not have at first, are written only where there are some.
+    """
+    always = ("name", "time_unit", "accelerators", "cpus", "memory_bytes")
+    return write_problem(problem, SCHEMA, always, nodes=[to_record(node) for node in problem.nodes])
+
+
+def placement_from_json(data: object) -> PlacementProblem:
+    """The problem in JSON data, or an `InputError` that names the field."""
+    return read_problem(
+        PlacementProblem,
+        SCHEMA,
+        data,
+        nodes=each(_node),
+        edges=each(partial(as_entries, count=2, remedy="give two node ids: [source, target]")),
+        other_types=each(partial(read_record, AcceleratorType)),
+        levels=each(partial(read_record, Level)),
+    )
+
+
+def _node(where: str, entry: object) -> Node:
+    example = '{"id": ..., "accelerator_time": ..., "cpu_time": ...}'
+    return read_record(Node, where, entry, example, other_times=as_tuple)
+
+
+# ---- kind functions ------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:

@@ -24,7 +24,7 @@ from ..base.errors import InputError, UsageError, show
 from .order import Deadlock, Run, earliest_starts
 from .plan import SchedulePlan
 from .problem import KIND_NAMES, MAX_STARTS, BlockEdge, ScheduleProblem
-from .referee.verify import verify_schedule
+from .referee import verify_schedule
 
 # Kinds of passes that a cell may hold.
 PASSES = "FBIW"

@@ -3,16 +3,327 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
+from typing import TypeVar
 
 from ..base.amounts import Amount, as_written, in_digits
+from ..base.checks import check_flag, check_whole
+from ..base.errors import InputError, UsageError, show
+from ..base.quantities import several, singular
+from ..physics.schedules import LOOP, V_SHAPE
 from ..timeline.model import Pipeline
-from .lowering_options import ScheduleOptions
+from .pipelines import device_of
 from .plan import written
-from .planned_work import Holder, Part, PlannedWork
-from .problem import Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
+from .problem import MAX_MICRO_BATCHES, Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
+
+# ---- options -----------------------------------------------------------------------------------------
+# How the passes of a plan's stages become blocks of a schedule problem, as a caller says it.
+
+SHAPES = (V_SHAPE,)
+MAX_CHUNKS = 64
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """How the passes of a plan's stages become blocks; None: not given."""
+
+    micro_batches: int | None = None
+    """The number of micro-batches; None: the steady state alone."""
+    split_backward: float | tuple[float, ...] | None = None
+    """The share of each backward pass that is for its inputs, of all stages or of each; None: one block."""
+    weight_stash: float | None = None
+    """The share of its activations that a stage keeps until its backward pass for weights ends; a half if not given."""
+    virtual: int | None = None
+    """Chunks on each device; None: one, or two in a V."""
+    shape: str | None = None
+    """`v`: two chunks on each device, down the devices and back up; None: chunk by chunk down the devices."""
+    recompute: bool = False
+    """Forward passes keep their inputs alone, and backward passes run the forward pass again."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks on each device."""
+        return self.virtual or (2 if self.shape == V_SHAPE else 1)
+
+    def device_of(self, chunk: int, devices: int) -> int:
+        """The device that runs a chunk, by the chunk's place in the network."""
+        return device_of(chunk, devices, self.shape or LOOP)
+
+    def share_of(self, stage: int, stages: int) -> Fraction | None:
+        """The share of a stage's backward pass that is for its inputs; None: the pass is one block."""
+        if not isinstance(self.split_backward, tuple):
+            return None if self.split_backward is None else as_written(self.split_backward)
+        if len(self.split_backward) != stages:
+            count = len(self.split_backward)
+            raise InputError(
+                "split_backward", f"has {count} shares for {several(stages, 'stage')}", "give one, or one for each"
+            )
+        return as_written(self.split_backward[stage])
+
+
+def _check(options: ScheduleOptions) -> None:
+    if options.micro_batches is not None:
+        check_whole("micro_batches", options.micro_batches, MAX_MICRO_BATCHES)
+    shares = options.split_backward
+    for share in shares if isinstance(shares, tuple) else (shares,):
+        _check_share("split_backward", share)
+    _check_share("weight_stash", options.weight_stash)
+    check_flag("recompute", options.recompute)
+    if options.weight_stash is not None and shares is None:
+        raise UsageError("weight_stash says what a backward pass for weights keeps; give split_backward as well.")
+    if options.virtual is not None:
+        check_whole("virtual", options.virtual, MAX_CHUNKS)
+    if options.shape is not None and options.shape not in SHAPES:
+        raise InputError("shape", f"is {show(options.shape)}", f"give one of {', '.join(SHAPES)}, or none")
+    if options.shape == V_SHAPE and options.virtual not in (None, 2):
+        raise UsageError(f"The shape v has two chunks on each device, not {options.virtual}; drop virtual.")
+
+
+def _check_share(field: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InputError(field, f"is {show(value)}", "give a share from 0 to 1, such as 0.5")
+
+
+# ---- planned work ------------------------------------------------------------------------------------
+# The form that plans of all kinds take before they become schedule problems: parts with passes, on devices.
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A device, or all devices that run one stage together; bytes are those of one of them."""
+
+    name: str
+    memory: Amount | None = None
+    standing: Amount = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A convex piece of what a device holds: its passes over one micro-batch. None: it has no such pass."""
+
+    device: int
+    forward: Amount | None
+    backward: Amount | None
+    stash: Amount = 0
+    """Bytes that one forward pass keeps until its backward pass."""
+    inputs: Amount = 0
+    """Bytes that a pass keeps where activations are computed again: what it reads."""
+    passes: int = 1
+    """Number of passes in a row, each over an equal share of the micro-batch."""
+    forward_workspace: Amount = 0
+    backward_workspace: Amount = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Part `source` runs forward before `target`, and backward after it; a delay of None: not in that direction."""
+
+    source: int
+    target: int
+    forward: Amount | None = 0
+    """Time from the end of a forward pass to where its result can be read."""
+    backward: Amount | None = 0
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """The parts of a plan on its devices, in the order of the network."""
+
+    devices: tuple[Holder, ...]
+    parts: tuple[Part, ...]
+    joints: tuple[Joint, ...]
+    name: str
+    time_unit: str | None
+    turns: tuple[tuple[int, int], ...] | None = None
+    """Parts (a, b) such that b may go backward when a has gone forward; None: each part itself."""
+    notes: tuple[str, ...] = ()
+
+
+# ---- what several kinds need ----------------------------------------------------------------------------
+
+
+def spread(stages: int, options: ScheduleOptions) -> list[int]:
+    """The device of each stage of a plan that was cut into chunks."""
+    devices = stages // options.chunks
+    return [options.device_of(number, devices) for number in range(stages)]
+
+
+T = TypeVar("T")
+
+
+def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
+    """The layers that a network repeats: those with the cost that more than half of all have; all, where none has."""
+    cost, count = Counter(costs.values()).most_common(1)[0]
+    alike = 2 * count > len(costs)
+    return frozenset(member for member in costs if costs[member] == cost or not alike)
+
+
+def evenly(
+    members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
+) -> Iterator[tuple[T, ...]]:
+    """Divide members into runs with equally many of those that are counted, the first runs with one more where they do
+    not divide; a `UsageError` says why that is impossible.
+
+    An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
+    and at the beginning with the first one.
+    """
+    places = [place for place, member in enumerate(members) if member in counted]
+    if len(places) < chunks:
+        places = list(range(len(members)))
+    length, rest = divmod(len(places), chunks)
+    if not length:
+        raise UsageError(
+            f"{stage} has {several(len(members), singular(what))}, too few for {chunks} chunks; "
+            "choose another number of chunks, or another plan."
+        )
+    firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
+    borders = [0, *firsts, len(members)]
+    for begin, end in pairwise(borders):
+        yield tuple(members[begin:end])
+
+
+def in_micro_batches(sizes: Sequence[int]) -> list[int]:
+    """How many passes each stage runs in a row for one micro-batch of the largest size."""
+    most = max(sizes)
+    odd = next((size for size in sizes if most % size), None)
+    if odd is not None:
+        raise UsageError(
+            f"Micro-batches of {odd} samples do not divide those of {most}, so the plan has no common micro-batch; "
+            "plan with sizes that divide each other."
+        )
+    return [most // size for size in sizes]
+
+
+def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fraction]:
+    """The sum of the amounts of each device."""
+    totals: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for device, amount in amounts:
+        totals[device] += as_written(amount)
+    return [totals[device] for device in range(devices)]
+
+
+def one_of_alike(pipeline: Pipeline) -> tuple[Pipeline, int]:
+    """One of the pipelines that stages with equally many replicas form side by side, and the number of these pipelines.
+
+    Replica r of every stage runs the same micro-batches, so no pipeline waits for another. The first one has the most
+    micro-batches.
+    """
+    counts = {stage.replicas for stage in pipeline.stages}
+    if len(counts) > 1 or counts == {1}:
+        return pipeline, 1
+    count = counts.pop()
+    stages = tuple(
+        replace(
+            stage,
+            orders=(
+                tuple(
+                    (abs(j) - 1) // count * sign + sign for j in stage.orders[0] for sign in [1 if j > 0 else -1]
+                ),
+            ),
+            devices=stage.devices // count,
+        )
+        for stage in pipeline.stages
+    )
+    return replace(pipeline, stages=stages, mini_batch=-(-pipeline.mini_batch // count)), count
+
+
+def parts_of(
+    pipeline: Pipeline, devices: Sequence[int], inputs: Sequence[Amount] | None = None
+) -> tuple[Part, ...]:
+    """The parts of the simulator's stages, on these devices; `inputs`: bytes of a sample that computing again keeps.
+
+    Replicas take turns, so that one of d has d times as long for a micro-batch and holds every d-th.
+    """
+    stages = pipeline.stages
+    passes = in_micro_batches([stage.micro_batch for stage in stages])
+    return tuple(
+        Part(
+            device=devices[number],
+            forward=as_written(stage.forward) / stage.replicas,
+            backward=as_written(stage.backward) / stage.replicas,
+            stash=as_written(stage.sample_bytes) * stage.micro_batch / stage.replicas,
+            inputs=as_written(inputs[number] if inputs else 0) * stage.micro_batch / stage.replicas,
+            passes=passes[number],
+        )
+        for number, stage in enumerate(stages)
+    )
+
+
+def joints_of(pipeline: Pipeline, devices: Sequence[int]) -> tuple[Joint, ...]:
+    """The joints of the simulator's dependencies; between two parts of one device nothing travels."""
+    return tuple(
+        Joint(joint.source, joint.target, *((0, 0) if here else (joint.forward_delay, joint.backward_delay)))
+        for joint in pipeline.dependencies
+        for here in [devices[joint.source] == devices[joint.target]]
+    )
+
+
+def notes_on(pipeline: Pipeline) -> Iterator[str]:
+    """What a schedule of blocks cannot say of the simulator's stages."""
+    replicas = max(stage.replicas for stage in pipeline.stages)
+    if replicas > 1:
+        yield (
+            f"replicas that take turns, up to {replicas} of a stage, count as one device that is so much faster and "
+            "holds that share of the activations"
+        )
+    after = max(stage.synchronisation for stage in pipeline.stages)
+    if after:
+        unit = "" if pipeline.time_unit is None else f" {pipeline.time_unit}"
+        yield f"the synchronisation of the weights after the last micro-batch, up to {after:.6g}{unit}, is left out"
+
+
+def work_of(
+    pipeline: Pipeline,
+    options: ScheduleOptions,
+    limits: Sequence[Amount | None],
+    notes: Iterable[str],
+    *,
+    names: Sequence[str] | None = None,
+    inputs: Sequence[Amount] | None = None,
+    once: Amount = 0,
+) -> PlannedWork:
+    """The work of the simulator's stages, chunk after chunk down the devices.
+
+    `limits`: memory of the device of each stage; `names` of the devices, None: d0, d1, ...; `inputs` as for `parts_of`;
+    `once` is what each device holds whatever runs there, which every stage's fixed bytes include.
+    """
+    devices = spread(len(pipeline.stages), options)
+    count = len(devices) // options.chunks
+    fixed = (as_written(stage.fixed_bytes) - as_written(once) for stage in pipeline.stages)
+    held = together(zip(devices, fixed, strict=True), count)
+    names = [f"d{number}" for number in range(count)] if names is None else names
+    return PlannedWork(
+        tuple(
+            Holder(name, limit, total + as_written(once))
+            for name, limit, total in zip(names, limits[:count], held, strict=True)
+        ),
+        parts_of(pipeline, devices, inputs),
+        joints_of(pipeline, devices),
+        pipeline.name,
+        pipeline.time_unit,
+        notes=(*notes, *notes_on(pipeline)),
+    )
+
+
+def check_alike(shapes: Iterable[Hashable], hint: str = "") -> None:
+    """Refuse chunks of stages that run on unlike devices; `hint`: how to plan with stages that are alike."""
+    if len(set(shapes)) > 1:
+        raise UsageError(
+            "The stages run on different devices, on different numbers of them or with different samples, so that "
+            f"chunks cannot change places; drop --virtual and --shape, or plan with stages that are alike{hint}."
+        )
+
+
+# ---- the schedule problem ----------------------------------------------------------------------------
 
 HALF = Fraction(1, 2)
 # Digits that are kept of times and of amounts, counted from the largest one: what lies below is rounded, so that

@@ -2,17 +2,204 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
+from ..base.errors import InputError
 from ..base.kind import Generator, Parameter
 from ..physics.schedules import LOOP, V_SHAPE
-from .pipelines import divided_pipeline, equal_stages
-from .problem import ScheduleProblem
-from .random_schedules import random_pipeline, random_schedule
-from .shapes import SHAPES, shape
+from .pipelines import StagePasses, divided_pipeline, equal_stages
+from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+
+# ---- shapes ------------------------------------------------------------------------------------------
+#
+# Five shapes of pipelines; they differ in the order in which a micro-batch visits the devices.
+#
+# - V: a chain of stages, down and back up.
+# - X: two chains at once, in opposite directions.
+# - K: two branches, each on a half of the devices, into a trunk over all of them.
+# - M: a first and a last block over all devices, and a chain between them.
+# - NN: the same with two chains, one after the other, and a block over all devices between them.
+
+
+class _Passes:
+    """Forward passes in their order; the backward passes mirror them."""
+
+    def __init__(self, devices: int, forward: float, backward: float) -> None:
+        self.names = tuple(f"d{i}" for i in range(devices))
+        self.forward, self.backward = forward, backward
+        self.blocks: list[tuple[str, tuple[str, ...], int]] = []
+        self.edges: list[tuple[str, str]] = []
+
+    def add(self, name: str, devices: Sequence[int], takes: int, *after: str) -> str:
+        self.blocks.append((name, tuple(self.names[d] for d in devices), takes))
+        self.edges += [(before, name) for before in after]
+        return name
+
+    def chain(self, prefix: str, devices: Sequence[int], *after: str) -> str:
+        """Add a stage on each device, one after the other; return the name of the last."""
+        for d in devices:
+            after = (self.add(f"{prefix}{d}", (d,), 1, *after),)
+        return after[0]
+
+    def everywhere(self, name: str, *after: str) -> str:
+        """Add one block on all devices at once, whose activations are too small to count; return its name."""
+        return self.add(name, range(len(self.names)), 0, *after)
+
+    def problem(self, name: str, memory: float | None, micro_batches: int | None) -> ScheduleProblem:
+        """The problem, where backward passes mirror forward passes and memory is held between the two."""
+        blocks = [
+            Block(f"F{part}", "F", on, self.forward, part, {d: takes for d in on if takes})
+            for part, on, takes in self.blocks
+        ]
+        blocks += [
+            Block(f"B{part}", "B", on, self.backward, part, {d: -takes for d in on if takes})
+            for part, on, takes in reversed(self.blocks)
+        ]
+        ends = {part for part, _, _ in self.blocks} - {source for source, _ in self.edges}
+        edges = [BlockEdge(f"F{a}", f"F{b}") for a, b in self.edges]
+        edges += [BlockEdge(f"F{part}", f"B{part}") for part in sorted(ends)]
+        edges += [BlockEdge(f"B{b}", f"B{a}") for a, b in reversed(self.edges)]
+        devices = tuple(ScheduleDevice(device, memory) for device in self.names)
+        return ScheduleProblem(devices, tuple(blocks), tuple(edges), micro_batches, False, name, None, "activation")
+
+
+def _v(passes: _Passes, devices: range) -> None:
+    passes.chain("s", devices)
+
+
+def _x(passes: _Passes, devices: range) -> None:
+    passes.chain("down", devices)
+    passes.chain("up", devices[::-1])
+
+
+def _k(passes: _Passes, devices: range) -> None:
+    half = len(devices) // 2
+    branches = passes.chain("a", devices[:half]), passes.chain("b", devices[half:])
+    passes.everywhere("trunk", *branches)
+
+
+def _m(passes: _Passes, devices: range) -> None:
+    passes.everywhere("last", passes.chain("s", devices, passes.everywhere("first")))
+
+
+def _nn(passes: _Passes, devices: range) -> None:
+    between = passes.everywhere("between", passes.chain("a", devices, passes.everywhere("first")))
+    passes.everywhere("last", passes.chain("b", devices, between))
+
+
+SHAPES: Mapping[str, Callable[[_Passes, range], None]] = {"v": _v, "x": _x, "k": _k, "m": _m, "nn": _nn}
+
+
+def shape(
+    name: str,
+    devices: int = 4,
+    memory: float | None = None,
+    forward: float = 1,
+    backward: float = 2,
+    micro_batches: int | None = None,
+) -> ScheduleProblem:
+    """One of `SHAPES`. Memory counts the activations of one forward pass of a chain; None: twice the devices."""
+    if name not in SHAPES:
+        raise InputError("shape", f"is {name!r}", f"give one of {', '.join(SHAPES)}")
+    check_whole("devices", devices, 1_000)
+    if devices < 2:
+        raise InputError("devices", "is 1", "give at least two devices")
+    passes = _Passes(devices, forward, backward)
+    SHAPES[name](passes, range(devices))
+    return passes.problem(f"{name}-shape-{devices}", 2 * devices if memory is None else memory, micro_batches)
+
+
+# ---- generators --------------------------------------------------------------------------------------
+
+# ---- random schedules ------------------------------------------------------------------------------------
+# Seeded random schedule problems, with everything that a problem can have.
+
+
+def random_pipeline(stages: int, micro_batches: int, memory: float, lag: float, seed: int) -> ScheduleProblem:
+    """Uneven stages: passes between 5 and 15 units each, activations of 2 units."""
+    chosen = random.Random(seed)
+    rows = [StagePasses(*(chosen.randint(5, 15) for _ in range(3))) for _ in range(stages)]
+    return divided_pipeline(rows, micro_batches, memory, lag, f"uneven-{stages}x{micro_batches}-{seed}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What random problems may have beside blocks in a graph; all of it by default."""
+
+    groups: bool = True
+    """Blocks on several devices."""
+    offsets: bool = True
+    lags: bool = True
+    workspace: bool = True
+    zero_times: bool = True
+    longest: int = 4
+    """The longest time of a block."""
+
+
+def random_schedule(
+    devices: int = 3,
+    blocks: int = 8,
+    micro_batches: int | None = None,
+    seed: int = 0,
+    ingredients: Ingredients = Ingredients(),
+) -> ScheduleProblem:
+    """A random graph of blocks that take memory and give it back later, each on one to three devices."""
+    check_whole("devices", devices, 1_000)
+    check_whole("blocks", blocks, 10_000)
+    chosen = random.Random(seed)
+    names = [f"d{i}" for i in range(devices)]
+    edges = [
+        BlockEdge(f"b{i}", f"b{j}", chosen.randint(0, 2) * ingredients.lags)
+        for j in range(blocks)
+        for i in range(j)
+        if chosen.random() < 1.5 / blocks
+    ]
+    if ingredients.offsets:
+        for _ in range(chosen.randint(0, 2)):
+            source, target = chosen.choices(range(blocks), k=2)
+            edges.append(BlockEdge(f"b{source}", f"b{target}", 0, chosen.randint(1, 2)))
+    changes: list[dict[str, float]] = [{} for _ in range(blocks)]
+    drafts = [_block(i, names, chosen, ingredients) for i in range(blocks)]
+    for i, block in enumerate(drafts):
+        _take(i, block, drafts, changes, chosen)
+    made = tuple(
+        Block(block.id, "X", block.devices, block.time, i, changes[i], block.workspace)
+        for i, block in enumerate(drafts)
+    )
+    limit = chosen.choice([None, *(sum(max(c.get(names[0], 0), 0) for c in changes) + n for n in (1, 3, 6))])
+    # A link is a device without memory; of three devices, one in three problems has one.
+    limits = [None if d and chosen.random() < 0.2 else limit for d in range(devices)]
+    placed = tuple(ScheduleDevice(name, most) for name, most in zip(names, limits, strict=True))
+    return ScheduleProblem(placed, made, tuple(edges), micro_batches, name=f"random-{devices}x{blocks}-{seed}")
+
+
+def _block(i: int, names: list[str], chosen: random.Random, ingredients: Ingredients) -> Block:
+    count = chosen.randint(1, min(len(names), 3)) if ingredients.groups and chosen.random() < 0.4 else 1
+    devices = tuple(chosen.sample(names, count))
+    time = chosen.randint(0 if ingredients.zero_times and chosen.random() < 0.3 else 1, ingredients.longest)
+    has_workspace = ingredients.workspace and chosen.random() < 0.3
+    return Block(f"b{i}", "X", devices, time, i, {}, {devices[0]: chosen.randint(1, 3)} if has_workspace else {})
+
+
+def _take(
+    i: int, block: Block, drafts: list[Block], changes: list[dict[str, float]], chosen: random.Random
+) -> None:
+    """Let the block take memory on one of its devices, to be given back by a later block there, if there is one."""
+    device = chosen.choice(block.devices)
+    later = [j for j in range(i + 1, len(drafts)) if device in drafts[j].devices]
+    if not later or chosen.random() < 0.3:
+        return
+    amount, other = chosen.randint(1, 3), chosen.choice(later)
+    changes[i][device] = changes[i].get(device, 0) + amount
+    changes[other][device] = changes[other].get(device, 0) - amount
+
+
+# ---- generators ------------------------------------------------------------
 
 STAGES = Parameter("stages", "int", 4, "for pipelines: how many stages, each on a device of its own")
 MICRO_BATCHES = Parameter("micro_batches", "int", 12, "for pipelines: micro-batches in an iteration")

@@ -11,9 +11,7 @@ from ..base.kind import Rules, chosen
 from ..registry import SCHEDULE
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem
-from .referee.evaluate import ScheduleEvaluation, evaluate_schedule
-from .referee.unrolled import shape_faults
-from .referee.verify import verify_schedule
+from .referee import ScheduleEvaluation, evaluate_schedule, shape_faults, verify_schedule
 
 PERIOD = "period"
 

@@ -11,8 +11,7 @@ from ..base.kind import Rules, chosen
 from ..registry import STAGING
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
-from .problem import StagingProblem
-from .question import FLUSH
+from .problem import FLUSH, StagingProblem
 from .referee.levels import LeveledEvaluation, evaluate_leveled, verify_leveled
 from .referee.stages import StagedEvaluation, evaluate_stages, verify_stages
 

@@ -1,18 +1,29 @@
 """The simulation itself: every replica runs its passes in its order, each as soon as all that it reads is there.
 
 A pass waits for the passes of its neighbours that hold the same samples. Replicas run their micro-batches in
-order, so of the passes of one neighbour the last one of each replica is enough.
+order, so of the passes of one neighbour the last one of each replica is enough. Where a backward pass is divided, the
+gradients of a stage's inputs take `INPUTS_SHARE` of its time, those of its weights the rest; a stage that reads from no
+other has none of the first sort.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
 
+from ..base.compiled import compiled, repays_loading
 from ..base.errors import PipeplanError
 from ..base.graph import adjacency, heights_of
-from .model import Pass, Pipeline, Stage
-from .timeline import Simulation, StageRun, Task
+from . import kernel
+from .model import INPUTS, WEIGHTS, WHOLE, Pipeline, Simulation, Stage, StageRun, Task, TaskKind
+
+# The backward pass of a linear layer is two products of matrices of the same size, one for each part.
+INPUTS_SHARE = 0.5
+
+# A `Pass`, which as a plain tuple is made faster: stage, signed number of a micro-batch, part of a backward pass.
+Pass = tuple[int, int, str]
 
 # What runs one pass after the other: a replica of a stage, or a device that holds several stages.
 Worker = int
@@ -28,8 +39,9 @@ class DeadlockError(PipeplanError):
 def run(pipeline: Pipeline) -> Simulation:
     """One iteration. Raises `DeadlockError` where the orders of the stages wait for each other in a circle."""
     _check(pipeline)
-    spans = _Run(pipeline).spans()
-    stages = tuple(_stage_run(pipeline, x, spans) for x in range(len(pipeline.stages)))
+    one_run, passes = _Run(pipeline), _passes_of_replicas(pipeline)
+    one_run.fill_spans()
+    stages = tuple(one_run.stage_run(x, passes[x]) for x in range(len(pipeline.stages)))
     iteration = max(task.end for stage in stages for task in stage.tasks)
     devices = len(pipeline.shared) or None
     return Simulation(stages, iteration, pipeline.mini_batch, depth(pipeline), pipeline.time_unit, devices)
@@ -62,8 +74,9 @@ def _check_shared(pipeline: Pipeline) -> None:
     """The orders of shared devices must be those of their stages."""
     passes: list[list[int]] = [[] for _ in pipeline.stages]
     for order in pipeline.shared:
-        for x, j in order:
-            passes[x].append(j)
+        for x, j, part in order:
+            if part != WEIGHTS:
+                passes[x].append(j)
     for stage, order_on_device in zip(pipeline.stages, passes, strict=True):
         if stage.orders != (tuple(order_on_device),):
             raise ValueError(f"{stage.name}: its device runs its passes in another order")
@@ -80,31 +93,31 @@ class _Run:
         for arc in pipeline.dependencies:
             self.reads[arc.target].append((arc.source, self.sizes[arc.source], arc.forward_delay))
             self.reads_back[arc.source].append((arc.target, self.sizes[arc.target], arc.backward_delay))
+        self.divided = {(x, j) for order in pipeline.shared for x, j, part in order if part == INPUTS}
         self.orders, self.worker_of = _workers(pipeline)
         self.position = [0] * len(self.orders)
         self.clock = [0.0] * len(self.orders)
         self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
         self.span_of: dict[Pass, tuple[float, float]] = {}
+        self.times: dict[Pass, float] = dict(pipeline.times.items())
 
-    def spans(self) -> dict[Pass, tuple[float, float]]:
-        """Start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
+    def fill_spans(self) -> None:
+        """Find start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
         ready = list(reversed(range(len(self.orders))))
         while ready:
             self._advance(ready.pop(), ready)
         if any(self.position[w] < len(order) for w, order in enumerate(self.orders)):
             raise DeadlockError(self._circle())
-        return self.span_of
 
     def _advance(self, worker: Worker, ready: list[Worker]) -> None:
         """Run the worker until it is done or has to wait; wake those that waited for what it ran."""
-        stages, times = self.pipeline.stages, self.pipeline.times
         order, span_of, waiting = self.orders[worker], self.span_of, self.waiting
         position, clock = self.position[worker], self.clock[worker]
         while position < len(order):
-            x, j = current = order[position]
+            x, j, part = current = order[position]
             start = clock
             missing = None
-            for needed, delay in self._needs(x, j):
+            for needed, delay in self._needs(x, j, part):
                 span = span_of.get(needed)
                 if span is None:
                     missing = needed
@@ -114,24 +127,69 @@ class _Run:
             if missing is not None:
                 waiting[missing].append(worker)
                 break
-            usual = stages[x].forward if j > 0 else stages[x].backward
-            clock = start + (times.get(current, usual) if times else usual)
+            clock = start + self._time(current)
             span_of[current] = (start, clock)
             position += 1
             if current in waiting:
                 ready.extend(waiting.pop(current))
         self.position[worker], self.clock[worker] = position, clock
 
-    def _needs(self, x: int, j: int) -> list[tuple[Pass, float]]:
+    def _time(self, one: Pass) -> float:
+        x, j, part = one
+        stage = self.pipeline.stages[x]
+        if self.times and one in self.times:
+            return self.times[one]
+        if j > 0:
+            return stage.forward
+        if part == WHOLE:
+            return stage.backward
+        inputs = INPUTS_SHARE * stage.backward if self.reads[x] else 0.0
+        return inputs if part == INPUTS else stage.backward - inputs
+
+    def _needs(self, x: int, j: int, part: str) -> list[tuple[Pass, float]]:
         """The passes that a pass reads, with the delays of the transfers."""
         if j > 0:
             return [
-                ((y, i), delay) for y, other, delay in self.reads[x] for i in _same_samples(self.sizes[x], j, other)
+                ((y, i, WHOLE), delay)
+                for y, other, delay in self.reads[x]
+                for i in _same_samples(self.sizes[x], j, other)
             ]
-        needs: list[tuple[Pass, float]] = [((x, -j), 0.0)]
+        if part == WEIGHTS:
+            return [((x, j, INPUTS), 0.0)]
+        needs: list[tuple[Pass, float]] = [((x, -j, WHOLE), 0.0)]
         for y, other, delay in self.reads_back[x]:
-            needs += [((y, -i), delay) for i in _same_samples(self.sizes[x], -j, other)]
+            needs += [
+                ((y, -i, INPUTS if (y, -i) in self.divided else WHOLE), delay)
+                for i in _same_samples(self.sizes[x], -j, other)
+            ]
         return needs
+
+    def stage_run(self, x: int, replicas: list[list[Pass]]) -> StageRun:
+        """What the stage at position x did, by the passes of its replicas."""
+        stage = self.pipeline.stages[x]
+        tasks = [
+            Task(_kind(one), abs(one[1]), r, *self.span_of[one])
+            for r, passes in enumerate(replicas)
+            for one in passes
+        ]
+        finished = max(task.end for task in tasks)
+        if stage.synchronisation:
+            ends = [(r, finished, finished + stage.synchronisation) for r in range(stage.replicas)]
+            tasks += [Task("synchronisation", 0, *entry) for entry in ends]
+        peak = max(map(_peak, replicas)) * stage.micro_batch
+        return StageRun(
+            stage.name,
+            stage.devices,
+            stage.replicas,
+            tuple(tasks),
+            math.fsum(self._time(one) for passes in replicas for one in passes) / stage.replicas,
+            peak,
+            stage.fixed_bytes + peak * stage.sample_bytes,
+            next((i for i, (_, j, _) in enumerate(replicas[0]) if j < 0), len(replicas[0])),
+            stage.fixed_bytes,
+            stage.micro_batch * stage.sample_bytes,
+            stage.limit_bytes,
+        )
 
     def _circle(self) -> str:
         """Who waits for whom, from one stage around the circle back to it."""
@@ -143,7 +201,7 @@ class _Run:
         path: list[Worker] = []
         while worker not in path:
             path.append(worker)
-            y, i = awaited[worker][1]
+            y, i, _ = awaited[worker][1]
             worker = self.worker_of[y, (abs(i) - 1) % self.pipeline.stages[y].replicas]
         parts = [self._wait(*awaited[w]) for w in path[path.index(worker) :]]
         return "The schedule cannot be run: " + ", ".join(parts) + "."
@@ -156,10 +214,10 @@ class _Run:
 def _workers(pipeline: Pipeline) -> tuple[list[tuple[Pass, ...]], dict[tuple[int, int], Worker]]:
     """The passes of each worker in their order, and the worker that runs each replica of a stage."""
     if pipeline.shared:
-        homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _ in order}
+        homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _, _ in order}
         return list(pipeline.shared), homes
     replicas = [(x, r) for x, stage in enumerate(pipeline.stages) for r in range(stage.replicas)]
-    orders = [tuple((x, j) for j in pipeline.stages[x].orders[r]) for x, r in replicas]
+    orders = [tuple((x, j, WHOLE) for j in pipeline.stages[x].orders[r]) for x, r in replicas]
     return orders, {replica: w for w, replica in enumerate(replicas)}
 
 
@@ -176,40 +234,87 @@ def _same_samples(own: Size, j: int, other: Size) -> tuple[int, ...] | range:
     return range(max(first, last - other[1] + 1), last + 1)
 
 
-def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]]) -> StageRun:
-    """What the stage at position x did, from the start and end of every pass."""
-    stage = pipeline.stages[x]
-    tasks = [
-        Task("forward" if j > 0 else "backward", abs(j), r, *spans[x, j])
-        for r, order in enumerate(stage.orders)
-        for j in order
-    ]
-    finished = max(task.end for task in tasks)
-    if stage.synchronisation:
-        ends = [(r, finished, finished + stage.synchronisation) for r in range(stage.replicas)]
-        tasks += [Task("synchronisation", 0, *entry) for entry in ends]
-    usual = {True: stage.forward, False: stage.backward}
-    passes = [pipeline.times.get((x, j), usual[j > 0]) for order in stage.orders for j in order]
-    peak = max(_peak(order) for order in stage.orders) * stage.micro_batch
-    return StageRun(
-        stage.name,
-        stage.devices,
-        stage.replicas,
-        tuple(tasks),
-        math.fsum(passes) / stage.replicas,
-        peak,
-        stage.fixed_bytes + peak * stage.sample_bytes,
-        next((i for i, j in enumerate(stage.orders[0]) if j < 0), len(stage.orders[0])),
-        stage.fixed_bytes,
-        stage.micro_batch * stage.sample_bytes,
-        stage.limit_bytes,
-    )
+def _passes_of_replicas(pipeline: Pipeline) -> list[list[list[Pass]]]:
+    """The passes of each replica of each stage, in their order."""
+    if not pipeline.shared:
+        return [[[(x, j, WHOLE) for j in o] for o in stage.orders] for x, stage in enumerate(pipeline.stages)]
+    passes: list[list[list[Pass]]] = [[[]] for _ in pipeline.stages]
+    for order in pipeline.shared:
+        for one in order:
+            passes[one.stage][0].append(one)
+    return passes
 
 
-def _peak(order: tuple[int, ...]) -> int:
+def _kind(one: Pass) -> TaskKind:
+    return "forward" if one[1] > 0 else "weights" if one[2] == WEIGHTS else "backward"
+
+
+def _peak(passes: list[Pass]) -> int:
     """The most micro-batches in flight; at most 1 where nothing runs backward."""
     live = peak = 0
-    for j in order:
-        live += 1 if j > 0 else -1
+    for _, j, part in passes:
+        live += 1 if j > 0 else -(part != INPUTS)
         peak = max(peak, live)
-    return peak if any(j < 0 for j in order) else min(peak, 1)
+    return peak if any(j < 0 for _, j, _ in passes) else min(peak, 1)
+
+
+# ---- the time of an iteration alone ------------------------------------------------------------------
+# How long one iteration takes, and nothing else: iterations of many passes are simulated by machine code.
+
+
+# Passes from which loading the compiled loop pays off.
+COMPILED_FROM = 20_000
+
+
+def iteration_time(pipeline: Pipeline) -> float:
+    """The time of an iteration, the same to the last bit as `run` computes it.
+
+    Raises `DeadlockError` where the stages wait for each other.
+    """
+    passes = sum(len(order) for stage in pipeline.stages for order in stage.orders)
+    if pipeline.shared or pipeline.times or not repays_loading(passes, COMPILED_FROM):
+        return run(pipeline).iteration
+    return compiled_iteration_time(pipeline)
+
+
+def compiled_iteration_time(pipeline: Pipeline) -> float:
+    """The time of an iteration by machine code, even where loading that code takes longer than running it repays."""
+    import numpy as np
+
+    stages = pipeline.stages
+    workers = [(x, order) for x, stage in enumerate(stages) for order in stage.orders]
+    counts = [pipeline.passes(x) for x in range(len(stages))]
+    ends = np.full((2, sum(counts)), -1.0)
+    done = compiled(kernel, "run_passes")(
+        np.array([x for x, _ in workers]),
+        _offsets(len(order) for _, order in workers),
+        np.concatenate([np.array(order, dtype=np.int64) for _, order in workers]),
+        np.array([stage.micro_batch for stage in stages]),
+        np.array([stage.replicas for stage in stages]),
+        np.array([[stage.forward for stage in stages], [stage.backward for stage in stages]], dtype=float),
+        _offsets(counts),
+        _table(len(stages), [(d.target, d.source, d.forward_delay) for d in pipeline.dependencies]),
+        _table(len(stages), [(d.source, d.target, d.backward_delay) for d in pipeline.dependencies]),
+        ends,
+    )
+    if not done:
+        return run(pipeline).iteration  # raises, with the circle in words
+    last = np.maximum.reduceat(ends.max(axis=0), _offsets(counts)[:-1])
+    return float(max(end + stage.synchronisation for end, stage in zip(last, stages, strict=True)))
+
+
+def _offsets(counts: Iterable[int]) -> Any:
+    import numpy as np
+
+    return np.concatenate([[0], np.cumsum(list(counts))]).astype(np.int64)
+
+
+def _table(count: int, entries: list[tuple[int, int, float]]) -> tuple[Any, Any, Any]:
+    """Entries (stage, other stage, delay) as three arrays, sorted by stage: where the entries of each stage begin, the
+    other stages, and the delays."""
+    import numpy as np
+
+    entries = sorted(entries)
+    offsets = _offsets(sum(x == stage for x, _, _ in entries) for stage in range(count))
+    others = np.array([y for _, y, _ in entries], dtype=np.int64)
+    return offsets, others, np.array([delay for _, _, delay in entries], dtype=float)

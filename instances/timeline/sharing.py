@@ -40,7 +40,7 @@ class _Scheduler:
         for arc in pipeline.dependencies:
             self.reads[arc.target].append((arc.source, arc.forward_delay))
             self.reads_back[arc.source].append((arc.target, arc.backward_delay))
-        self.ends: dict[Pass, float] = {}
+        self.ends: dict[tuple[int, int], float] = {}
         self.forward, self.backward = [1] * count, [1] * count
         self.free = [0.0] * (1 + max(device_of))
 
@@ -55,9 +55,9 @@ class _Scheduler:
                 self.forward[x] += 1
             else:
                 self.backward[x] += 1
-            shared[self.device_of[x]].append((x, j))
+            shared[self.device_of[x]].append(Pass(x, j))
         stages = tuple(
-            replace(stage, orders=(tuple(j for y, j in shared[self.device_of[x]] if y == x),))
+            replace(stage, orders=(tuple(j for y, j, _ in shared[self.device_of[x]] if y == x),))
             for x, stage in enumerate(self.pipeline.stages)
         )
         return replace(self.pipeline, stages=stages, shared=tuple(map(tuple, shared)))

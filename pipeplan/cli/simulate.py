@@ -17,7 +17,7 @@ from .exits import OK, REJECTED
 from .verify import Case, PlanArgument, read_case
 
 if TYPE_CHECKING:
-    from ..instances.timeline.timeline import Simulation
+    from ..instances.timeline.model import Simulation
 
 MicroBatches = Annotated[
     int | None,

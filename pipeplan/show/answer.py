@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..instances.placement.plan import PlacementPlan
     from ..instances.placement.problem import Node, PlacementProblem
     from ..instances.staging.problem import StagingProblem
-    from ..instances.timeline.timeline import Simulation
+    from ..instances.timeline.model import Simulation
     from ..planners.referee import Ruling
 
 

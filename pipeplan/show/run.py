@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
-from ..instances.timeline.timeline import Task, TaskKind
+from ..instances.timeline.model import Task, TaskKind
 from .console import draw_rows, out, put
 from .page import data, facts, listed, page, paragraph, section, table, tag
 from .report import timeline_section

@@ -27,15 +27,14 @@ from ..planners.chain.annealing import canonical
 from ..planners.chain.baselines import pareto as measured_front
 from ..planners.chain.baselines import pipedream_points
 from ..planners.chain.contiguous import best_contiguous
-from ..planners.chain.grids import coarse_steps
+from ..planners.chain.exact import coarse_steps
 from ..planners.chain.schedule import fit, pattern
 from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
 from ..planners.chain.solver import Solver
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .journal import Journal
-from .sweep import ANEW, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, lines_of
+from .sweep import ANEW, Candidate, CurvePoint, Ends, Journal, NothingKnownError, Settings, Sweep, lines_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.

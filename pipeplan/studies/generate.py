@@ -92,7 +92,7 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
     """The chain with memory at this share of the way between the two amounts of `TIGHTNESS`."""
-    from ..instances.chain.random_chains import tightness
+    from ..instances.chain.generators import tightness
     from ..planners.chain.baselines import memory_levels
 
     problem = tightness(known.problem, *memory_levels(known.problem), share)

@@ -28,13 +28,13 @@ from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions, check_asked, limits_of
 from ..planners.run.choose import choose
 from ..planners.run.solve import describe, solve
-from .journal import Journal
 from .stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
 from .sweep import (
     MOST_POINTS,
     Candidate,
     CurvePoint,
     Ends,
+    Journal,
     NothingKnownError,
     Settings,
     Sweep,

@@ -15,8 +15,7 @@ from ..instances.registry import Plan, Problem, kind_of
 from ..instances.schedule.kind_functions import held, with_memory
 from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem
-from ..instances.schedule.referee.evaluate import evaluate_schedule
-from ..instances.schedule.referee.verify import verify_schedule
+from ..instances.schedule.referee import evaluate_schedule, verify_schedule
 from ..instances.simulate import check_has_stages, lower_to_schedule
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve

@@ -19,11 +19,9 @@ from ...instances.graph_pipeline.problem import (
     TimeCurve,
     micro_batch_sizes,
 )
-from ...instances.least_memory import SmallestMemory
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
-from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, accepted, outcome_of, would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
 # Options that say which plans there are; longer groups of passes never need less memory.
@@ -33,12 +31,10 @@ STEADY = {"objective": "time-per-sample"}
 AT_ONCE = TimeCurve((1.0,), (0.0,))
 
 
-def least_memory(
-    problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory of all plans with the micro-batches and degrees that the options allow."""
     question = {name: options[name] for name in ASKED if name in options} | STEADY
-    questions = Questions(
+    return Questions(
         unit=_unit(problem),
         floor=_floor(problem, question),
         held=partial(held, problem, options=question),
@@ -50,7 +46,6 @@ def least_memory(
             partial(_exact, problem, question),
         ),
     )
-    return Search(questions, limits, watch).run()
 
 
 def explain(

@@ -15,7 +15,6 @@ from typing import Any
 from ...instances.base.amounts import as_written, common_unit, exact_sum
 from ...instances.base.errors import InputError, show
 from ...instances.base.result import Stop
-from ...instances.least_memory import SmallestMemory
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
@@ -23,14 +22,22 @@ from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
-from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, of_mine, outcome_of, whole
+from .smallest import (
+    Answer,
+    Ask,
+    Floor,
+    Questions,
+    accepted,
+    check_method,
+    of_mine,
+    outcome_of,
+    whole,
+)
 
 DP, IP = "dp", "ip-tarnawski"
 
 
-def least_memory(
-    problem: PlacementProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: PlacementProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory of chains of stages, or of any placements where the options ask for these."""
     contiguity = str(rules_of(problem, options).to_options().get("contiguity", "device"))
     check_method(problem, DP if contiguity == "chain" else IP)
@@ -43,14 +50,13 @@ def least_memory(
         # Chains of stages are among these placements, and these among any placements.
         "device": (partial(of_mine, chains), lambda memory, limits: Answer(none=anywhere(memory, limits).none)),
     }
-    questions = Questions(
+    return Questions(
         unit=unit,
         floor=_floor(problem, unit),
         held=partial(held, problem, options=options),
         first=partial(_by_load, problem, contiguity, unit),
         rounds=asks[contiguity],
     )
-    return Search(questions, limits, watch).run()
 
 
 def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:

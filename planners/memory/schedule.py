@@ -17,7 +17,7 @@ from typing import Any
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
-from ...instances.least_memory import BYTES, SmallestMemory
+from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
@@ -25,16 +25,13 @@ from ...instances.schedule.rules import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers
-from .search import Answer, Floor, Questions, Search, Watch, accepted
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, accepted, would_do
 
 
-def least_memory(
-    problem: ScheduleProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: ScheduleProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory that is enough if every device but links has the same."""
     ask = partial(_ask, problem, options)
-    questions = Questions(
+    return Questions(
         unit=common_unit(_amounts(problem)) or Fraction(1),
         floor=_floor(problem),
         held=partial(held, problem, options=options),
@@ -42,7 +39,6 @@ def least_memory(
         rounds=(ask,),
         counted=BYTES if problem.memory_unit in BYTE_NAMES else problem.memory_unit or "units",
     )
-    return Search(questions, limits, watch).run()
 
 
 def explain(

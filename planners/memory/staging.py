@@ -13,23 +13,20 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import several
 from ...instances.base.result import Stop
-from ...instances.least_memory import SmallestMemory, at_least, option
+from ...instances.least_memory import at_least, option
 from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
 from ..staging.quick_trees import widest_degree
-from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
-from .smallest import would_do
+from .smallest import Answer, Floor, Questions, accepted, of_mine, outcome_of, whole, would_do
 
 DP = "dp-piper"
 # Bandwidth with which nothing takes any time to send.
 ENDLESS = 1e100
 
 
-def least_memory(
-    problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: StagingProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory of all stages with the degrees and configurations that exist."""
     rules = {name: value for name, value in rules_of(problem, options).to_options().items() if name != "objective"}
     amounts = (
@@ -43,14 +40,13 @@ def least_memory(
     thrifty = _thrifty(problem)
     quick = ask if thrifty is None else partial(of_mine, partial(_ask, problem, rules, thrifty))
     floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
-    questions = Questions(
+    return Questions(
         unit=unit,
         floor=floor,
         held=partial(held, problem, options=rules),
         first=quick,
         rounds=tuple({quick: 1, ask: 1}),
     )
-    return Search(questions, limits, watch).run()
 
 
 def _ways(problem: StagingProblem, layer: Layer) -> Iterable[Configuration]:

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from ...instances.base.amounts import as_written
 from ...instances.base.quantities import GIB
-from ...instances.least_memory import SmallestMemory
 from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import scope_of
 from ..options import SolveOptions
 from ..training.search import Search, Settings
-from .search import Answer, Floor, Questions, Watch, accepted
-from .search import Search as MemorySearch
+from .smallest import Answer, Floor, Questions, accepted
 
 # Amounts are searched in whole bytes, of which a GPU has a whole number.
 UNIT = Fraction(1)
 
 
-def least_memory(
-    problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
+def questions(problem: TrainingProblem, options: Mapping[str, Any]) -> Questions:
     """The least memory of a GPU with which any configuration in the scope fits."""
     reserve = as_written(problem.reserve_bytes)
     floor = Floor(-(-reserve // UNIT) * UNIT, "the reserve for the driver and for buffers")
     ask = partial(_ask, problem, options)
-    questions = Questions(
+    return Questions(
         unit=UNIT,
         floor=floor,
         held=lambda plan: -(-held(problem, plan, options) // UNIT) * UNIT,
         first=ask,
         rounds=(ask,),
     )
-    return MemorySearch(questions, limits, watch).run()
 
 
 def _ask(
@@ -61,12 +56,8 @@ def explain(
     space = Space(problem, scope)
     if not space.sizes.sum():
         return (why_empty(problem, scope),)
-    least = float(_least(space.bounds[1]))
+    least = float(min(space.bounds[1]))
     if problem.memory_bytes is not None and least > problem.memory_bytes:
         have = problem.memory_bytes / GIB
         return (f"every configuration holds at least {least / GIB:.1f} GiB on a GPU, which has {have:.1f} GiB",)
     return ()
-
-
-def _least(amounts: Iterable[float]) -> float:
-    return min(amounts)

@@ -12,7 +12,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
+from ...instances.graph_pipeline.referee import StageGraphEvaluation
 from ...instances.lookup import misfit, plan_of, problem_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem

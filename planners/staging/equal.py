@@ -17,8 +17,7 @@ from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan
-from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem
-from ...instances.staging.question import check_question
+from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..placement.orders import in_turn
 from ..referee import rules_of
@@ -105,8 +104,8 @@ def on_types(problem: StagingProblem, stages: Sequence[PlannedStage]) -> Iterato
             yield StagedPlan(tuple(replace(stage, device_type=name) for stage, name in pairs))
 
 
-# `equi` on devices within devices: each level has stages of equal size and equal degrees, the same everywhere.
-# The layers are cut into equal groups as on a flat network. A way to divide the cluster says for every level into how
+# `equi` on devices within devices: each level has stages of equal size and equal degrees, the same everywhere. The
+# layers are cut into equal groups as on a flat network. A way to divide the cluster says for every level into how
 # many stages a device of the next level is cut, and how many copies each stage has; the groups are the stages of
 # level 1.
 
@@ -170,8 +169,9 @@ def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[Leve
 
 
 # Equal groups of layers in a row, and how they run: what `equi` makes its stages of, whatever the network.
-# Transformers are grouped by their layers of that name, everything before them goes into the first stage and everything
-# behind them into the last one, or into stages of their own. Other networks are cut in their topological order.
+# Transformers are grouped by their layers of that name, everything before them goes into the first stage and
+# everything behind them into the last one, or into stages of their own. Other networks are cut in their topological
+# order.
 
 # A part of the id of every configuration that computes activations again.
 RECOMPUTATION = "recomp"

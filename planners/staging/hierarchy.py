@@ -29,8 +29,7 @@ import numpy as np
 
 from ...instances.base.errors import InputError
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.problem import StagingProblem
-from ...instances.staging.question import check_levels
+from ...instances.staging.problem import StagingProblem, check_levels
 from ..placement.dp.lattice import closed_sets
 from .level_decisions import LevelDecisions
 from .links import upper_load

@@ -14,8 +14,7 @@ from ...instances.base.result import Stop, met
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
-from ...instances.staging.problem import StagingProblem
-from ...instances.staging.question import FLUSH, check_question
+from ...instances.staging.problem import FLUSH, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..method_options import TABLE
 from ..referee import rules_of

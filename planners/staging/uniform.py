@@ -18,8 +18,7 @@ from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
-from ...instances.staging.problem import StagingLevel, StagingProblem
-from ...instances.staging.question import FLUSH, check_question
+from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .flushes import flushed_value, least_flushed

@@ -13,11 +13,10 @@ from pipeplan.formulations.contract import BuiltModel, NativeModel, NativeOnlyEr
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.registry import Problem
-from pipeplan.instances.schedule.random_schedules import random_schedule
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.planners.backends import MatrixModel
 from pipeplan.planners.backends.compiler import compile_pyomo
-from pipeplan.planners.backends.grids import choose_grids, decimal
-from pipeplan.planners.backends.scaling import EXACT_DIGITS, IntegerForm, integer_form
+from pipeplan.planners.backends.scaling import EXACT_DIGITS, IntegerForm, choose_grids, decimal, integer_form
 from pipeplan.planners.run.choose import resolve_options
 
 SEEDS = range(12)

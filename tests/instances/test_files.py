@@ -13,7 +13,7 @@ from problems.malformed import OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, R
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import load
-from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.stored_results import load_plan, load_result, result_from_json
 

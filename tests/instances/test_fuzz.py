@@ -14,7 +14,7 @@ from problems.graph_pipelines_with_plans import random_graph_problem, random_pla
 from problems.malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.graph_pipeline.files import graph_pipeline_to_json
+from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_to_json
 from pipeplan.instances.lookup import load
 from pipeplan.instances.stored_results import load_plan
 

@@ -18,20 +18,20 @@ from problems.trainings import random_configuration, random_own_training, random
 from referencing import Registry, Resource
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.files import chain_from_json, chain_to_json
+from pipeplan.instances.chain.kind_functions import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
+from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.networks.profile.profile import profile_from_json, profile_to_json
 from pipeplan.instances.physics.efficiencies import ABOUT
-from pipeplan.instances.placement.files import placement_from_json, placement_to_json
+from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.schedule.files import schedule_from_json, schedule_to_json
+from pipeplan.instances.schedule.generators import random_schedule
+from pipeplan.instances.schedule.kind_functions import schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
-from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schemas import NAMES, read_schema
-from pipeplan.instances.staging.files import staging_from_json, staging_to_json
+from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel
 from pipeplan.instances.stored_results import result_from_json

@@ -11,7 +11,7 @@ from itertools import combinations, product
 from pipeplan.instances.base.amounts import as_written, fits
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
 Stage = frozenset[int]

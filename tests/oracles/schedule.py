@@ -20,9 +20,9 @@ from fractions import Fraction
 from operator import le
 
 from pipeplan.instances.base.amounts import as_written
+from pipeplan.instances.schedule.generators import Ingredients, random_schedule
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import Ingredients, random_schedule
 
 HAIR = 1
 """The least time above nothing, where `STEP` is one step of the grid: more than all hairs together."""

@@ -26,7 +26,7 @@ from pipeplan.formulations.graphpipe.schedules import useful_groups
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.registry import Problem
 from pipeplan.planners.options import SolveOptions
 

@@ -9,7 +9,7 @@ import pytest
 from command_line import Plan, done, refused
 
 import pipeplan
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.instances.physics.hardware import GPUS

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.schedule.random_schedules import random_pipeline
+from pipeplan.instances.schedule.generators import random_pipeline
 
 pytestmark = pytest.mark.timing
 

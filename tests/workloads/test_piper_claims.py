@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

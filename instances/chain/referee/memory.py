@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..names import Terms, plain
+from ..problem import Terms, plain
 from .layout import Layout, common_denominator
 
 TERMS = ("weights", "kept", "current", "direct", "buffers")

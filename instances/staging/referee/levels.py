@@ -31,9 +31,7 @@ from ...base.fields import plain_fields
 from ...base.quantities import several
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
-from ..problem import Layer, StagingProblem
-from ..question import check_levels
-from .memory import held_bytes, too_many_bytes
+from ..problem import Layer, StagingProblem, check_levels
 from .stages import (
     COLLECTIVE,
     COLLECTIVES,
@@ -41,8 +39,10 @@ from .stages import (
     NotAStagingError,
     Share,
     chosen,
+    held_bytes,
     share_of,
     slots_of,
+    too_many_bytes,
     ways_of,
 )
 

@@ -9,18 +9,52 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
-from ...base.amounts import as_written
+from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
-from ...base.quantities import several
+from ...base.quantities import of_limit, several
+from ...physics.optimizers import GATHERED_UNITS
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
-from .memory import held_bytes, too_many_bytes
+
+# ---- memory ------------------------------------------------------------------------------------------
+#
+# What a device of a stage holds, exactly, and the words for too much of it.
+
+
+def held_bytes(
+    problem: StagingProblem, ways: Iterable[Configuration], tensor_parallel: int, copies: int, in_flight: int
+) -> Fraction:
+    """What a device of a stage in so many copies holds, exactly."""
+    held = sum((way.memory_bytes(in_flight, copies) for way in ways), Fraction(0))
+    return held + gathered_bytes(problem, tensor_parallel, copies)
+
+
+def gathered_bytes(problem: StagingProblem, tensor_parallel: int, copies: int) -> Fraction:
+    """Room for weights that the copies divide and gather to run a layer: as much as the model's largest layer needs."""
+    if problem.zero < 3 or copies == 1:
+        return Fraction(0)
+    ways = [way for layer in problem.layers for way in layer.configurations.get(tensor_parallel, ())]
+    return GATHERED_UNITS * max((as_written(way.weight_bytes) for way in ways), default=Fraction(0))
+
+
+def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
+    """A violation that names the bytes in all digits: a byte too much is too much."""
+    more = held - as_written(limit)
+    return Violation(
+        "memory",
+        f"A device of {where} holds {in_digits(held)} bytes with {several(in_flight, 'micro-batch')} in flight, "
+        f"{in_digits(more)} more than its memory of {in_digits(limit)} bytes{of_limit(float(held), limit)}.",
+    )
+
+
+# ---- stages ------------------------------------------------------------------------------------------
 
 SEMANTICS = ("paper", "reference")
 # A tensor crosses an edge forward, its gradient backward.
@@ -28,7 +62,8 @@ TRIPS = 2.0
 
 # One scatter of gradients or gather of weights among copies: in and out.
 COLLECTIVE = 2.0
-# Collectives by ZeRO stage: once for all micro-batches that share an update, in each forward and each backward pass.
+# Collectives by ZeRO stage: once for all micro-batches that share an update, in each forward and each backward
+# pass.
 COLLECTIVES = {0: (2, 0, 0), 1: (2, 0, 0), 2: (1, 0, 1), 3: (0, 1, 2)}
 
 # Memory binds where more than this share of it is taken.

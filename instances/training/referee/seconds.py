@@ -29,9 +29,8 @@ from ...physics.efficiencies import Efficiencies
 from ...physics.schedules import SCHEDULES
 from ...physics.tolerances import STEADY
 from ...timeline.engine import run
-from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
+from ...timeline.model import Dependency, Pipeline, Simulation, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
-from ...timeline.timeline import Simulation
 from ..cases import AT_THE_END, NONE, CaseMaker, ParallelismChoice, words_of_chunk
 from ..plan import Configuration, Degrees
 from ..problem import Gpu, TrainingProblem
@@ -174,7 +173,7 @@ class Iteration:
         check_tasks([micro_batches] * self.plan.degrees.chunks)
         pipeline = self.pipeline(micro_batches)
         spans = {
-            (x, task.micro_batch if task.kind == "forward" else -task.micro_batch): (task.start, task.end)
+            StagePass(x, task.micro_batch if task.kind == "forward" else -task.micro_batch): (task.start, task.end)
             for x, stage in enumerate(run(pipeline).stages)
             for task in stage.tasks
         }
@@ -204,13 +203,13 @@ def _awaited(
     delays: list[int],
 ) -> StagePass | None:
     """The pass whose end, with its transfer, is this pass's start; None: it starts with the iteration."""
-    (x, j), start = current, spans[current][0]
+    (x, j, _), start = current, spans[current][0]
     previous = before.get(current)
     if start == 0:
         return None
     if previous is not None and spans[previous][1] == start:
         return previous
-    arc, source = (x - 1, (x - 1, j)) if j > 0 else (x, (x + 1, j))
+    arc, source = (x - 1, StagePass(x - 1, j)) if j > 0 else (x, StagePass(x + 1, j))
     if not 0 <= arc < len(delays):
         return None
     delays[arc] += 1
@@ -286,7 +285,7 @@ def ends_of_ranks(pipeline_of: Callable[[int], Pipeline], ranks: int, micro_batc
         least *= 4
     added = (micro_batches - listed) // lag * pace
     ends = [max(task.end for task in stage.tasks) for stage in simulation.stages]
-    return [max(ends[x] for x in {x for x, _ in order}) + added for order in pipeline.shared]
+    return [max(ends[x] for x in {x for x, _, _ in order}) + added for order in pipeline.shared]
 
 
 def pace_of(simulation: Simulation, ranks: int) -> float | None:
@@ -355,7 +354,7 @@ def _orders(
         for kind, stage, batch in SCHEDULES[schedule].order(rank, degrees.pipeline, degrees.virtual, micro_batches):
             x = own[stage] + (degrees.chunks if kind == "W" else 0)
             j = batch + 1 if kind in "FW" else -batch - 1
-            order.append((x, j))
+            order.append(StagePass(x, j))
             orders.setdefault(x, []).append(j)
         shared.append(tuple(order))
     return tuple(shared), {x: tuple(passes) for x, passes in orders.items()}

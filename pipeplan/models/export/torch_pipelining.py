@@ -168,7 +168,7 @@ def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     passes: list[list[Pass]] = [[] for _ in job.stages]
     for number, stage in enumerate(job.stages):
         order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
-        passes[stage.rank] = [(number, j) for j in order]
+        passes[stage.rank] = [Pass(number, j) for j in order]
     return passes
 
 
@@ -177,7 +177,7 @@ def schedule_csv(job: ToExport, micro_batches: int) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in passes_by_rank(job, micro_batches):
-        writer.writerow(f"{stage}{'F' if j > 0 else 'B'}{abs(j) - 1}" for stage, j in row)
+        writer.writerow(f"{one.stage}{one.kind}{abs(one.micro_batch) - 1}" for one in row)
     return text.getvalue()
 
 

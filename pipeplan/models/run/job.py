@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.base.json_file import read_json, write_json
+from ...instances.timeline.model import Pass
 from .orders import RunStage, Schedule
-from .passes import RunPass
 
 JOB, STORE = "job.json", "store"
 
@@ -20,7 +20,7 @@ class Case:
 
     name: str
     stages: tuple[RunStage, ...]
-    orders: tuple[tuple[RunPass, ...], ...]
+    orders: tuple[tuple[Pass, ...], ...]
     engine: str = "own"
     ordered: bool = False
     """Are messages told apart by their order alone, since NCCL has no tags?"""
@@ -29,13 +29,13 @@ class Case:
 
     @classmethod
     def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
-        whose = "the given" if schedule.listed else "the plan's"
+        whose = "the given" if schedule.given else "the plan's"
         return cls(name, schedule.stages, schedule.orders, engine, ordered, whose)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
-        orders = tuple(tuple(RunPass(*p) for p in order) for order in data["orders"])
+        orders = tuple(tuple(Pass(*p) for p in order) for order in data["orders"])
         return cls(data["name"], stages, orders, data["engine"], data["ordered"], data["whose"])
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from ...instances.timeline.model import WEIGHTS, Pass
 from .orders import RunStage
-from .passes import WEIGHTS, RunPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Layout:
                 read[reader].append(number)
         return read
 
-    def read_by(self, run_pass: RunPass) -> list[Message]:
+    def read_by(self, run_pass: Pass) -> list[Message]:
         """Messages that a pass needs of other stages: values forward, their gradients backward."""
         x, j, part = run_pass
         if part == WEIGHTS:
@@ -70,7 +70,7 @@ class Layout:
             return [Message(number, x, j, False) for number in self._read[x]]
         return self._of_readers(x, -j, back=True)
 
-    def made_by(self, run_pass: RunPass) -> list[Message]:
+    def made_by(self, run_pass: Pass) -> list[Message]:
         """Messages that a pass has for other stages."""
         x, j, part = run_pass
         if part == WEIGHTS:
@@ -102,7 +102,7 @@ class Layout:
         place = message.value * len(self.stages) + message.reader
         return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
 
-    def channel(self, orders: Sequence[Sequence[RunPass]], sender: int, receiver: int) -> list[Message]:
+    def channel(self, orders: Sequence[Sequence[Pass]], sender: int, receiver: int) -> list[Message]:
         """All messages of one rank to another in a step, in the order in which they are sent."""
         return [
             message

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
+from ...instances.timeline.model import Pass
 from .layout import Layout, Message
-from .passes import RunPass
 
 
 class Links(Protocol):
@@ -85,9 +85,7 @@ class TaggedLinks(_Common):
 class OrderedLinks(_Common):
     """Messages between two ranks keep their order."""
 
-    def __init__(
-        self, layout: Layout, device: torch.device, orders: Sequence[Sequence[RunPass]], rank: int
-    ) -> None:
+    def __init__(self, layout: Layout, device: torch.device, orders: Sequence[Sequence[Pass]], rank: int) -> None:
         super().__init__(layout, device)
         self._groups: dict[tuple[int, int], Any] = {}
         self._coming: dict[int, list[Message]] = {}

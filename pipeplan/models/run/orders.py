@@ -22,12 +22,19 @@ from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
 from ...instances.timeline.engine import run
-from ...instances.timeline.model import Dependency, Order, Pipeline, Stage, check_tasks, kfkb_order, replica_orders
+from ...instances.timeline.model import (
+    Dependency,
+    Order,
+    Pass,
+    Pipeline,
+    Simulation,
+    Stage,
+    check_tasks,
+    kfkb_order,
+    replica_orders,
+)
 from ...instances.timeline.sharing import share_devices
-from ...instances.timeline.timeline import Simulation
 from ..stages import ModelStage, stages_of
-from .passes import RunPass
-from .replay import simulate
 
 # What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message.
 LOOPBACK_BYTES_PER_S = 2e9
@@ -58,31 +65,27 @@ class Schedule:
     pipeline: Pipeline
     training: bool
     ranks: int
-    listed: tuple[tuple[RunPass, ...], ...] = ()
-    """The passes of each rank, where a file gives their order; otherwise the order is that of the pipeline."""
+    given: bool = False
+    """Does a file give the order of the passes?"""
 
     @cached_property
-    def orders(self) -> tuple[tuple[RunPass, ...], ...]:
+    def orders(self) -> tuple[tuple[Pass, ...], ...]:
         """The passes of each rank."""
-        if self.listed:
-            return self.listed
         if self.pipeline.shared:
-            return tuple(tuple(RunPass(*run_pass) for run_pass in order) for order in self.pipeline.shared)
-        orders: list[tuple[RunPass, ...]] = [()] * self.ranks
+            return self.pipeline.shared
+        orders: list[tuple[Pass, ...]] = [()] * self.ranks
         for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
             for rank, order in zip(stage.ranks, planned.orders, strict=True):
-                orders[rank] = tuple(RunPass(x, j) for j in order)
+                orders[rank] = tuple(Pass(x, j) for j in order)
         return tuple(orders)
 
     @cached_property
     def predicted(self) -> Simulation:
-        return simulate(self.pipeline, self.listed) if self.listed else run(self.pipeline)
+        return run(self.pipeline)
 
-    def replayed(self, times: Mapping[RunPass, float]) -> Simulation:
+    def replayed(self, times: Mapping[Pass, float]) -> Simulation:
         """The simulation of the same order with other times of the passes."""
-        if self.listed:
-            return simulate(self.pipeline, self.listed, times)
-        return run(replace(self.pipeline, times={(p.stage, p.micro_batch): t for p, t in times.items()}))
+        return run(replace(self.pipeline, times=times))
 
 
 def schedule_of(

@@ -16,9 +16,8 @@ from typing import Any
 from ...instances.base.cluster import SECONDS
 from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileNode
-from ...instances.timeline.timeline import Simulation
+from ...instances.timeline.model import Pass, Simulation
 from .orders import Schedule
-from .passes import RunPass
 
 # Limit for wall time of the passes divided by their CPU time; below it nothing else used the cores.
 CLEAN_RATIO = 1.06
@@ -299,7 +298,7 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
 
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
-    times = {RunPass(p.stage, p.micro_batch, p.part): p.since for p in step.passes if p.since is not None}
+    times = {Pass(p.stage, p.micro_batch, p.part): p.since for p in step.passes if p.since is not None}
     return schedule.replayed(times).iteration if len(times) == len(step.passes) else None
 
 

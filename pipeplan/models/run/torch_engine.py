@@ -20,12 +20,11 @@ from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 from ...instances.base.errors import UsageError
 from ...instances.schedule.csv_file import Action, table_to_csv
-from ...instances.timeline.model import gpipe_order, kfkb_order
+from ...instances.timeline.model import INPUTS, WEIGHTS, WHOLE, Pass, gpipe_order, kfkb_order
 from ..grouping import ModelInput, Piece
 from .clocks import Clock
 from .engine import SharedParameter, Span, Step, add_up
 from .layout import Layout, Value
-from .passes import INPUTS, WEIGHTS, WHOLE, RunPass
 
 
 class _Row(torch.nn.Module):
@@ -88,7 +87,7 @@ class Chosen:
     make: Callable[..., Any]
 
 
-def choose(orders: Sequence[Sequence[RunPass]], micro_batches: int) -> Chosen:
+def choose(orders: Sequence[Sequence[Pass]], micro_batches: int) -> Chosen:
     """A class of torch's where it runs this very order, else its runtime of listed actions."""
     stages = 1 + max(p.stage for order in orders for p in order)
     divided = any(p.part != WHOLE for order in orders for p in order)
@@ -102,7 +101,7 @@ def choose(orders: Sequence[Sequence[RunPass]], micro_batches: int) -> Chosen:
     return Chosen("torch's runtime of listed actions", partial(_listed, orders))
 
 
-def _listed(orders: Sequence[Sequence[RunPass]], stages: Any, micro_batches: int, **options: Any) -> Any:
+def _listed(orders: Sequence[Sequence[Pass]], stages: Any, micro_batches: int, **options: Any) -> Any:
     schedule = _PipelineScheduleRuntime(stages, micro_batches, **options)
     with tempfile.TemporaryDirectory(prefix="pipeplan-orders-") as folder:
         path = Path(folder) / "orders.csv"
@@ -120,7 +119,7 @@ class TorchEngine:
         rank: int,
         pieces: Sequence[Piece],
         layout: Layout,
-        orders: Sequence[Sequence[RunPass]],
+        orders: Sequence[Sequence[Pass]],
         device: torch.device,
         clock: Clock,
         shared: Sequence[SharedParameter],
@@ -131,7 +130,7 @@ class TorchEngine:
         chosen = choose(orders, layout.micro_batches)
         self.schedule = chosen.name
         self.rows: list[_Row] = []
-        self.marks: list[tuple[RunPass, Any, Any]] = []
+        self.marks: list[tuple[Pass, Any, Any]] = []
         mine = [x for x, stage in enumerate(layout.stages) if rank in stage.ranks]
         stages = [self._stage(x, pieces, device) for x in mine]
         alone = isinstance(chosen.make, type)
@@ -161,7 +160,7 @@ class TorchEngine:
             begin = self.clock.mark()
             result = run(number, *args, **kwargs)
             half = part if kwargs.get("full_backward", True) else INPUTS
-            self.marks.append((RunPass(x, sign * (number + 1), half), begin, self.clock.mark()))
+            self.marks.append((Pass(x, sign * (number + 1), half), begin, self.clock.mark()))
             return result
 
         return timed

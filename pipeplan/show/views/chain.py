@@ -10,8 +10,8 @@ from ...instances.base.kind import Rules
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
+from ...instances.chain.referee.layout import Activity, resources, steady_from, unroll
 from ...instances.chain.referee.memory import TERMS
-from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ..answer import chain_plans
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
@@ -53,8 +53,7 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
 
 def about(problem: ChainProblem) -> About:
     """The smallest memory for which there is any plan, as far as it is found within `ENOUGH_S`."""
-    from ...planners.chain.smallest_memory import smallest_memory
-    from ...planners.chain.too_little_memory import binding, said
+    from ...planners.chain.smallest_memory import binding, said, smallest_memory
     from ...planners.options import SolveOptions
 
     needed = smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))

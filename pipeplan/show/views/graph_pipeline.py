@@ -8,8 +8,7 @@ from ...instances.base.errors import PipeplanError
 from ...instances.base.kind import Rules
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
-from ...instances.graph_pipeline.referee.costs import GraphStageCost
-from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, stage_levels
+from ...instances.graph_pipeline.referee import GraphStageCost, StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
 from ...planners.graph_pipeline.even import stage_graphs

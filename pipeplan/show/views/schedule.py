@@ -13,9 +13,7 @@ from ...instances.base.amounts import as_written
 from ...instances.base.kind import Rules
 from ...instances.schedule.plan import AnySchedule
 from ...instances.schedule.problem import BlockKind, ScheduleProblem
-from ...instances.schedule.referee.evaluate import DeviceUse, ScheduleEvaluation
-from ...instances.schedule.referee.memory import held_over_time
-from ...instances.schedule.referee.unrolled import Unrolled, unroll
+from ...instances.schedule.referee import DeviceUse, ScheduleEvaluation, Unrolled, held_over_time, unroll
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several, time_scale

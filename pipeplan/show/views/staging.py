@@ -9,11 +9,9 @@ from ...instances.base.kind import Rules
 from ...instances.physics.tolerances import SAME
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
-from ...instances.staging.problem import StagingProblem
-from ...instances.staging.question import FLUSH
+from ...instances.staging.problem import FLUSH, StagingProblem
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.memory import gathered_bytes
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
 from ...planners.staging.equal import RECOMPUTATION
 from ..answer import staging_blocks, staging_plans
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table

@@ -9,7 +9,7 @@ from typing import Any
 from ...instances.base.kind import Rules
 from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
-from ...instances.timeline.timeline import Simulation
+from ...instances.timeline.model import Simulation
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation

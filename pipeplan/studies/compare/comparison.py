@@ -16,8 +16,8 @@ from ...instances.files import problem_to_text, save
 from ...instances.lookup import load, packaged_by_hash
 from ...instances.stored_results import result_from_json
 from ...planners.run.claims import recompute
-from ..journal import Journal
 from ..made_by import changed
+from ..sweep import Journal
 from .pool import run_here, run_on_cluster
 from .run import SCHEMA, Record, Run, Status
 from .suite import Expanded, Suite, default_jobs, expand

@@ -11,8 +11,7 @@ from pipeplan.formulations.contract import Refuted
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.chain.theory import (
     e1_load,
     e1_overlap,

@@ -20,7 +20,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.backends.client import solve as run_backend
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.search import Search

@@ -18,7 +18,7 @@ from pipeplan.formulations.piper.candidates import Column, find_candidates, undo
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages

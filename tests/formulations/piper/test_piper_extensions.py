@@ -19,8 +19,7 @@ from pipeplan.formulations.piper.flush import counts_of
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
-from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.problem import VARIANTS, DeviceType, StagingLevel, StagingProblem
 from pipeplan.instances.staging.rules import rules_of
 
 LIMITS = pipeplan.SolveOptions(threads=1)

@@ -17,10 +17,10 @@ from pipeplan.formulations.zero_bubble.period_bounds import (
     most_periods,
     stashes_of,
 )
+from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.schedule.shapes import shape
+from pipeplan.instances.schedule.referee import verify_schedule
 
 
 def training(memory: float | None, *, workspace: float = 0, lag: float = 0) -> ScheduleProblem:

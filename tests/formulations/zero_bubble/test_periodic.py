@@ -15,10 +15,10 @@ from pipeplan.formulations.zero_bubble.periodic_facts import facts_of, grid_for,
 from pipeplan.formulations.zero_bubble.periodic_plans import laid_out
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.schedule.generators import SHAPES, shape
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.schedule.shapes import SHAPES, shape
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -11,9 +11,9 @@ from oracles.schedule import least_period, least_periodic, tiny_problem
 from pipeplan.formulations.zero_bubble.period_bounds import exact_bound, load_bound
 from pipeplan.formulations.zero_bubble.standstills import standstill_of
 from pipeplan.instances.base.result import Stop
+from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.schedule.shapes import shape
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.run.solve import solve
 
 

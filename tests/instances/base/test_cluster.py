@@ -15,7 +15,7 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import Cluster, load, load_instance
 from pipeplan.instances.registry import kind_of
-from pipeplan.instances.staging.files import staging_to_json
+from pipeplan.instances.staging.kind_functions import staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 

@@ -16,7 +16,7 @@ from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
 from pipeplan.instances.physics.hardware import devices_given
 from pipeplan.instances.schedule.plan import exact
-from pipeplan.instances.staging.files import _by_degree, _way_from_json
+from pipeplan.instances.staging.kind_functions import _by_degree, _way_from_json
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.instances.training.plan import read_recompute
@@ -25,8 +25,8 @@ from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.runs import _whole
 
 PROBLEM = problem_of("llama-3-8b", "8xh100-80gb", sequence=8192, batch=64)
-# A superscript, an Arabic and a full-width digit, what Python reads as numbers and people do not, and more digits than
-# Python converts.
+# A superscript, an Arabic and a full-width digit, what Python reads as numbers and people do not, and more digits
+# than Python converts.
 NO_NUMBERS = ("²", "٣", "３", "1_000", "0x10", "1e3", "9" * 5000)
 
 READERS: dict[str, Callable[[str], object]] = {

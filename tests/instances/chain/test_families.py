@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.chain.generators import SEEDS, SIZES, resnet_like, tightness
 from pipeplan.instances.chain.known_answers import VARIANTS, KnownChain
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.random_chains import SEEDS, SIZES, resnet_like, tightness
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.chain.theory import (
     e5_overrun,
     family,

@@ -11,7 +11,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.chain.files import chain_from_json, chain_to_json
+from pipeplan.instances.chain.kind_functions import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import save

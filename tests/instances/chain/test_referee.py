@@ -14,9 +14,8 @@ import pytest
 
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem, MemoryMode
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, memory_profiles
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, memory_profiles, verify_pattern
 from pipeplan.instances.chain.referee.layout import NotAPatternError
-from pipeplan.instances.chain.referee.verify import verify_pattern
 
 
 def rules(problem: ChainProblem, plan: PatternPlan) -> list[str]:

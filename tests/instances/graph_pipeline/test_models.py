@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.clusters import CLUSTERS
 from pipeplan.instances.graph_pipeline.models import (
+    CLUSTERS,
     GRAPH_MODELS,
     candle_uno,
     case_study,
@@ -20,7 +20,7 @@ from pipeplan.instances.graph_pipeline.models import (
     sequential,
 )
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
 
 MIB = 2**20

@@ -19,7 +19,7 @@ from problems.graph_pipelines_with_plans import (
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import save
-from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
+from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.lookup import load

@@ -12,10 +12,11 @@ from pipeplan.instances.base.graph import heights_of, topological_order
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
-from pipeplan.instances.graph_pipeline.referee.evaluate import (
+from pipeplan.instances.graph_pipeline.referee import (
     StageGraphEvaluation,
     evaluate_stage_graph,
+    forced_edges,
+    required_in_flight,
     verify_stage_graph,
 )
 

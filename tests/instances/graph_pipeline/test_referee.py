@@ -21,10 +21,11 @@ from problems.graph_pipelines_with_plans import (
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before, required_in_flight
-from pipeplan.instances.graph_pipeline.referee.evaluate import (
+from pipeplan.instances.graph_pipeline.referee import (
     NotAStageGraphError,
     evaluate_stage_graph,
+    in_flight_before,
+    required_in_flight,
     verify_stage_graph,
 )
 

@@ -9,7 +9,7 @@ import pytest
 from oracles.extended_placement import tiny_extended
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.files import placement_from_json, placement_to_json
+from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.placement.published import placement_to_published
 from pipeplan.instances.schemas import read_schema

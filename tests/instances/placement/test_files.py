@@ -10,7 +10,7 @@ from problems.strategies_of_problems import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import dump_json
-from pipeplan.instances.placement.files import placement_from_json, placement_to_json
+from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 MINIMAL = {

@@ -10,7 +10,7 @@ import pytest
 from problems.malformed import OWN, PLAN
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 
 

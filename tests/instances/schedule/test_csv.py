@@ -22,8 +22,7 @@ from pipeplan.instances.schedule.csv_file import (
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.stored_results import load_plan
 
 TWO = divided_pipeline(equal_stages(2, 5, 6, 4), 2, None)

@@ -13,7 +13,7 @@ from oracles.schedule_clock import is_valid
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 
 
 def problem(

@@ -9,11 +9,10 @@ import pytest
 from recipes.other_kinds import measured_uneven
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.files import SCHEMA, schedule_from_json, schedule_to_json
+from pipeplan.instances.schedule.generators import SHAPES, random_schedule, shape
+from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
-from pipeplan.instances.schedule.shapes import SHAPES, shape
 
 MADE: list[ScheduleProblem] = [
     divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10, 0.5),

@@ -22,20 +22,18 @@ from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.schedule_pieces import work_in_pieces
+from pipeplan.instances.placement.to_schedule import work_in_pieces
 from pipeplan.instances.registry import Plan, Problem
-from pipeplan.instances.schedule.from_plan import schedule_of
-from pipeplan.instances.schedule.lowering_options import ScheduleOptions
+from pipeplan.instances.schedule.from_plan import ScheduleOptions, schedule_of
 from pipeplan.instances.schedule.order import own_schedule
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.simulate import lower_to_schedule, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 from pipeplan.instances.timeline.engine import run
-from pipeplan.instances.timeline.timeline import Simulation
+from pipeplan.instances.timeline.model import Simulation
 from pipeplan.studies.stage_schedule import schedule_study
 
 STAGES, BATCHES, DELAY = 3, 8, 0.5

@@ -12,10 +12,10 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, least_periodic, least_span, tiny_problem
 from oracles.schedule_clock import is_valid
 
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import verify_schedule
 
 MUTANTS_A_SEED = 250
 """5,000 in 20 seeds."""

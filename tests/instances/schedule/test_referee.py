@@ -11,8 +11,7 @@ from oracles.schedule_clock import is_valid
 
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 
 # A forward pass of 2 on d that takes 1, work of 3 on e, and a backward pass of 1 on d that gives it back.
 F = Block("F", "F", ("d",), 2, 0, {"d": 1})

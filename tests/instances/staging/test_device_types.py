@@ -9,7 +9,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schemas import read_schema
-from pipeplan.instances.staging.files import staging_from_json, staging_to_json, staging_to_published
+from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json, staging_to_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages

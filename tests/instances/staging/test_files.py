@@ -13,7 +13,7 @@ import pytest
 from problems.stagings import random_staging
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.staging.files import (
+from pipeplan.instances.staging.kind_functions import (
     staging_from_json,
     staging_from_published,
     staging_to_json,

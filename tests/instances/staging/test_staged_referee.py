@@ -19,7 +19,7 @@ from problems.stagings import random_staging
 import pipeplan
 from pipeplan.instances.placement.referee import evaluate as placement_costs
 from pipeplan.instances.placement.referee import verify as placement_rules
-from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import NotAStagingError, evaluate_stages, verify_stages

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.iteration import COMPILED_FROM, compiled_iteration_time, iteration_time
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, replica_orders
-from pipeplan.instances.timeline.timeline import Simulation
+from pipeplan.instances.timeline.engine import (
+    COMPILED_FROM,
+    DeadlockError,
+    compiled_iteration_time,
+    iteration_time,
+    run,
+)
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Simulation, Stage, replica_orders
 
 
 def random_pipeline(seed: int) -> Pipeline:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage
-from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before
+from pipeplan.instances.graph_pipeline.referee import in_flight_before
 from pipeplan.instances.timeline.engine import DeadlockError, run
 from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, kfkb_order
 

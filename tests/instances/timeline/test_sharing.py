@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.iteration import iteration_time
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, kfkb_order
+from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run
+from pipeplan.instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
 from pipeplan.instances.timeline.sharing import share_devices
 
 
@@ -53,19 +52,19 @@ def test_orders_of_random_graphs_can_be_run_and_keep_the_limits(seed: int) -> No
 
 def test_where_nothing_is_trained_nothing_runs_backward() -> None:
     shared = share_devices(row(3, 4), [0, 1, 0], [1, 1, 1], training=False)
-    assert all(j > 0 for order in shared.shared for _, j in order)
+    assert all(j > 0 for order in shared.shared for _, j, _ in order)
     assert run(shared).iteration == iteration_time(shared) > 0
 
 
 def test_single_passes_can_take_their_own_time() -> None:
-    pipeline = replace(share_devices(row(2, 2), [0, 1], [2, 1]), times={(0, 1): 5.0})
+    pipeline = replace(share_devices(row(2, 2), [0, 1], [2, 1]), times={Pass(0, 1): 5.0})
     assert run(pipeline).iteration == run(replace(pipeline, times={})).iteration + 4
     assert run(pipeline).stages[0].busy == 5 + 1 + 2 + 2
 
 
 def test_an_order_that_waits_for_itself_is_told() -> None:
     stages = tuple(Stage(name, 1, 1.0, 1.0, ((1,),)) for name in "ab")
-    pipeline = Pipeline(stages, (Dependency(0, 1),), 1, shared=(((1, 1), (0, 1)),))
+    pipeline = Pipeline(stages, (Dependency(0, 1),), 1, shared=((Pass(1, 1), Pass(0, 1)),))
     with pytest.raises(DeadlockError, match="b forward 1 waits for a forward 1"):
         run(pipeline)
 
@@ -73,4 +72,4 @@ def test_an_order_that_waits_for_itself_is_told() -> None:
 def test_devices_run_what_their_stages_run() -> None:
     stages = tuple(Stage(name, 1, 1.0, 1.0, ((1, 2),)) for name in "ab")
     with pytest.raises(ValueError, match="in another order"):
-        run(Pipeline(stages, (), 2, shared=(((0, 2), (0, 1), (1, 1), (1, 2)),)))
+        run(Pipeline(stages, (), 2, shared=((Pass(0, 2), Pass(0, 1), Pass(1, 1), Pass(1, 2)),)))

@@ -18,7 +18,7 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Level, Node, PlacementProblem
 from pipeplan.instances.registry import Plan, Problem
@@ -26,7 +26,7 @@ from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages
-from pipeplan.instances.timeline.timeline import StageRun, Task
+from pipeplan.instances.timeline.model import StageRun, Task
 
 STAGES, BATCHES = 3, 8
 DELAY = 0.5

@@ -16,7 +16,7 @@ from legibility import SHOWN, faults, opened
 import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.simulate import pipeline_of
-from pipeplan.instances.timeline.timeline import Simulation
+from pipeplan.instances.timeline.model import Simulation
 from pipeplan.show.explore import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
 PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}

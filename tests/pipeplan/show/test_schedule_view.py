@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from command_line import has
 
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule
 from pipeplan.planners.referee import rules_of
 from pipeplan.show.lanes import timeline_lanes
 from pipeplan.show.page import to_html

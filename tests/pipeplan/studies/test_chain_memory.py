@@ -12,7 +12,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern

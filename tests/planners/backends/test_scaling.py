@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import BACKENDS, MatrixModel, from_rows, solve
-from pipeplan.planners.backends.grids import choose_grids
-from pipeplan.planners.backends.scaling import EXACT_LIMIT, integer_form
+from pipeplan.planners.backends.scaling import EXACT_LIMIT, choose_grids, integer_form
 from pipeplan.planners.options import SolveOptions
 
 INF = float("inf")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -22,6 +22,7 @@ from pipeplan.planners.chain.baselines import (
     pipedream_points,
     repeated,
     run_eagerly,
+    simulate,
 )
 from pipeplan.planners.chain.contiguous import (
     Stages,
@@ -31,7 +32,6 @@ from pipeplan.planners.chain.contiguous import (
     pipedream_partition,
 )
 from pipeplan.planners.chain.exact import PLANNER as EXACT
-from pipeplan.planners.chain.simulation import simulate
 from pipeplan.planners.contract import Request
 
 PLANNERS = (baselines.PIPEDREAM, baselines.CONTIGUOUS, baselines.GPIPE, baselines.SYNCHRONOUS)

@@ -22,7 +22,7 @@ from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_p
 from pipeplan.planners.chain import window_kernel
 from pipeplan.planners.chain.annealing import array, coarser, tables
 from pipeplan.planners.chain.contiguous import best_contiguous
-from pipeplan.planners.chain.grids import coarse_steps
+from pipeplan.planners.chain.exact import coarse_steps
 from pipeplan.planners.chain.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

@@ -12,7 +12,7 @@ import pytest
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem

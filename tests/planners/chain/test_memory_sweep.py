@@ -7,7 +7,7 @@ from oracles.chain import least_memory
 from problems.chains import random_chain
 
 from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.planners.chain import smallest_memory
 from pipeplan.planners.chain.smallest_memory import sweep
 from pipeplan.planners.options import SolveOptions

@@ -8,7 +8,7 @@ import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
-from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern

@@ -9,7 +9,7 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.planners.backends import BACKENDS, Answer
 from pipeplan.planners.backends.trust import (

@@ -13,7 +13,7 @@ from problems.graph_pipelines import random_graph_pipeline
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline import bounds
 from pipeplan.planners.graph_pipeline.bounds import disjoint_paths, lower_bound
 from pipeplan.planners.registry import PLANNERS

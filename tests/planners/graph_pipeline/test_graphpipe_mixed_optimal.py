@@ -10,7 +10,7 @@ from oracles.graph_pipeline import best_mixed_time, slowest_stage, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import verify_stage_graph
 from pipeplan.planners.graph_pipeline.combinations import undominated
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.search import Search

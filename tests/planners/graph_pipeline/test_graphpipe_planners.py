@@ -15,7 +15,7 @@ from pipeplan.instances.base.result import Result
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets, downsets
 from pipeplan.planners.graph_pipeline.search import Search, chain_tree

@@ -12,7 +12,7 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.graph_pipeline.models import dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.graph_pipeline.iterations import Iterations
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.proof_check import verify_proof

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeplan import load_packaged, smallest_memory, verify
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.kind_functions import with_memory
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.planners.memory.schedule import takes_first
 from pipeplan.planners.schedule.alone import order_alone
 from pipeplan.planners.schedule.whole import in_whole_numbers

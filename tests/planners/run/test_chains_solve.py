@@ -11,8 +11,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, StartOutcome, Stop
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.chain.theory import figure_4, figure_5, golden_chains
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -121,7 +120,7 @@ def test_nothing_fits_is_an_answer() -> None:
 @pytest.mark.sweeps
 def test_a_time_limit_keeps_what_was_found() -> None:
     """On a chain out of reach: a bound in any case, and a plan that is found is verified and not below it."""
-    from pipeplan.instances.chain.random_chains import resnet_like
+    from pipeplan.instances.chain.generators import resnet_like
 
     problem = resnet_like(12, 4, seed=1, memory_bytes=1500)
     result = solve(problem, formulation="cp-beaumont", limits=SolveOptions(time_limit_s=3))

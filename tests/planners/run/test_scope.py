@@ -18,8 +18,7 @@ from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, S
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.chain.theory import figure_5
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve

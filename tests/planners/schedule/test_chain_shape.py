@@ -9,7 +9,7 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, ScheduleDevice
-from pipeplan.planners.schedule.chain_shape import chain_shape
+from pipeplan.planners.schedule.named import chain_shape
 
 
 @pytest.mark.parametrize("layout", ["loop", "v"])

@@ -7,9 +7,9 @@ from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import SolveOptions, solve
 from pipeplan.instances.base.result import Stop
+from pipeplan.instances.schedule.generators import random_pipeline
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.planners.options import Progress
 from pipeplan.planners.registry import methods_of
 

@@ -7,10 +7,9 @@ from recipes.other_kinds import measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.schedule.generators import random_pipeline
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
-from pipeplan.instances.schedule.random_schedules import random_pipeline
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.named import greedy_schedules
 
 PUBLISHED = [

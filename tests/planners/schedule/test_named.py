@@ -9,11 +9,10 @@ import pytest
 
 from pipeplan import load_packaged, solve
 from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.schedule.generators import random_pipeline
 from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_pipeline
-from pipeplan.instances.schedule.referee.evaluate import ScheduleEvaluation, evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import ScheduleEvaluation, evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.named import (
     DUALPIPE_V,
     GPIPE,

@@ -6,11 +6,10 @@ import pytest
 from oracles.schedule import least_period, tiny_problem
 
 from pipeplan import solve
+from pipeplan.instances.schedule.generators import random_schedule, shape
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.schedule.shapes import shape
+from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.schedule.alone import order_alone
 from pipeplan.planners.schedule.periodic_list import one_by_one, periodic_list_schedule
 from pipeplan.planners.schedule.whole import in_whole_numbers

@@ -6,12 +6,11 @@ import pytest
 
 from pipeplan.formulations.zero_bubble.finite_orders import sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import finite_problem
+from pipeplan.instances.schedule.generators import Ingredients, random_pipeline, random_schedule
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import Ingredients, random_pipeline, random_schedule
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule import anneal_kernel
-from pipeplan.planners.schedule.annealing import Annealer
+from pipeplan.planners.schedule.exact import Annealer
 from pipeplan.planners.schedule.list_schedule import better_and_better
 
 ALONE = Ingredients(groups=False, zero_times=False)

@@ -15,7 +15,7 @@ from problems.stagings import random_staging
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import verify_stages
 from pipeplan.planners.options import SolveOptions

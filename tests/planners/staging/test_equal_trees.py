@@ -14,8 +14,7 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.staging.equal import equal_trees
 
 SHAPES = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,))

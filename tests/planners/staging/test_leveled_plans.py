@@ -15,9 +15,8 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.staging.files import staging_from_published
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.kind_functions import staging_from_published
+from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
 from pipeplan.planners.staging import hierarchy
 from pipeplan.planners.staging.hierarchy import MAX_DOWNSETS, downsets, plan_levels

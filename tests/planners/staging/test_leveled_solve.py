@@ -17,10 +17,9 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.schemas import read_schema
-from pipeplan.instances.staging.files import staging_to_json
+from pipeplan.instances.staging.kind_functions import staging_to_json
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
-from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.problem import VARIANTS, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled
 from pipeplan.instances.staging.rules import rules_of
 from pipeplan.planners.staging.quick_trees import best_quick_tree, quick_trees

@@ -12,7 +12,7 @@ from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.staging.files import staging_from_json, staging_to_json
+from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 
 

@@ -11,8 +11,8 @@ from oracles.schedule import is_settled
 
 from pipeplan.instances.base.amounts import as_written, exact_sum
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.problem import ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
 
 from .amounts import SENTINELS, SIZES, limit_at
 

@@ -12,7 +12,7 @@ from problems.malformed import PROFILE
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.lookup import load
 from pipeplan.instances.lowering import load_profile
 from pipeplan.instances.networks.profile.options import ProfileOptions

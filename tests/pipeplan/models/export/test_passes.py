@@ -26,7 +26,7 @@ def test_every_pass_runs_once_and_none_waits_for_itself(ranks: int, rounds: int,
     for _ in range(2 * stages * micro_batches):
         for rank, order in enumerate(orders):
             while at[rank] < len(order):
-                stage, j = order[at[rank]]
+                stage, j, _ = order[at[rank]]
                 before = (
                     [(stage - 1, j)] * (stage > 0)
                     if j > 0
@@ -50,6 +50,6 @@ def test_a_stage_graph_keeps_its_own_order() -> None:
         [task.micro_batch if task.kind == "forward" else -task.micro_batch for task in stage.tasks]
         for stage in simulate(problem, plan).stages
     ]
-    assert [[j for _, j in order] for order in passes_by_rank(job, 6)] == simulated
+    assert [[j for _, j, _ in order] for order in passes_by_rank(job, 6)] == simulated
     assert simulated[0][:4] == [1, 2, 3, 4]
     assert stage_graph(held).stages[0].in_flight == 2

@@ -17,8 +17,7 @@ from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
-from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.models.export.registry import export, export_files
 
 

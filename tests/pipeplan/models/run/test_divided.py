@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from pipeplan.models.run.divided import DividedBackward  # noqa: E402
+from pipeplan.models.run.engine import DividedBackward  # noqa: E402
 
 
 def shared_twice(x: Any, w: Any, b: Any) -> list[Any]:

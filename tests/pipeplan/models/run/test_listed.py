@@ -11,9 +11,9 @@ from problems.profiles import ROW
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.models.run.listed import listed_schedule
+from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
 from pipeplan.models.run.orders import Schedule, schedule_of
-from pipeplan.models.run.passes import INPUTS, WEIGHTS, RunPass
+from pipeplan.models.run.run import listed_schedule
 
 BANDWIDTH = 1e9
 TWO = PlacementPlan((Device("acc0", "accelerator", ("a", "b")), Device("acc1", "accelerator", ("c", "d"))))
@@ -37,8 +37,8 @@ def listed(tmp_path: Path) -> Callable[..., Schedule]:
 def test_the_file_says_the_order(listed: Callable[..., Schedule]) -> None:
     found = listed(DIVIDED)
     assert found.ranks == 2
-    assert found.orders[1][:3] == (RunPass(1, 1), RunPass(1, -1, INPUTS), RunPass(1, 2))
-    assert found.orders[0][-1] == RunPass(0, -2, WEIGHTS)
+    assert found.orders[1][:3] == (Pass(1, 1), Pass(1, -1, INPUTS), Pass(1, 2))
+    assert found.orders[0][-1] == Pass(0, -2, WEIGHTS)
     assert [own.kind for own in found.orders[1]] == ["F", "I", "F", "I", "W", "W"]
 
 

@@ -15,9 +15,9 @@ from pipeplan.instances.networks.profile.profile import Profile, ProfileNode
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.simulate import pipeline_of, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
 from pipeplan.models.run.layout import Layout, Message, Value
 from pipeplan.models.run.orders import schedule_of, synchronised_bytes
-from pipeplan.models.run.passes import INPUTS, WEIGHTS, RunPass
 from pipeplan.models.run.run import even_split
 
 BANDWIDTH = 1e6
@@ -54,7 +54,7 @@ def test_a_stage_graph_runs_its_own_kfkb() -> None:
     schedule = schedule_of(plan, DIAMOND, 4, BANDWIDTH)
     assert [stage.nodes for stage in schedule.stages] == [("stem",), ("left",), ("right", "head")]
     assert schedule.pipeline.stages[0].orders == ((1, 2, 3, 4, -1, -2, -3, -4),)
-    assert schedule.orders[1] == tuple(RunPass(1, j) for j in (1, 2, -1, 3, -2, 4, -3, -4))
+    assert schedule.orders[1] == tuple(Pass(1, j) for j in (1, 2, -1, 3, -2, 4, -3, -4))
     problem = pipeplan.lower(
         DIAMOND, kind="graph-pipeline", devices=3, memory_bytes=math.inf, bandwidth=BANDWIDTH, batch=8
     ).problem
@@ -77,7 +77,7 @@ def test_a_device_with_both_ends_has_two_stages_in_one_order() -> None:
 def test_replicas_are_ranks_that_take_turns() -> None:
     schedule = schedule_of(placed(("a", "b"), ("c", "d"), replicas=2), ROW, 4, BANDWIDTH)
     assert [stage.ranks for stage in schedule.stages] == [(0, 1), (2, 3)]
-    assert schedule.orders[1] == tuple(RunPass(0, j) for j in (2, 4, -2, -4))
+    assert schedule.orders[1] == tuple(Pass(0, j) for j in (2, 4, -2, -4))
     assert schedule.stages[1].rank_of(-3) == 2
     assert synchronised_bytes(ROW, schedule.stages, 0) == 8, "twice half of a's and b's four bytes each"
 
@@ -153,7 +153,7 @@ def layout() -> Layout:
 
 def test_every_message_has_one_maker_and_one_reader() -> None:
     own = layout()
-    passes = [RunPass(x, sign * j) for x in range(3) for j in (1, 2) for sign in (1, -1)]
+    passes = [Pass(x, sign * j) for x in range(3) for j in (1, 2) for sign in (1, -1)]
     made = [message for one in passes for message in own.made_by(one)]
     read = [message for one in passes for message in own.read_by(one)]
     assert sorted(made) == sorted(read)
@@ -164,7 +164,7 @@ def test_every_message_has_one_maker_and_one_reader() -> None:
 def test_the_first_part_of_a_backward_pass_sends_all_that_the_whole_one_does() -> None:
     own = layout()
     for x in range(3):
-        whole, inputs, weights = (RunPass(x, -1, part) for part in ("", INPUTS, WEIGHTS))
+        whole, inputs, weights = (Pass(x, -1, part) for part in ("", INPUTS, WEIGHTS))
         assert (own.read_by(inputs), own.made_by(inputs)) == (own.read_by(whole), own.made_by(whole))
         assert own.read_by(weights) == own.made_by(weights) == []
 

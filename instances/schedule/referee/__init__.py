@@ -1,1 +1,0 @@
-"""The referee of schedules: what breaks a rule, and what a schedule costs, from its starts alone."""
