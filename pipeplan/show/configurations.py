@@ -574,7 +574,9 @@ def _memory_bars(judged: Judged) -> Element:
     shown = own.memory[:MOST_STAGES]
     rows = [
         Amount(
-            f"stage {rank.rank}, rank{'s' * (each > 1)} {_ranks_of(rank.rank, each)}", parts, limit and limit / GIB
+            f"stage {rank.rank}, {'ranks' if each > 1 else 'rank'} {_ranks_of(rank.rank, each)}",
+            parts,
+            limit and limit / GIB,
         )
         for rank in shown
         for parts in [{name: held / GIB for name, held in rank.parts.items()}]
