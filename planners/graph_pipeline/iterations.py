@@ -61,8 +61,6 @@ class Iterations:
     refuted: float = 0.0
     """No plan has a shorter iteration."""
     watcher: Callable[[float], None] = lambda bound: None
-    seen: float = 0.0
-    """All plans with a shorter iteration than this have been looked at."""
     steps: int = 0
     most_steps: int | None = None
     """Limit on the steps; None: there is none."""
@@ -99,10 +97,6 @@ class Iterations:
                 return
             self.refute(longest)
 
-    def within(self, longest: float) -> Iterator[StageGraphPlan]:
-        """Plans whose iteration may be as short as `longest`."""
-        yield from self.plans(self.fronts(longest))
-
     def step(self) -> None:
         """Count a step of the search, which may end it."""
         self.steps += 1
@@ -124,7 +118,6 @@ class Iterations:
                 fronts = shortest(stages, self.tree, limit, self.step)
                 if fronts:
                     fronts_of[b] = fronts
-        self.seen = max(self.seen, longest)
         return fronts_of
 
     def plans(self, fronts: Mapping[int, list[Front]]) -> Iterator[StageGraphPlan]:
