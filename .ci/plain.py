@@ -115,11 +115,11 @@ def typed(words: list[str], folder: Path, expected: int = OK, says: str = "") ->
 
 
 def suite(name: str, folder: Path) -> list[Row]:
-    """A second for each run: what a suite finds is another matter, whether it stops is this one.
+    """A moment for each run: what a suite finds is another matter, whether it stops is this one.
 
-    Where a second is too short for every method, the code says that there is no plan: 1.
+    Where that is too short for every method, the code says that there is no plan: 1.
     """
-    row = typed(["compare", "--suite", name, "--quick", "--time-limit", "1s", "--jobs", "1", "-o", name], folder)
+    row = typed(["compare", "--suite", name, "--quick", "--time-limit", "200ms", "--jobs", "1", "-o", name], folder)
     if row.code == NO_PLAN:
         with (folder / name / "runs.csv").open(encoding="utf-8", newline="") as file:
             stops = {run["stop"] for run in csv.DictReader(file)}

@@ -20,13 +20,13 @@ from typing import Any
 
 import pipeplan
 from pipeplan.instances.chain.random_chains import resnet_like, tightness
+from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import BlockEdge
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recipes.catalogue import build
+from recipes.recipe import made_on
 from recipes.staging import to_staging
 
 import pipeplan
-from pipeplan.instances.networks.analytic.hardware import DEVICES, LINKS
+from pipeplan.instances.physics.hardware import LINKS
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.planners.staging.degree_table import DegreeTable, table_of
 from pipeplan.planners.staging.model import model_of
@@ -127,7 +128,7 @@ def _gnmt() -> dict[str, Any]:
     problem = _gnmt_problem()
     downsets = model_of(problem, {}).downsets
     assert downsets >= GNMT_DOWNSETS, downsets
-    small = to_staging(build("gnmt"), DEVICES["v100-16gb"], LINKS["pcie3-x16"], devices=4, micro_batches=8)
+    small = to_staging(build("gnmt"), made_on("v100-pcie-16gb"), LINKS["pcie3-x16"], devices=4, micro_batches=8)
     pipeplan.solve(small, planner="dp-piper")
     seconds, result = _seconds(problem, 1, planner="dp-piper")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
@@ -138,7 +139,7 @@ def _gnmt() -> dict[str, Any]:
 def _gnmt_problem() -> pipeplan.StagingProblem:
     network = build("gnmt-operators", 8)
     settings: dict[str, Any] = {"devices": GNMT_DEVICES, "micro_batches": 256, "merge": False}
-    return to_staging(network, DEVICES["v100-16gb"], LINKS["pcie3-x16"], **settings)
+    return to_staging(network, made_on("v100-pcie-16gb"), LINKS["pcie3-x16"], **settings)
 
 
 def _proofs(bert: Any) -> list[str]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
+from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.journal import Journal

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from training_time import Row, read_rows
 
-from pipeplan.instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from pipeplan.instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of

@@ -19,8 +19,11 @@ from typing import Any
 
 from training_time import Row, read_rows, table, time_rows
 
+from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, read_recompute
-from pipeplan.instances.training.referee.memory import memory_of_ranks, most_kept_bytes, stash_bytes
+from pipeplan.instances.training.referee.memory import Ranks, memory_of_ranks, stash_bytes
+from pipeplan.instances.training.unit_bytes import unit_parameters
+from pipeplan.instances.training.unit_seconds import Keys
 
 GIB = 2**30
 OWN_BYTES = 4
@@ -101,7 +104,7 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
             continue
         bytes_each = (
             sum(own.on(1) for own in (states.weights, states.gradients, states.optimizer))
-            if (states := row.problem.rules.states[0])
+            if (states := row.problem.states[0])
             else 0
         )
         yield MemoryRow(
@@ -114,7 +117,7 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
             problem = row.problem.replace(sequence_parallel=parallel)
             recompute = read_recompute("recompute", word)
             plan = replace(row.plan, recompute=(recompute,) * len(row.plan.layout))
-            activations = most_kept_bytes(problem, plan, 0)
+            activations = Ranks(problem, plan).most_kept(0)
             # The published figure is of layers alone: without what the first chunk keeps of the embedding for each
             # micro-batch in flight, and without the head.
             in_flight = plan.degrees.pipeline * min(plan.degrees.virtual, 2)
@@ -127,10 +130,9 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
 
 def _layer_numbers(row: Row) -> float:
     """Parameters of the layers of one rank, without embedding and head."""
-    from pipeplan.instances.training.referee.shapes import Sizes, weights_of
-
     layers = row.problem.model.layers / row.plan.degrees.pipeline
-    return layers * sum(own.numbers for own in weights_of(Sizes(row.problem, row.plan), "dense"))
+    key = ParallelismChoice.of(row.plan).key
+    return layers * float(unit_parameters(row.problem.model, Keys.of([key]), "dense").usual[0])
 
 
 # ---- GH200: layers of their own, and one constant --------------------------------------------------------------

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
-from .base.cluster import devices_given
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .base.json_file import MAX_FILE_BYTES, beside
 from .base.kind import Lowered
@@ -91,6 +90,8 @@ def load(
         There is neither a file nor a packaged problem of that name, there is no such format, or an argument says
         nothing about such a problem.
     """
+    from .physics.hardware import devices_given  # the table of GPUs is read where one is named
+
     given = devices_given(devices)
     cluster = Cluster(
         *(given["devices"], cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, devices_given, refuse_others, spelled
+from .base.cluster import Cluster, refuse_others, spelled
 from .base.errors import InputError, UsageError, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
@@ -22,6 +22,7 @@ from .networks.profile.packaged import load_packaged_profile, packaged_profile_n
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
+from .physics.hardware import devices_given
 from .registry import KINDS
 
 # Options of a profile that ask for another setting.
@@ -179,7 +180,8 @@ def lower(
         For stagings and training problems: devices within devices, the innermost first, with the bytes per second of
         each level. None: all links are alike.
     optimizer : str, optional
-        "sgd", "adam" or "adam-mixed", which say how many copies of the parameters are held. None: "sgd".
+        "sgd", "adam", "adam-mixed", "muon" or another name of `instances/physics/optimizers.py`, which says how many
+        copies of the parameters are held. None: "sgd".
     in_flight : int, optional
         For placements: micro-batches whose activations a device holds. None: as many as devices.
     recompute : bool
@@ -235,7 +237,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     if is_real(sum(node.parameter_bytes for node in profile.nodes)):
         check_cluster(cluster)
     options = cluster.profile or ProfileOptions()
-    profile, setting = at_setting(profile, options)
+    profile, setting = at_setting(profile, options, cluster.gpus)
     if cluster.training is False and profile.training:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
@@ -347,25 +349,42 @@ def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, op
 # ---- a packaged language model at another sequence or micro-batch, made anew from its published shapes ---
 
 
-def at_setting(profile: Profile, options: ProfileOptions) -> tuple[Profile, tuple[str, ...]]:
-    """The profile at the setting that is asked for, and a sentence on how it was made where it had another one."""
+def at_setting(profile: Profile, options: ProfileOptions, gpus: Any = None) -> tuple[Profile, tuple[str, ...]]:
+    """The profile at the setting that is asked for, and a sentence on how it was made where it was made anew.
+
+    That is also where GPUs are named: a language model then runs and keeps what training configurations say, and takes
+    the same seconds and bytes as they do.
+    """
     current: dict[str, Any] = {"sequence": profile.source.get("sequence"), "micro_batch": profile.micro_batch}
     asked: dict[str, int] = {name: getattr(options, name) for name in SETTING if getattr(options, name) is not None}
-    if all(current[name] == value for name, value in asked.items()):
+    if any(current[name] != value for name, value in asked.items()):
+        words = " and ".join(f"{spelled(name)} {value}" for name, value in asked.items())
+    elif gpus is not None and _has_shapes(profile):
+        words = "GPUs by name"
+    else:
         return profile, ()
-    return _made_anew(profile, options, {**current, **asked}), (_about(profile, asked),)
+    return _made_anew(profile, options, {**current, **asked}), (_about(profile, words),)
+
+
+def _of_known_shapes() -> list[str]:
+    """Packaged profiles of models whose shapes are known."""
+    from .training.known_models import MODELS
+
+    return [name for name in packaged_profile_names() if name in MODELS]
+
+
+def _has_shapes(profile: Profile) -> bool:
+    return profile.name in _of_known_shapes() and profile == load_packaged_profile(profile.name)
 
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
-    from .networks.analytic.hardware import DEVICES
+    from .physics.hardware import DEVICES
     from .training.known_models import MODELS
     from .training.to_profile import profile_of_model
 
-    name = profile.name
-    names = [other for other in packaged_profile_names() if other in MODELS]
-    if name not in names or profile != load_packaged_profile(name):
-        raise _refusal(profile, options, " and ".join(names))
-    model, source = MODELS[name].model, profile.source
+    if not _has_shapes(profile):
+        raise _refusal(profile, options, " and ".join(_of_known_shapes()))
+    model, source = MODELS[profile.name].model, profile.source
     hardware = next(device for key, device in DEVICES.items() if f"analytic: {key}," in source["times"])
     facts = {key: source[key] for key in ("config", "architecture")}
     return profile_of_model(
@@ -373,8 +392,7 @@ def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any
     )
 
 
-def _about(profile: Profile, asked: dict[str, int]) -> str:
-    words = " and ".join(f"{spelled(name)} {value}" for name, value in asked.items())
+def _about(profile: Profile, words: str) -> str:
     return (
         f"{profile.name} was made anew for {words}, from its published shapes, with attention, norms and activations "
         "as fused kernels run and keep them"

@@ -247,7 +247,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
             seeded=False,
-            scope="pipeplan.planners.training.family:family",
+            scope="pipeplan.planners.training.planner:family",
             default=True,
             example="tiny-training",
             compiles_on=("tiny-training", "tiny-experts-training"),

@@ -17,9 +17,6 @@ from .contract import Outcome, Request
 
 Item = TypeVar("Item")
 
-# Relative: bounds are lowered by this, so that rounding never lifts one above the optimum.
-SAFETY = 1e-9
-
 
 WORK_ALONE = "work alone takes no less: a bound without transfers and without a search"
 

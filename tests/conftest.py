@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from longer import LONGER, LONGEST
+from command_line import Plan, Said
+from longer import FIRST_CASES, LONGER, LONGEST
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -40,8 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--sweeps"):  # before the tests are read, which take the profile of that moment
+    # Before the tests are read, which take the profile and the loops of that moment.
+    if config.getoption("--sweeps"):
         hypothesis.settings.load_profile("many")
+    if not any(config.getoption(f"--{name}") for name in ON_DEMAND):
+        # To compile takes longer than plain loops take for small problems; the sweeps run machine code.
+        os.environ.setdefault("PIPEPLAN_MACHINE_CODE", "no")
 
 
 SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
@@ -49,15 +53,33 @@ SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
 
 
 def _first_parameters(items: list[pytest.Item]) -> None:
-    """Of a test that is marked `at_once(n)` the first n parameters run always, and the others with `--sweeps`."""
+    """Of a test that is marked `at_once(n)`, or that `FIRST_CASES` names, the first n parameters run always, and the
+    others with `--sweeps`, or with `--slow` if that is the marker's second word."""
+    at_once = {f"{file}::{name}": n for file, names in FIRST_CASES.items() for name, n in names.items()}
     seen: dict[str, int] = {}
     for item in items:
+        name = item.nodeid.partition("[")[0]
         marker = item.get_closest_marker("at_once")
-        if marker is not None:
-            name = item.nodeid.partition("[")[0]
+        first = at_once.get(name) if marker is None else marker.args[0]
+        if first is not None:
             seen[name] = seen.get(name, 0) + 1
-            if seen[name] > marker.args[0]:
-                item.add_marker(pytest.mark.sweeps)
+            if seen[name] > first:
+                item.add_marker(marker.args[1] if marker is not None and marker.args[1:] else "sweeps")
+
+
+def _named_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`@pytest.mark.slow("a", "b *")` and `sweeps` are for cases of these names; one that no case has is an error."""
+    named, met = set[str](), set[str]()
+    for item in items:
+        name, _, case = item.nodeid.partition("@")[0].removesuffix("]").partition("[")
+        for marker in [marker for marker in item.own_markers if marker.name in ON_DEMAND and marker.args]:
+            fitting = {f"{name}[{own}]" for own in marker.args if fnmatchcase(case, own)}
+            named |= {f"{name}[{own}]" for own in marker.args}
+            met |= fitting
+            if not fitting:
+                item.own_markers.remove(marker)
+    if named - met and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"markers name cases that do not exist: {', '.join(sorted(named - met))}")
 
 
 def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -74,6 +96,8 @@ def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
             if case in wanted or (whole in wanted and (table is LONGER or item.get_closest_marker("sweeps"))):
                 item.add_marker(marker)
     files = {item.nodeid.partition("::")[0] for item in items}
+    named |= {f"{file}::{name}" for file, names in FIRST_CASES.items() for name in names}
+    seen |= {item.nodeid.partition("[")[0].partition("@")[0] for item in items}
     unknown = sorted(name for name in named - seen if name.partition("::")[0] in files)
     if unknown and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
@@ -135,6 +159,7 @@ def _option(item: pytest.Item) -> str | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _compile_once(items)
+    _named_cases(config, items)
     _many_seeds(items)
     _first_parameters(items)
     _longer(config, items)
@@ -160,6 +185,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
         report.longrepr = f"a workload test was skipped although {WORKLOADS} exists: {report.longrepr}"
 
 
+@pytest.fixture(autouse=True)
+def _machine_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is marked so compiles, as commands do."""
+    if request.node.get_closest_marker("machine_code"):
+        monkeypatch.delenv("PIPEPLAN_MACHINE_CODE", raising=False)
+        monkeypatch.setattr("pipeplan.instances.base.compiled._never", False)
+
+
 @pytest.fixture(scope="session")
 def workloads() -> Path:
     """The folder of published inputs; tests that need it are skipped only where it does not exist."""
@@ -168,20 +201,8 @@ def workloads() -> Path:
     return WORKLOADS
 
 
-class Said(NamedTuple):
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
-def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
+def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Plan:
     """The `plan` command in this process: `plan("solve", path).json`."""
     from pipeplan.cli import main
 

@@ -20,15 +20,9 @@ def simulated(settings: Any) -> Simulation:
     s, count = settings, settings["stages"]
     edges = tuple(pairwise(range(count)))
     problem = GraphPipelineProblem(
-        tuple(_operator(s, i) for i in range(count)),
-        edges,
-        mini_batch=s["batches"],
-        devices=count,
-        memory_bytes=s["limit"] * GIB,
-        link=Link(latency_s=s["transfer"]),
-        weight_copies=1,
-        time_unit="ms",
-    )
+        tuple(_operator(s, i) for i in range(count)), edges, mini_batch=s["batches"], devices=count,
+        memory_bytes=s["limit"] * GIB, link=Link(latency_s=s["transfer"]), weight_copies=1, time_unit="ms",
+    )  # fmt: skip
     plan = StageGraphPlan(_stages(s), edges)
     return pipeplan.simulate(problem, plan, schedule="gpipe" if s["schedule"] == "gpipe" else "planned")
 

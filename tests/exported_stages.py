@@ -46,6 +46,18 @@ def loss_of(output: Any, target: Any) -> Any:
     return torch.nn.functional.cross_entropy(output.flatten(0, 1), target.flatten())
 
 
+def loaded(path: Path, stages: int, ranks: int, micro_batches: int) -> Any:
+    """What torch's runtime makes of a schedule's file; it needs no process group for that."""
+    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+    runtime = _PipelineScheduleRuntime.__new__(_PipelineScheduleRuntime)
+    runtime.pipeline_order, runtime._stages = {}, []
+    runtime.pp_group_size, runtime._num_stages, runtime._n_microbatches = ranks, stages, micro_batches
+    runtime._defer_pp_recv, runtime._comp_type_to_function_map = False, {}
+    runtime._load_csv(str(path), format="compute_only")
+    return runtime
+
+
 def main(rank: int, folder: Path) -> None:
     from torch.distributed.pipelining import SplitPoint, pipeline
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime

@@ -14,13 +14,9 @@ from pipeplan.planners.kinds import PLANNED
 from pipeplan.planners.registry import default_method, second_methods
 
 SMALLEST = {
-    "placement": "tiny-chain",
-    "chain": "golden-4",
-    "staging": "tiny-stages",
-    "graph-pipeline": "tiny-graph",
-    "schedule": "v-shape-4",
-    "training": "tiny-training",
-}
+    "placement": "tiny-chain", "chain": "golden-4", "staging": "tiny-stages", "graph-pipeline": "tiny-graph",
+    "schedule": "v-shape-4", "training": "tiny-training",
+}  # fmt: skip
 """Packaged ones."""
 
 
@@ -69,25 +65,19 @@ COMMANDS = {
     "verify the proof": Command("verify INSTANCE RESULT --proof"),
     "show a problem": Command("show INSTANCE"),
     "show a plan": Command("show INSTANCE RESULT"),
-    "simulate": Command(
-        "simulate INSTANCE RESULT", lambda kind: KINDS[kind].pipeline is not None and kind not in OF_ONE_BATCH
-    ),
-    "schedule": Command(
-        "schedule INSTANCE RESULT --micro-batches 2",
-        lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE,
-    ),
+    "simulate": Command("simulate INSTANCE RESULT",
+     lambda kind: KINDS[kind].pipeline is not None and kind not in OF_ONE_BATCH),
+    "schedule": Command("schedule INSTANCE RESULT --micro-batches 2",
+     lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE),
     "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
     "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
     "sensitivity": Command("sensitivity INSTANCE", lambda kind: KINDS[kind].upgrades is not None),
-    "explore": Command(
-        "explore INSTANCE RESULT -o FILE.html",
-        lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES,
-    ),
+    "explore": Command("explore INSTANCE RESULT -o FILE.html",
+     lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "convert": Command("convert INSTANCE -o FILE.json --to own"),
-    "convert to a published format": Command(
-        "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
-    ),
+    "convert to a published format": Command("convert INSTANCE -o FILE.json --to published",
+     lambda kind: KINDS[kind].write_published is not None),
     "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
     "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 600"),
-}
+}  # fmt: skip

@@ -69,6 +69,13 @@ def blocks_of(path: Path) -> Iterator[Block]:
         end = found.end()
 
 
+def write_files(path: Path, folder: Path) -> None:
+    """The files that a page has its reader write."""
+    for block in blocks_of(path):
+        if "file" in block.marks:
+            (folder / block.marks["file"]).write_text(block.text, encoding="utf-8")
+
+
 def shown(blocks: list[Block], i: int) -> str | None:
     """The block of text after this one, where the page says that it is what comes out."""
     after = blocks[i + 1] if i + 1 < len(blocks) else None
@@ -83,13 +90,9 @@ def run(block: Block, folder: Path, environment: Mapping[str, str] = HERE) -> st
     """What the block prints, with `plan` beside this Python; the terminal has 80 columns."""
     usual = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "80"}
     done = subprocess.run(
-        [*PROGRAMS[block.language], block.text],
-        cwd=folder,
-        env=usual | dict(environment),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_S,
-    )
+        [*PROGRAMS[block.language], block.text], cwd=folder, env=usual | dict(environment), capture_output=True,
+        text=True, timeout=LONGEST_S,
+    )  # fmt: skip
     assert done.returncode == 0, (
         f"line {block.line}: {done.returncode}\n{block.text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     )

@@ -32,22 +32,12 @@ from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.sweep import Settings, sweep
 
 PLANNED = {
-    "tiny-chain": "dp",
-    "tiny-chain latency": "latency-greedy",
-    "cpu-offload latency": "latency-greedy",
-    "resnet50-training": "greedy",
-    "bert-large-training": "greedy",
-    "golden-4": "exact-beaumont",
-    "resnet34-chain": "contiguous",
-    "tiny-stages": "dp-piper",
-    "tiny-levels": "dp-piper",
-    "resnet50-stages": "equi",
-    "tiny-graph": "graphpipe",
-    "case-study": "graphpipe",
-    "zero-bubble-4x12": "list-schedule",
-    "nn-shape-4": "list-schedule",
-    "tiny-chain without a plan": "one-device",
-}
+    "tiny-chain": "dp", "tiny-chain latency": "latency-greedy", "cpu-offload latency": "latency-greedy",
+    "resnet50-training": "greedy", "bert-large-training": "greedy", "golden-4": "exact-beaumont",
+    "resnet34-chain": "contiguous", "tiny-stages": "dp-piper", "tiny-levels": "dp-piper",
+    "resnet50-stages": "equi", "tiny-graph": "graphpipe", "case-study": "graphpipe",
+    "zero-bubble-4x12": "list-schedule", "nn-shape-4": "list-schedule", "tiny-chain without a plan": "one-device",
+}  # fmt: skip
 """Results by the packaged instance and what tells them apart, with their planners."""
 COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"

@@ -55,21 +55,12 @@ def run_cases(
     planned = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()} | dict(listed or {})
     schedules = {f"{name}, {engine}": schedule for name, schedule in planned.items() for engine in engines}
     job = Job(
-        model=f"{file}:{function}",
-        samples=profile.micro_batch,
-        graph_sha256=profile.source["graph_sha256"],
-        granularity=profile.source["granularity"],
-        loss=profile.source.get("loss"),
-        training=profile.training,
-        ranks=max(schedule.ranks for schedule in schedules.values()),
-        micro_batches=micro_batches,
-        steps=steps,
-        warm_up=0,
-        check=profile.training,
-        device="cpu",
-        deadline_s=300.0,
+        model=f"{file}:{function}", samples=profile.micro_batch, graph_sha256=profile.source["graph_sha256"],
+        granularity=profile.source["granularity"], loss=profile.source.get("loss"), training=profile.training,
+        ranks=max(schedule.ranks for schedule in schedules.values()), micro_batches=micro_batches, steps=steps,
+        warm_up=0, check=profile.training, device="cpu", deadline_s=300.0,
         cases=tuple(_case(name, schedule) for name, schedule in schedules.items()),
-    )
+    )  # fmt: skip
     answers = launch(job)
     return {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}
 

@@ -52,12 +52,7 @@ def answers(slowdown: float = 1.0, wall_per_cpu: float = 1.0, name: str = "plan"
             "loss": 1.5 if rank else None,
         }
         found.append(
-            {
-                "cases": {name: [step, step]},
-                "checks": {},
-                "schedules": {name: "the plan's"},
-                "torch": "2.13.0",
-            }
+            {"cases": {name: [step, step]}, "checks": {}, "schedules": {name: "the plan's"}, "torch": "2.13.0"}
         )
     return found
 

@@ -1,11 +1,18 @@
-"""Signals as children of a test should find them, and when to send one."""
+"""`plan` as a process of its own, signals as it should find them, and when to send one."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+PLAN = (sys.executable, "-m", "pipeplan")
+PATIENCE_S = 600.0
 
 
 def hear_ctrl_c() -> None:
@@ -18,7 +25,7 @@ def ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def after_work(pid: int, seconds: float, patience_s: float = 600.0) -> None:
+def after_work(pid: int, seconds: float, patience_s: float = PATIENCE_S) -> None:
     """Wait until a process has had so much processor time, which a busy machine gives it later, or for that long."""
     stat, end = Path(f"/proc/{pid}/stat"), time.monotonic() + patience_s
     while time.monotonic() < end:
@@ -26,3 +33,18 @@ def after_work(pid: int, seconds: float, patience_s: float = 600.0) -> None:
         if (int(user) + int(system)) / os.sysconf("SC_CLK_TCK") >= seconds:
             return
         time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def started(*words: object, born: Callable[[], None] = hear_ctrl_c) -> Iterator[subprocess.Popen[str]]:
+    """A `plan` process that does not outlive the test; `born`: what its signals are at its birth."""
+    process = subprocess.Popen(
+        [*PLAN, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=born,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

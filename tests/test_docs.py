@@ -12,20 +12,29 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from command_line import Plan, done, refused
+from page_blocks import write_files
 
 import pipeplan
+from pipeplan.cli.app import GROUPS, app
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.catalogue import best_known, packaged_info, packaged_kinds, read_best_known
+from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from pipeplan.instances.registry import plan_types
+from pipeplan.planners.registry import methods_of
+from pipeplan.show.page.explore_page import SITUATIONS
+from pipeplan.studies.compare.suite import expand
+from pipeplan.studies.compare.suite_file import load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"
-Plan = Callable[..., Any]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -44,8 +53,7 @@ def commands(page: str) -> list[list[str]]:
 def run(plan: Plan, line: list[str]) -> None:
     """A command of a page, which may write its output to a file."""
     words, target = (line[:-2], line[-1]) if ">" in line else (line, None)
-    said = plan(*words)
-    assert said.code == 0, (line, said)
+    said = done(plan(*words))
     if target is not None:
         Path(target).write_text(said.out, encoding="utf-8")
 
@@ -60,7 +68,7 @@ def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_model: Path) -> None:
     lines = [line for line in commands("tutorial.md") if line[:2] != ["solve", "--formulation"]]
     table, own = ["import", "solve", "report"], ["solve", "show", "report", "compare", "report"]
@@ -79,8 +87,6 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
 
 
 def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
-    from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
-
     rows = re.findall(
         r"^\| `([\w.-]+)` \| (\S+/\S+) \| .* \| ([\d,]+) \|$", (DOCS / "profiles.md").read_text("utf-8"), re.M
     )
@@ -92,51 +98,39 @@ def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
         assert str(profile.source["config"]).startswith(repository + " ")
 
 
-def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (example,) = (block for block in blocks("extending.md", "python") if "class Stages" in block)
-    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+@pytest.fixture
+def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files of the page on extending, where Python finds them."""
+    write_files(DOCS / "extending.md", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
+    yield tmp_path
+    for path in tmp_path.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+
+
+def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
+    plan: Plan, extended: Path
+) -> None:
     described, exported, checked = (plan(*line) for line in commands("extending.md") if "example:ENTRY" in line)
-    monkeypatch.delitem(sys.modules, "example")
     assert (described.code, exported.code, checked.code) == (0, 0, 0)
-    assert "eq_2" in (tmp_path / "example.lp").read_text("utf-8")
+    assert "eq_2" in (extended / "example.lp").read_text("utf-8")
     assert "optimal" in checked.out
     assert "no contradiction" in " ".join(checked.out.split())
 
 
 @pytest.mark.sweeps
-def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (example,) = (block for block in blocks("extending.md", "python") if "BeaumontIlp" in block)
-    (tmp_path / "few.py").write_text(example, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
+def test_the_altered_program_of_the_page_on_extending_proves_its_answer(plan: Plan, extended: Path) -> None:
     line = next(line for line in commands("extending.md") if "few:ENTRY" in line)
     result = plan(*line, "--json").json
-    monkeypatch.delitem(sys.modules, "few")
-    assert "eq_few" in (tmp_path / "few.lp").read_text("utf-8")
+    assert "eq_few" in (extended / "few.lp").read_text("utf-8")
     assert result["stop"] == "proven"
     assert max(map(result["plan"]["allocation"].count, range(2))) == 2
     assert "at most two layers on each GPU" in result["scope"]
 
 
-@pytest.fixture
-def capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file of the page on extending that adds a row to `ip-tarnawski`, where Python finds it."""
-    (example,) = (block for block in blocks("extending.md", "python") if "TarnawskiThroughput" in block)
-    (tmp_path / "capacity.py").write_text(example, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    yield tmp_path
-    monkeypatch.delitem(sys.modules, "capacity", raising=False)
-
-
 @pytest.mark.parametrize("free", [False, True])
-def test_one_row_more_has_the_optimum_of_the_plans_that_keep_it(plan: Plan, capacity: Path, free: bool) -> None:
+def test_one_row_more_has_the_optimum_of_the_plans_that_keep_it(plan: Plan, extended: Path, free: bool) -> None:
     line = next(line for line in commands("extending.md") if "capacity:ENTRY" in line)
     tiny = pipeplan.load("tiny-chain")
     nodes = [replace(node, accelerator_time=t) for node, t in zip(tiny.nodes, (1, 1, 1, 1, 4, 4), strict=True)]
@@ -155,17 +149,15 @@ def test_one_row_more_has_the_optimum_of_the_plans_that_keep_it(plan: Plan, capa
     assert found["stop"] == "proven"
     assert found["objective"] == pytest.approx(best)
     assert best > pipeplan.solve(problem, formulation="ip-tarnawski", options={"non_contiguous": free}).objective
-    assert "eq_capacity" in (capacity / "capacity.lp").read_text("utf-8")
-    assert "no accelerator has more nodes than it may" in (capacity / "capacity.lp.md").read_text("utf-8")
+    assert "eq_capacity" in (extended / "capacity.lp").read_text("utf-8")
+    assert "no accelerator has more nodes than it may" in (extended / "capacity.lp.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("solver", ["highs", "cp-sat"])
-def test_a_row_on_reduced_problems_is_refused_with_the_way_out(plan: Plan, capacity: Path, solver: str) -> None:
+def test_a_row_on_reduced_problems_is_refused_with_the_way_out(plan: Plan, extended: Path, solver: str) -> None:
     """It was `'NativeModel' object has no attribute 'x'`, or, with HiGHS, an answer to another question."""
     said = plan("solve", "tiny-chain", "--formulation", "capacity:ENTRY", "--variant", "strong", "--solver", solver)
-    assert said.code == 2
-    assert "give --option variant=plain" in said.err
-    assert "Traceback" not in said.err
+    refused(said, "give --option variant=plain")
 
 
 def test_a_model_of_cp_sat_says_that_it_takes_no_rows() -> None:
@@ -235,16 +227,13 @@ def test_errors_and_notes_are_lines_of_that_stream_too(plan: Plan) -> None:
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
-    from pipeplan.studies.compare.suite import expand
-    from pipeplan.studies.compare.suite_file import load_suite
-
     (text,) = blocks("howto.md", "toml")
     path = own_model.with_name("suite.toml")
     path.write_text(text, encoding="utf-8")
     assert len(expand(load_suite(str(path))).runs) == 6
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_names(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +254,7 @@ def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_
     assert (DOCS / "schedules.svg").stat().st_size > 10_000
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_the_table_of_the_page_on_schedules_is_what_its_commands_give(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +281,7 @@ def test_the_table_of_the_page_on_schedules_is_what_its_commands_give(
     assert [f"{row['time'] * 1000:.1f} ms" in text for row in chunks] == [True]
 
 
+@pytest.mark.slow
 def test_the_problem_on_the_page_on_schedules_is_one(tmp_path: Path) -> None:
     (text,) = blocks("schedules.md", "json")
     path = tmp_path / "two.json"
@@ -301,8 +291,6 @@ def test_the_problem_on_the_page_on_schedules_is_one(tmp_path: Path) -> None:
 
 
 def test_the_page_on_schedules_names_every_method_for_them() -> None:
-    from pipeplan.planners.registry import methods_of
-
     text = (DOCS / "schedules.md").read_text("utf-8")
     named = set(re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| .*$", text, re.MULTILINE))))
     assert {entry.name for entry in methods_of("schedule")} <= named
@@ -311,8 +299,6 @@ def test_the_page_on_schedules_names_every_method_for_them() -> None:
 def test_the_commands_of_the_page_on_exploring_write_pages_and_it_names_every_situation(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeplan.show.page.explore_page import SITUATIONS
-
     monkeypatch.chdir(tmp_path)
     for line in commands("explore.md"):
         run(plan, line)
@@ -322,23 +308,11 @@ def test_the_commands_of_the_page_on_exploring_write_pages_and_it_names_every_si
 
 
 def test_every_command_of_the_pages_has_options_that_exist() -> None:
-    from pipeplan.cli.app import GROUPS, app
-
     root: Any = typer.main.get_command(app)
     pages = (
-        "index",
-        "start",
-        "tutorial",
-        "howto",
-        "tables",
-        "export",
-        "from-your-model",
-        "profiles",
-        "schedules",
-        "explore",
-        "configure",
-        "training-memory",
-    )
+        "index", "start", "tutorial", "howto", "tables", "export", "from-your-model", "profiles", "schedules",
+        "explore", "configure", "training-memory",
+    )  # fmt: skip
     for page in pages:
         for name, *words in commands(f"{page}.md"):
             command = root.commands[name]
@@ -348,9 +322,6 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
 
 
 def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None:
-    from pipeplan.cli.app import app
-    from pipeplan.studies.compare.suite_file import packaged_suites
-
     root: Any = typer.main.get_command(app)
     text = (DOCS / "reproduce.md").read_text("utf-8")
     lines = [shlex.split(line) for line in re.findall(r"^\|.*\| `plan (.*?)` \|$", text, re.MULTILINE)]
@@ -363,8 +334,6 @@ def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None
 
 
 def test_the_page_on_papers_says_what_quick_shows_of_every_suite() -> None:
-    from pipeplan.studies.compare.suite_file import packaged_suites
-
     (section,) = re.findall(
         r"^## What quick shows\n(.*?)^## ", (DOCS / "reproduce.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
@@ -372,11 +341,9 @@ def test_the_page_on_papers_says_what_quick_shows_of_every_suite() -> None:
     assert {name for name, *_ in rows} == set(packaged_suites())
 
 
+@pytest.mark.slow
 def test_the_quick_part_of_piper_tells_methods_apart_without_published_inputs() -> None:
     """It had ratio 1 in every cell."""
-    from pipeplan.studies.compare.suite import expand
-    from pipeplan.studies.compare.suite_file import load_suite
-
     expanded = expand(load_suite("piper-table1", quick=True))
     cells = {run.setting: expanded.problems[run.problem_hash] for run in expanded.runs}
     gains = {}
@@ -389,18 +356,12 @@ def test_the_quick_part_of_piper_tells_methods_apart_without_published_inputs() 
 
 def test_the_quick_part_of_tarnawski_takes_two_minutes_at_most() -> None:
     """Methods with a solver or a search may take their limit; each other run takes a second or two."""
-    from pipeplan.studies.compare.suite import expand
-    from pipeplan.studies.compare.suite_file import load_suite
-
     runs = expand(load_suite("tarnawski-table1", quick=True)).runs
     long = [run for run in runs if run.method == "ip free"]
     assert sum(run.limits["time_limit_s"] for run in long) + 1.5 * (len(runs) - len(long)) < 120
 
 
 def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
-    from pipeplan.studies.compare.suite import expand
-    from pipeplan.studies.compare.suite_file import load_suite
-
     expanded = expand(load_suite("tarnawski-table1", quick=True))
     assert expanded.stand_ins
     assert expanded.left_out
@@ -422,8 +383,6 @@ def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -
 
 
 def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
-    from pipeplan.instances.catalogue import packaged_info, packaged_kinds
-
     origins = {
         "analytic": r"\(analytic costs\)$",
         "by a generator": r"^(?:generator |random;)|^(?:two chains between|a chain of stages)",
@@ -479,8 +438,6 @@ def test_the_answer_to_a_first_plan_begins_as_the_page_says(plan: Plan) -> None:
 
 
 def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
-    from pipeplan.instances.catalogue import best_known
-
     (command,) = [words for words in commands("index.md") if "--picture" in words]
     row = best_known(command[1], "general")
     assert row is not None
@@ -530,33 +487,27 @@ def files_below(folder: Path) -> set[str]:
 
 def test_the_page_on_memory_names_functions_that_exist() -> None:
     code = "".join(
-        (DOCS.parent / "instances/training/referee" / f"{name}.py").read_text("utf-8")
-        for name in ("shapes", "memory")
+        (DOCS.parent / "instances/training" / f"{name}.py").read_text("utf-8")
+        for name in ("unit_bytes", "cases", "referee/memory")
     )
     named = set(re.findall(r"`(_?\w+_\w+)`", (DOCS / "training-memory.md").read_text("utf-8")))
     functions = {name for name in named if name.startswith("_") or name.endswith(("_of", "_rank"))}
-    assert len(functions) > 10
+    assert len(functions) > 6
     assert {name for name in functions if f"def {name}(" not in code} == set()
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
-    from pipeplan.instances.registry import plan_types
-
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
 
 
 def test_the_page_of_proofs_has_a_row_for_each_packaged_value() -> None:
-    from pipeplan.instances.catalogue import read_best_known
-
     text = (DOCS / "proofs.md").read_text("utf-8").partition("## Inputs")[2]
     listed = re.findall(r"^\| (\S+) \| (\S+) \|", text, re.MULTILINE)
     assert {(row.instance, row.variant) for row in read_best_known()} <= set(listed)
 
 
 def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pipeplan
-
     monkeypatch.syspath_prepend(DOCS)
     page = importlib.import_module("generate").api()
     listed = re.findall(r"^### (\w+)$", page, re.MULTILINE)
@@ -567,12 +518,9 @@ def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: p
 
 ROOT = DOCS.parent
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted(DOCS.glob("*.md")),
-    *sorted(DOCS.glob("models/*.md")),
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("models/*.md")),
     *sorted(ROOT.glob("notebooks/*.ipynb")),
-]
+]  # fmt: skip
 FOLDERS = "instances|formulations|planners|pipeplan|plugins|tests|benchmarks|notebooks|docs"
 
 
@@ -630,6 +578,33 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
         assert target.exists(), link
         if heading:
             assert heading in anchors(target), link
+
+
+def test_the_map_of_the_house_has_every_folder_and_no_other() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    rooms: dict[str, set[str]] = {}
+    package = ""
+    for line in text.splitlines():
+        words = re.findall(r"[a-z_]+(?=/)", line)
+        if not line.startswith(" "):
+            package, *words = words
+        rooms.setdefault(package, set()).update(words)
+    for package, names in rooms.items():
+        assert [name for name in names if not (ROOT / package / name).is_dir()] == [], package
+    for package in ("instances", "planners", "pipeplan"):
+        folders = {path.parent for path in (ROOT / package).glob("*/*.py")}
+        of_code = {folder.name for folder in folders if not folder.is_symlink() and any(folder.glob("[!_]*.py"))}
+        assert of_code == rooms[package]
+
+
+def test_examples_of_what_can_be_added_are_tests() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "instances" / "physics").glob("*.py")
+    )
+    examples = re.findall(r"`(test_a_new_\w+)`", text)
+    assert len(examples) == 3
+    assert [name for name in examples if f"def {name}(" not in tests] == []
 
 
 def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_data() -> None:

@@ -36,23 +36,15 @@ def same(name: str, now: Any, then: Any) -> bool:
     return True
 
 
-LONG = {
-    "chain-pipedream-eager",
-    "graph-pipeline-default",
-    "graph-pipeline-parallel",
-    "graph-pipeline-shortest",
-    "latency-lns",
-    "placement-dp-start",
-    "placement-strong-highs",
-    "schedule-list",
-    "staging-dp-flush",
-}
+LONG = """chain-ilp-allocation graph-pipeline-it* graph-pipeline-mixed *-spp-* latency-[cgps]* latency-lns
+placement-dp-start placement-strong-highs schedule-zb-greedy staging-default staging-*-reference staging-uniform"""
+LONGEST = "*-eager graph-pipeline-default *-parallel *-shortest schedule-list *-flush *-given *-experts"
 """Those that take a second or more."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.sweeps) if name in LONG else name for name in SOLVE]
-)
+@pytest.mark.sweeps(*LONG.split())
+@pytest.mark.slow(*LONGEST.split())
+@pytest.mark.parametrize("name", SOLVE)
 def test_a_result_is_what_it_was(name: str) -> None:
     """Plans of equal value are equally good: the referee's value is compared, not the plan."""
     now, then = answer(words(name)), stored(name)
@@ -60,6 +52,7 @@ def test_a_result_is_what_it_was(name: str) -> None:
     assert same(name, now, then)
 
 
+@pytest.mark.sweeps("pareto-chain")
 @pytest.mark.parametrize("name", OTHERS)
 def test_another_command_answers_what_it_did(name: str) -> None:
     assert same(name, answer(words(name)), stored(name))

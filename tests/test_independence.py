@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all fil
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
-        "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "gpus", "graph",
+        "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "graph",
         "json_file", "plausible", "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
@@ -41,15 +41,21 @@ which figures hardware can have, and how values show themselves."""
 
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
-    "instances.graph_pipeline.series_parallel", "instances.training.model", "instances.training.efficiencies",
-    "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
-    "instances.timeline.named_orders", "instances.base.zero",
+    "instances.graph_pipeline.series_parallel", "instances.training.model",
+    "instances.training.frameworks", "instances.training.scope",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings
-the shapes of a model, named efficiencies, the rules and bytes of a framework, which configurations are asked for, by
+the shapes of a model, the rules and bytes of a framework, which configurations are asked for, by
 how much memory may be misjudged, and in which order a schedule of that name runs its passes. And which bytes a stage of
 ZeRO divides, filled up to whole ones."""
+
+PHYSICS = "instances.physics."
+"""Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
+
+COSTS = {f"instances.training.{name}" for name in ("unit_seconds", "unit_bytes", "cases")}
+"""What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says
+so, and an oracle that shares none of it checks it."""
 
 STEPS = {"formulations.graphpipe.more_in_flight"}
 """Changes of a plan that the referee alone judges."""
@@ -119,7 +125,7 @@ def shared(one: str, other: str) -> set[str]:
     return {
         module
         for module in both - GROUND_FLOOR - QUESTIONS - STEPS - types()
-        if module.rpartition(".")[2] != "options"
+        if module.rpartition(".")[2] != "options" and not module.startswith(PHYSICS)
     }
 
 
@@ -146,7 +152,14 @@ def test_second_methods_share_no_arithmetic(entry: Entry, other: Entry) -> None:
 def test_no_method_shares_arithmetic_with_its_referee(entry: Entry) -> None:
     rules = KINDS[entry.problem_kind].rules.address
     assert len(works(rules)) > 4, "this test reads nothing"
-    assert shared(entry.address, rules) == set()
+    assert shared(entry.address, rules) == (COSTS if entry.problem_kind == "training" else set())
+
+
+def test_the_oracle_of_unit_costs_shares_none_of_them() -> None:
+    text = (ROOT / "tests" / "oracles" / "training_costs.py").read_text(encoding="utf-8")
+    imported = {module_of(name) for name in re.findall(r"^from (pipeplan[\w.]+) import", text, re.MULTILINE)}
+    assert imported <= GROUND_FLOOR | QUESTIONS | types() | {name for name in files() if name.startswith(PHYSICS)}
+    assert imported & types()
 
 
 def bounding() -> Iterator[tuple[Entry, Entry]]:

@@ -68,7 +68,7 @@ def test_a_checkout_without_links_finds_its_packages(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(tree / "planners" / "registry.py"), done.stderr
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 @pytest.mark.parametrize("links", [True, False], ids=["links", "without links"])
 def test_a_wheel_is_complete_and_plans(links: bool, tmp_path: Path) -> None:
     done = build(copy_of_the_tree(tmp_path / "tree", links), tmp_path)
@@ -83,7 +83,7 @@ def test_a_wheel_is_complete_and_plans(links: bool, tmp_path: Path) -> None:
     assert '"stop": "proven"' in python(SOLVE, tmp_path, tmp_path / "plain").stdout
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 @pytest.mark.parametrize("links", [True, False], ids=["links", "without links"])
 def test_an_editable_install_plans(links: bool, tmp_path: Path) -> None:
     """In an environment of its own that sees what is installed here, and this tree first."""
@@ -107,6 +107,7 @@ def _what_is_installed_here() -> str:
     return "\n".join(folders) + "\n"
 
 
+@pytest.mark.slow("formulations", "planners")
 @pytest.mark.sweeps
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_tree_without_one_of_its_folders_builds_no_wheel(room: str, tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-from types import ModuleType
-
+import kills
 import pytest
 
 from pipeplan.planners.registry import EXACT, all_methods
@@ -13,13 +10,7 @@ from pipeplan.planners.registry import EXACT, all_methods
 METHODS = {"worker": "exact-beaumont", "memory": "cp-schedule", "SIGINT": "cp-periodic", "SIGTERM": "ilp-beaumont"}
 
 
-@pytest.fixture
-def kills(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
-    return importlib.import_module("kills")
-
-
-def test_every_exact_method_meets_every_death(kills: ModuleType) -> None:
+def test_every_exact_method_meets_every_death() -> None:
     exact = {entry.name for entry in all_methods() if entry.exact and entry.name != EXACT}
     pairs = len(exact) * len(kills.DEATHS)
     assert set(kills.PROBLEMS) == exact
@@ -27,9 +18,10 @@ def test_every_exact_method_meets_every_death(kills: ModuleType) -> None:
     assert set(METHODS) == set(kills.DEATHS)
 
 
+@pytest.mark.slow("SIGTERM", "memory", "worker")
 @pytest.mark.sweeps
 @pytest.mark.parametrize("death", METHODS)
-def test_a_run_ends_as_it_should_whatever_dies(kills: ModuleType, death: str) -> None:
+def test_a_run_ends_as_it_should_whatever_dies(death: str) -> None:
     """At the moment that the first seed draws for this pair."""
     (moment,) = (
         moment for *pair, moment in kills.drawn(4 * len(kills.PROBLEMS), 0) if pair == [METHODS[death], death]

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import symtable
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -151,20 +152,26 @@ def test_the_table_of_the_course_has_a_row_for_each_lesson_with_its_minutes() ->
         assert told is None or told[1] == minutes, name
 
 
-def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def course(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module that all lessons import."""
     pytest.importorskip("IPython", reason="the extra docs has it")
     monkeypatch.syspath_prepend(LESSONS)
+    monkeypatch.delitem(sys.modules, "course", raising=False)
     with mpl.rc_context():
         mpl.use("agg")
-        course = importlib.import_module("course")
-        figure, axes = course.plt.subplots()
-        course.draw_bar(axes, 0, 0, 1, 1, course.FORWARD, ("F1",))
-        axes.axhline(0, color="black", label="a line")
-        axes.plot([0], [0], "ko")
-        axes.set_title("a title")
-        axes.legend()
-        svg = course.on_the_page(figure)
-        course.plt.close(figure)
+        yield importlib.import_module("course")
+
+
+def test_pictures_of_lessons_follow_the_page_light_or_dark(course: Any) -> None:
+    figure, axes = course.plt.subplots()
+    course.draw_bar(axes, 0, 0, 1, 1, course.FORWARD, ("F1",))
+    axes.axhline(0, color="black", label="a line")
+    axes.plot([0], [0], "ko")
+    axes.set_title("a title")
+    axes.legend()
+    svg = course.on_the_page(figure)
+    course.plt.close(figure)
     assert "prefers-color-scheme: dark" in svg
     assert "@font-face { font-family: 'DejaVu Sans'; src: url(data:" in svg, "words need no font of the viewer"
     drawn = svg.partition("</style>")[2]
@@ -223,204 +230,139 @@ def room_of(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Exercise:
-    lesson: int
-    number: int
+    name: str
     wrong: tuple[str, ...]
-    """Arguments of the check."""
 
     @property
     def path(self) -> Path:
-        return next(path for path in PATHS if path.stem.startswith(f"{self.lesson:02}"))
+        return next(path for path in PATHS if path.stem.startswith(f"{int(self.name.partition('.')[0]):02}"))
 
     @property
     def check(self) -> str:
-        return f"check_{self.number}"
+        return f"check_{self.name.partition('.')[2]}"
 
 
 ROW_7 = "p.w(t, u) <= p.z(p.lay(t), p.lay(u))"
 
-EXERCISES = (
-    Exercise(
-        1,
-        1,
-        (
-            "lambda stage, stages, batches: stages - stage + 1",
-            "lambda stage, stages, batches: batches",
-            "lambda stage, stages, batches: min(batches, stages)",
-        ),
+WRONG = {
+    "1.1": (
+        "lambda stage, stages, batches: stages - stage + 1",
+        "lambda stage, stages, batches: batches",
+        "lambda stage, stages, batches: min(batches, stages)",
     ),
-    Exercise(1, 2, ("STAGES - 1", "9 * STAGES")),
-    Exercise(1, 3, ("1", "8")),
-    Exercise(1, 4, ("5.0", "32 * 3.85")),
-    Exercise(2, 1, ("7", "9")),
-    Exercise(2, 2, ("3**5", "40")),
-    Exercise(2, 3, ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus")),
-    Exercise(3, 1, ("2", "15", "39")),
-    Exercise(3, 2, ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)")),
-    Exercise(3, 3, ("0.3", "0.05")),
-    Exercise(
-        3,
-        4,
-        (
-            # The two orders mixed up; one direction alone, without and with a switch.
-            f"lambda p, t, u: [p.tau[t] >= p.tau[u] + p.d[u] - p.K * p.w(t, u), {ROW_7}]",
-            f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t], {ROW_7}]",
-            f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t] - p.K * (1 - p.w(t, u)), {ROW_7}]",
-        ),
+    "1.2": ("STAGES - 1", "9 * STAGES"),
+    "1.3": ("1", "8"),
+    "1.4": ("5.0", "32 * 3.85"),
+    "2.1": ("7", "9"),
+    "2.2": ("3**5", "40"),
+    "2.3": ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus"),
+    "3.1": ("2", "15", "39"),
+    "3.2": ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)"),
+    "3.3": ("0.3", "0.05"),
+    "3.4": (
+        # The two orders mixed up; one direction alone, without and with a switch.
+        f"lambda p, t, u: [p.tau[t] >= p.tau[u] + p.d[u] - p.K * p.w(t, u), {ROW_7}]",
+        f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t], {ROW_7}]",
+        f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t] - p.K * (1 - p.w(t, u)), {ROW_7}]",
     ),
-    Exercise(
-        3,
-        5,
-        (
-            "lambda p, i, j: p.sigma(i, j) >= p.S(i) - 8 * p.L * (1 - p.z(i, j))",
-            "lambda p, i, j: p.sigma(i, j) >= p.S(j) - 8 * p.L * p.z(i, j)",
-            "lambda p, i, j: p.sigma(i, j) <= 8 * p.L * p.z(i, j)",
-        ),
+    "3.5": (
+        "lambda p, i, j: p.sigma(i, j) >= p.S(i) - 8 * p.L * (1 - p.z(i, j))",
+        "lambda p, i, j: p.sigma(i, j) >= p.S(j) - 8 * p.L * p.z(i, j)",
+        "lambda p, i, j: p.sigma(i, j) <= 8 * p.L * p.z(i, j)",
     ),
-    Exercise(
-        3,
-        6,
-        (
-            "lambda p, t: sum(p.W[j] * p.z(p.lay(t), j) for j in range(1, p.L + 1)) + p.a[t - 1] + p.a[t] <= p.M",
-            "lambda p, t: sum((p.W[j] + 2 * p.L * p.a[j - 1]) * p.z(p.lay(t), j) for j in range(1, p.L + 1)) <= p.M",
-        ),
+    "3.6": (
+        "lambda p, t: sum(p.W[j] * p.z(p.lay(t), j) for j in range(1, p.L + 1)) + p.a[t - 1] + p.a[t] <= p.M",
+        "lambda p, t: sum((p.W[j] + 2 * p.L * p.a[j - 1]) * p.z(p.lay(t), j) for j in range(1, p.L + 1)) <= p.M",
     ),
-    Exercise(3, 7, ("(1, 1, 1)", "(20, 32, 36)")),
-    Exercise(4, 1, ("2", "11")),
-    Exercise(4, 2, ("Fraction(1, 2)", "1")),
-    Exercise(4, 3, ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3")),
-    Exercise(4, 4, ("(1, 2, 1)", "(1, 1, 1, 1)", "(4, 4, 1, 1)")),
-    Exercise(5, 1, ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)")),
-    Exercise(5, 2, ("lambda limit: value", "lambda limit: math.inf")),
-    Exercise(5, 3, ("lambda ideal: ideal", "lambda ideal: set()")),
-    Exercise(6, 1, ("[6, 3, 2, 1]", "[4, 3, 2, 1]", "[3, 2, 1]")),
-    Exercise(6, 2, ("35", "5")),
-    Exercise(
-        6, 3, ("lambda options, limit: sum(min(ways)[0] for ways in options)", "lambda options, limit: math.inf")
+    "3.7": ("(1, 1, 1)", "(20, 32, 36)"),
+    "4.1": ("2", "11"),
+    "4.2": ("Fraction(1, 2)", "1"),
+    "4.3": ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3"),
+    "4.4": ("(1, 2, 1)", "(1, 1, 1, 1)", "(4, 4, 1, 1)"),
+    "5.1": ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)"),
+    "5.2": ("lambda limit: value", "lambda limit: math.inf"),
+    "5.3": ("lambda ideal: ideal", "lambda ideal: set()"),
+    "6.1": ("[6, 3, 2, 1]", "[4, 3, 2, 1]", "[3, 2, 1]"),
+    "6.2": ("35", "5"),
+    "6.3": ("lambda options, limit: sum(min(ways)[0] for ways in options)", "lambda options, limit: math.inf"),
+    "6.4": ("1", "60"),
+    "7.1": ("lambda value, bound: 1 + (value - bound) / value", "lambda value, bound: 2 * value / bound"),
+    "7.2": ("lambda runs, method, tau: 1.0", "lambda runs, method, tau: 0.0"),
+    "7.3": ("{'gnmt-training'}", "set(NETWORKS[:3]) | {'bert'}"),
+    "7.4": (
+        "random_dag(nodes=20, accelerators=3, cpus=0, seed=1)",
+        "random_dag(nodes=3, accelerators=3, cpus=0, seed=1)",
     ),
-    Exercise(6, 4, ("1", "60")),
-    Exercise(7, 1, ("lambda value, bound: 1 + (value - bound) / value", "lambda value, bound: 2 * value / bound")),
-    Exercise(7, 2, ("lambda runs, method, tau: 1.0", "lambda runs, method, tau: 0.0")),
-    Exercise(7, 3, ("{'gnmt-training'}", "set(NETWORKS[:3]) | {'bert'}")),
-    Exercise(
-        7,
-        4,
-        (
-            "random_dag(nodes=20, accelerators=3, cpus=0, seed=1)",
-            "random_dag(nodes=3, accelerators=3, cpus=0, seed=1)",
-        ),
+    "8.1": (
+        "(lambda p, n, f, b: n * (f + b), lambda p, n: 0)",
+        "(lambda p, n, f, b: (n + p - 1) * (f + b), lambda p, n: (p - 1) / n)",
     ),
-    Exercise(
-        8,
-        1,
-        (
-            "(lambda p, n, f, b: n * (f + b), lambda p, n: 0)",
-            "(lambda p, n, f, b: (n + p - 1) * (f + b), lambda p, n: (p - 1) / n)",
-        ),
+    "8.2": ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]'),
+    "8.3": ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))"),
+    "8.4": ("100", "10_000"),
+    "9.1": ("lambda rank, p, V: p - rank", "lambda rank, p, V: V * p + p - 1"),
+    "9.2": (
+        # Each W at once; all forward passes first, which wait for each other; one too many of them.
+        "'1F0,1F1,1I0,1W0,1F2,1I1,1W1,1F3,1I2,1W2,1I3,1W3'",
+        "'1F0,1F1,1F2,1F3,1I0,1I1,1I2,1I3,1W0,1W1,1W2,1W3'",
+        "'1F0,1F1,1F2,1I0,1F3,1I1,1W0,1I2,1W1,1I3,1W2,1W3'",
     ),
-    Exercise(8, 2, ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]')),
-    Exercise(8, 3, ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))")),
-    Exercise(8, 4, ("100", "10_000")),
-    Exercise(9, 1, ("lambda rank, p, V: p - rank", "lambda rank, p, V: V * p + p - 1")),
-    Exercise(
-        9,
-        2,
-        (
-            # Each W at once; all forward passes first, which wait for each other; one too many of them.
-            "'1F0,1F1,1I0,1W0,1F2,1I1,1W1,1F3,1I2,1W2,1I3,1W3'",
-            "'1F0,1F1,1F2,1F3,1I0,1I1,1I2,1I3,1W0,1W1,1W2,1W3'",
-            "'1F0,1F1,1F2,1I0,1F3,1I1,1W0,1I2,1W1,1I3,1W2,1W3'",
-        ),
+    "9.3": ("1", "12"),
+    "9.4": ("14", "8", "16"),
+    "9.5": ("lambda memory: 15", "lambda memory: 120 / memory", "lambda memory: 92 / memory"),
+    "10.1": (
+        "lambda h, kv, inner: 2 * (12 * h * h + 13 * h)",
+        "lambda h, kv, inner: 2 * (4 * h * h + 3 * h * inner + 2 * h)",
+        "lambda h, kv, inner: 2 * (2 * h * h + 2 * h * kv + 3 * h * inner)",
+        "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
     ),
-    Exercise(9, 3, ("1", "12")),
-    Exercise(9, 4, ("14", "8", "16")),
-    Exercise(9, 5, ("lambda memory: 15", "lambda memory: 120 / memory", "lambda memory: 92 / memory")),
-    Exercise(
-        10,
-        1,
-        (
-            "lambda h, kv, inner: 2 * (12 * h * h + 13 * h)",
-            "lambda h, kv, inner: 2 * (4 * h * h + 3 * h * inner + 2 * h)",
-            "lambda h, kv, inner: 2 * (2 * h * h + 2 * h * kv + 3 * h * inner)",
-            "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
-        ),
+    "10.2": ("BLOCKS // 2", "0", "2.5"),
+    "10.3": (
+        "lambda times, m: m * max(times)",
+        "lambda times, m: m * sum(times)",
+        "lambda times, m: (m + len(times) - 1) * max(times)",
     ),
-    Exercise(10, 2, ("BLOCKS // 2", "0", "2.5")),
-    Exercise(
-        10,
-        3,
-        (
-            "lambda times, m: m * max(times)",
-            "lambda times, m: m * sum(times)",
-            "lambda times, m: (m + len(times) - 1) * max(times)",
-        ),
+    "10.4": ("lambda e: 1 + e", "lambda e: 1 + 2 * e", "lambda e: ((1 + e) / (1 - e)) ** 2"),
+    "11.1": ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}"),
+    "11.2": ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]'),
+    "11.3": (
+        "lambda problem: 0.0",
+        "lambda problem: sum(n.accelerator_time for n in problem.nodes) / problem.accelerators",
     ),
-    Exercise(10, 4, ("lambda e: 1 + e", "lambda e: 1 + 2 * e", "lambda e: ((1 + e) / (1 - e)) ** 2")),
-    Exercise(11, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
-    Exercise(11, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
-    Exercise(
-        11,
-        3,
-        (
-            "lambda problem: 0.0",
-            "lambda problem: sum(n.accelerator_time for n in problem.nodes) / problem.accelerators",
-        ),
+    "11.4": (
+        "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
+        "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
     ),
-    Exercise(
-        11,
-        4,
-        (
-            "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
-            "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
-        ),
+    "11.5": ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26"),
+    "11.6": ("(12, 16)", "(2, 1)"),
+    "11.7": (
+        "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
+        "lambda problem: StageGraphPlan((GraphStage(('a1', 'a2', 'b1', 'b2', 'join'), 4, 4, in_flight=4),), ())",
     ),
-    Exercise(11, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
-    Exercise(11, 6, ("(12, 16)", "(2, 1)")),
-    Exercise(
-        11,
-        7,
-        (
-            "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
-            "lambda problem: StageGraphPlan((GraphStage(('a1', 'a2', 'b1', 'b2', 'join'), 4, 4, in_flight=4),), ())",
-        ),
+    "12.1": (
+        "lambda S, t: S / t * (h * (12 + 4 * k / a) + 6 * f + 4 * a)",
+        "lambda S, t: S / t * (h * (12 + 4 * k / a) + 4 * a)",
+        "lambda S, t: S / t * (h * (8 + 4 * k / a) + 4 * a)",
     ),
-    Exercise(
-        12,
-        1,
-        (
-            "lambda S, t: S / t * (h * (12 + 4 * k / a) + 6 * f + 4 * a)",
-            "lambda S, t: S / t * (h * (12 + 4 * k / a) + 4 * a)",
-            "lambda S, t: S / t * (h * (8 + 4 * k / a) + 4 * a)",
-        ),
+    "12.2": ("lambda e: 1.0", "lambda e: (1 + 2 * e) / (1 - 2 * e)", "lambda e: (1 + e) / (1 - e)"),
+    "12.3": (
+        "lambda low, high: (1 + max(high - 1, 1 - low)) / (1 - max(high - 1, 1 - low))",
+        "lambda low, high: 1 + high - low",
     ),
-    Exercise(
-        12,
-        2,
-        (
-            "lambda e: 1.0",
-            "lambda e: (1 + 2 * e) / (1 - 2 * e)",
-            "lambda e: (1 + e) / (1 - e)",
-        ),
-    ),
-    Exercise(
-        12,
-        3,
-        (
-            "lambda low, high: (1 + max(high - 1, 1 - low)) / (1 - max(high - 1, 1 - low))",
-            "lambda low, high: 1 + high - low",
-        ),
-    ),
-)
+}
+"""Answers of each exercise that its check refuses, as arguments of the check."""
+
+EXERCISES = [Exercise(name, wrong) for name, wrong in WRONG.items()]
 
 
 def test_every_exercise_is_tried() -> None:
     asked = {
-        (int(path.stem[:2]), int(number))
+        f"{int(path.stem[:2])}.{number}"
         for path in PATHS
         for cell in cells_of(path)
         for number in re.findall(r"^def check_(\d+)", cell.source, re.MULTILINE)
     }
-    assert asked == {(exercise.lesson, exercise.number) for exercise in EXERCISES}
+    assert asked == set(WRONG)
     assert all(len(exercise.wrong) >= 2 for exercise in EXERCISES)
 
 
@@ -447,13 +389,8 @@ def test_a_check_says_what_shape_of_answer_it_asks_for(path: Path) -> None:
     ],
 )
 def test_an_answer_of_another_shape_is_refused_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, example: str, answer: Any, words: str
+    course: Any, example: str, answer: Any, words: str
 ) -> None:
-    pytest.importorskip("IPython", reason="the extra docs has it")
-    monkeypatch.syspath_prepend(LESSONS)
-    with mpl.rc_context():
-        course = importlib.import_module("course")
-
     @course.asks(example)
     def check_1(given: Any) -> None:
         for function in given if isinstance(given, tuple) else (given,):
@@ -463,12 +400,8 @@ def test_an_answer_of_another_shape_is_refused_in_a_sentence(
         check_1(answer)
 
 
-def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(course: Any) -> None:
     """A memory below 0, or a function that gives a text where numbers are compared: no error of Python is shown."""
-    pytest.importorskip("IPython", reason="the extra docs has it")
-    monkeypatch.syspath_prepend(LESSONS)
-    with mpl.rc_context():
-        course = importlib.import_module("course")
 
     @course.asks("lambda a: ...")
     def check_1(given: Any) -> None:
@@ -487,12 +420,7 @@ def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(monkeypatch: p
         check_1(lambda a: 1 / 0)
 
 
-def test_a_whole_number_is_right_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("IPython", reason="the extra docs has it")
-    monkeypatch.syspath_prepend(LESSONS)
-    with mpl.rc_context():
-        course = importlib.import_module("course")
-
+def test_a_whole_number_is_right_however_it_is_written(course: Any) -> None:
     @course.asks("...")
     def check_1(given: Any) -> int:
         return list(range(30)).index(range(30)[given])
@@ -511,14 +439,10 @@ def test_a_whole_number_is_right_however_it_is_written(monkeypatch: pytest.Monke
 
 
 def test_a_notebook_shows_the_sentence_and_not_the_lines_of_the_check(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    course: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They hold the solution."""
-    shells = pytest.importorskip("IPython.core.interactiveshell", reason="the extra docs has it")
-    monkeypatch.syspath_prepend(LESSONS)
-    with mpl.rc_context():
-        importlib.import_module("course")
-    shell = shells.InteractiveShell()
+    shell = importlib.import_module("IPython.core.interactiveshell").InteractiveShell()
     cell = "from course import asks, agree\n@asks('...')\ndef check_1(given):\n"
     shell.run_cell(
         cell + "    secret = 6 * 7\n    assert given > 0 and given == secret, 'x: expected the answer'\n"
@@ -546,11 +470,11 @@ def numbers_in(text: str) -> set[float]:
     return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "exercise",
     [
-        pytest.param(e, id=f"{e.lesson}.{e.number}", marks=pytest.mark.xdist_group(f"lesson {e.lesson}"))
+        pytest.param(e, id=e.name, marks=pytest.mark.xdist_group(f"lesson {e.name.partition('.')[0]}"))
         for e in EXERCISES
     ],
 )

@@ -67,6 +67,8 @@ def _amounts(problem: Problem, names: tuple[str, ...]) -> list[float]:
     return found
 
 
+@pytest.mark.sweeps("some-schedule: ilp-zero-bubble highs *")
+@pytest.mark.slow("many-schedule: ilp-zero-bubble highs *")
 @pytest.mark.parametrize("method", LINEAR, ids=lambda method: f"{method.kind}: {method.name}")
 @pytest.mark.parametrize(
     "seeds", [range(QUICK), pytest.param(range(QUICK, SWEPT), marks=pytest.mark.sweeps)], ids=["some", "many"]

@@ -38,6 +38,8 @@ def cases() -> Iterator[Any]:
             )
 
 
+@pytest.mark.sweeps("docs/ten-lines.md")
+@pytest.mark.slow("docs/schedules.md", "docs/tutorial.md")
 @pytest.mark.parametrize(("page", "packages"), list(cases()))
 def test_a_page_runs_as_it_is_written(page: Path, packages: set[str], tmp_path: Path) -> None:
     for package in packages - {""}:
@@ -151,7 +153,7 @@ def test_the_readme_takes_a_minute() -> None:
     assert len(README.split()) <= 900
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_the_table_of_the_readme_is_what_its_commands_say(tmp_path: Path) -> None:
     cluster = "--devices 4 --memory 80GiB --bandwidth 450GB/s --optimizer adam-mixed"
     layout = Block("sh", f"plan import megatron-layout 8,8,8,8 llama-3-8b {cluster} -o even.json 2>&1", "", 0, {})
@@ -168,6 +170,7 @@ def test_the_table_of_the_readme_is_what_its_commands_say(tmp_path: Path) -> Non
     assert f"| {schedule['objective']:g} | 2 |" in README
 
 
+@pytest.mark.slow
 @pytest.mark.workloads
 def test_the_printed_value_of_the_readme_is_beaten(workloads: Path, tmp_path: Path) -> None:
     (line,) = re.findall(r"^(plan solve workloads/.*)$", README, re.MULTILINE)

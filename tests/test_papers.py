@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import has
 
 import pipeplan
 from pipeplan.formulations.registry import FORMULATIONS
@@ -24,17 +25,14 @@ def commands() -> list[str]:
 
 def test_readme_opens_with_two_commands_for_a_fresh_machine() -> None:
     install, test = commands()
-    assert "python3 -m venv" in install
-    assert " && " in install
+    has(install, "python3 -m venv", " && ")
     assert install.endswith("plan solve --formulation ip-tarnawski")
     assert "python -m pytest" in test
 
 
 def test_ci_runs_the_readmes_commands() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "README.md" in script
-    assert "${commands[0]}" in script
-    assert "${commands[1]}" in script
+    has(script, "README.md", "${commands[0]}", "${commands[1]}")
 
 
 @pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

@@ -84,6 +84,11 @@ def test_proofs_agree_with_enumeration(method: Method) -> None:
         check(problem, method, start)
 
 
+@pytest.mark.slow(
+    "chain: cp-beaumont cp-sat-range(8, 11)",
+    "schedule: ilp-zero-bubble cp-sat objective=span-range(8, 11)",
+    "types: mip-piper cp-sat semantics=paper objective=flush-range(8, 11)",
+)
 @pytest.mark.sweeps
 @pytest.mark.parametrize("seeds", GROUPS, ids=str)
 @pytest.mark.parametrize("method", ALL, ids=named)
@@ -138,6 +143,8 @@ def same_or_better(problem: Problem, method: Method) -> None:
                 assert after.value <= before.value * (1 + 2e-6), change
 
 
+@pytest.mark.sweeps("21", "72")
+@pytest.mark.slow("30")
 @pytest.mark.parametrize("place", range(0, len(STEADY), 3))
 def test_units_do_not_matter(place: int) -> None:
     power = POWERS[1:][place % 4]
@@ -145,6 +152,7 @@ def test_units_do_not_matter(place: int) -> None:
     same_but_scaled(nasty(STEADY[place].kind, 50 + place), STEADY[place], 0, power)
 
 
+@pytest.mark.slow("latency: * highs *", "latency: * cp-sat *=2 *", "latency: * cp-sat *plain")
 @pytest.mark.sweeps
 @pytest.mark.parametrize("method", STEADY, ids=named)
 def test_units_do_not_matter_to_many(method: Method) -> None:
@@ -162,6 +170,7 @@ def test_names_and_their_order_do_not_matter(place: int) -> None:
     check(again, method)
 
 
+@pytest.mark.slow("schedule: ilp-zero-bubble cp-sat objective=span")
 @pytest.mark.sweeps
 @pytest.mark.parametrize("method", STEADY, ids=named)
 def test_names_and_their_order_do_not_matter_to_many(method: Method) -> None:
@@ -169,12 +178,13 @@ def test_names_and_their_order_do_not_matter_to_many(method: Method) -> None:
         check(renamed(nasty(method.kind, 400 + seed), seed), method)
 
 
+@pytest.mark.sweeps("14", "26")
 @pytest.mark.parametrize("place", range(2, len(STEADY), 3))
 def test_more_of_anything_never_hurts(place: int) -> None:
     same_or_better(nasty(STEADY[place].kind, 150 + place), STEADY[place])
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STEADY, ids=named)
 def test_more_of_anything_never_hurts_many(method: Method) -> None:
     for seed in range(5):
@@ -191,6 +201,8 @@ def close(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=1e-12)
 
 
+@pytest.mark.sweeps("levels", "training")
+@pytest.mark.slow("schedule")
 @pytest.mark.parametrize("kind", KINDS)
 def test_enumerations_follow_the_units(kind: str) -> None:
     for seed in range(6):
@@ -201,6 +213,8 @@ def test_enumerations_follow_the_units(kind: str) -> None:
             assert close(truth(scaled(problem, 5, 3), method), None if best is None else best * 1e5)
 
 
+@pytest.mark.sweeps("training")
+@pytest.mark.slow("schedule")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_is_the_same_problem_which_a_file_can_hold(kind: str) -> None:
     for seed in range(30):
@@ -209,6 +223,7 @@ def test_the_same_seed_is_the_same_problem_which_a_file_can_hold(kind: str) -> N
         assert problem_from_text(problem_to_text(problem)) == problem
 
 
+@pytest.mark.slow("schedule", "training")
 @pytest.mark.sweeps
 @pytest.mark.parametrize("kind", KINDS)
 def test_problems_are_as_nasty_as_promised(kind: str) -> None:

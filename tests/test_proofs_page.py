@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import proofs as under_limits
+import proofs_page as proofs
 import pytest
 from oracles.published_optima import CONTIGUOUS
+from problems.nasty import KINDS
 
 import pipeplan
 from pipeplan.instances.catalogue import best_known
@@ -16,17 +17,14 @@ from pipeplan.instances.catalogue import best_known
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
-@pytest.fixture
-def proofs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The script, with a history and a page of its own."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    module = importlib.import_module("proofs_page")
-    monkeypatch.setattr(module, "HISTORY", tmp_path / "history.jsonl")
-    monkeypatch.setattr(module, "PAGE", tmp_path / "page.md")
-    return module
+@pytest.fixture(autouse=True)
+def _own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The script has a history and a page of its own."""
+    monkeypatch.setattr(proofs, "HISTORY", tmp_path / "history.jsonl")
+    monkeypatch.setattr(proofs, "PAGE", tmp_path / "page.md")
 
 
-def run(proofs: ModuleType, **changes: Any) -> Any:
+def run(**changes: Any) -> Any:
     usual = {
         "version": "1.0", "commit": "abc", "date": "2026-11-01", "time_limit_s": 10.0, "threads": 2, "machine": "quiet",
         "input": "tiny-chain", "variant": "contiguous", "hash": "h", "method": "dp", "value": 6.0, "bound": 6.0,
@@ -38,54 +36,52 @@ def run(proofs: ModuleType, **changes: Any) -> Any:
 KEY = ("tiny-chain", "contiguous")
 
 
-def test_the_best_known_value_is_that_of_the_tables_or_of_any_release(proofs: ModuleType) -> None:
+def test_the_best_known_value_is_that_of_the_tables_or_of_any_release() -> None:
     table = [best_known(*KEY)]
-    assert proofs.best_of([run(proofs, value=7.0)], table)[KEY] == proofs.Known(6.0, True)
-    assert proofs.best_of([run(proofs, value=5.0, bound=4.0)], table)[KEY].value == 5.0
+    assert proofs.best_of([run(value=7.0)], table)[KEY] == proofs.Known(6.0, True)
+    assert proofs.best_of([run(value=5.0, bound=4.0)], table)[KEY].value == 5.0
 
 
-def test_a_value_is_proven_where_anybodys_bound_meets_it(proofs: ModuleType) -> None:
-    found, bounded = run(proofs, bound=3.0), run(proofs, version="2.0", value=8.0, bound=6.0)
+def test_a_value_is_proven_where_anybodys_bound_meets_it() -> None:
+    found, bounded = run(bound=3.0), run(version="2.0", value=8.0, bound=6.0)
     assert proofs.best_of([found], [])[KEY] == proofs.Known(6.0, False)
     assert proofs.best_of([found, bounded], [])[KEY] == proofs.Known(6.0, True)
 
 
-def test_a_bound_on_fewer_plans_proves_nothing_of_a_better_plan_outside_them(proofs: ModuleType) -> None:
-    wide, narrow = run(proofs, value=6.0, bound=3.0), run(proofs, version="2.0", value=7.0, bound=7.0)
+def test_a_bound_on_fewer_plans_proves_nothing_of_a_better_plan_outside_them() -> None:
+    wide, narrow = run(value=6.0, bound=3.0), run(version="2.0", value=7.0, bound=7.0)
     known = proofs.best_of([wide, narrow], [])
     assert known[KEY] == proofs.Known(6.0, False)
     assert "| proven in its scope |" in proofs.page([narrow], known)
 
 
-def test_values_are_in_the_unit_in_which_people_read_them(proofs: ModuleType) -> None:
-    found = run(proofs, value=0.0123, bound=0.0123, time_unit="s")
+def test_values_are_in_the_unit_in_which_people_read_them() -> None:
+    found = run(value=0.0123, bound=0.0123, time_unit="s")
     assert "| tiny-chain | contiguous | 12.3 ms | yes | 12.3 ms |" in proofs.page(
         [found], proofs.best_of([found], [])
     )
 
 
-def test_the_variants_of_a_placement_settle_each_other(proofs: ModuleType) -> None:
-    chain, free = run(proofs, bound=3.0), run(proofs, variant="non-contiguous", value=7.0, bound=6.0)
+def test_the_variants_of_a_placement_settle_each_other() -> None:
+    chain, free = run(bound=3.0), run(variant="non-contiguous", value=7.0, bound=6.0)
     known = proofs.best_of([chain, free], [])
     assert known[KEY] == known["tiny-chain", "non-contiguous"] == proofs.Known(6.0, True)
 
 
-def test_other_commits_and_limits_of_a_version_give_way_and_other_versions_stay(proofs: ModuleType) -> None:
-    usual = run(proofs)
-    older, same = run(proofs, version="0.9", commit="xyz"), run(proofs, input="other")
-    gone = [run(proofs, commit="def"), run(proofs, time_limit_s=5.0), run(proofs, threads=1)]
+def test_other_commits_and_limits_of_a_version_give_way_and_other_versions_stay() -> None:
+    usual = run()
+    older, same = run(version="0.9", commit="xyz"), run(input="other")
+    gone = [run(commit="def"), run(time_limit_s=5.0), run(threads=1)]
     assert proofs.kept([older, *gone, same], usual) == [older, same]
 
 
-def test_an_interrupted_run_goes_on_with_what_is_missing(
-    proofs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_goes_on_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = pipeplan.load_packaged("tiny-chain")
     inputs = [
         proofs.Input("tiny-chain", variant, *proofs.asked(problem, variant))
         for variant in ("contiguous", "non-contiguous")
     ]
-    usual = run(proofs, input="", variant="")
+    usual = run(input="", variant="")
     planned: list[str] = []
 
     def solve(problem: Any, *, interrupted_at: int = 2, **method: Any) -> Any:
@@ -104,9 +100,9 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(
     assert len(planned) == 3
 
 
-def test_releases_stand_side_by_side_the_newest_first_in_full(proofs: ModuleType) -> None:
-    old = run(proofs, version="0.9", date="2026-10-01", value=7.5, bound=5.0, stop="time")
-    runs = [run(proofs), old]
+def test_releases_stand_side_by_side_the_newest_first_in_full() -> None:
+    old = run(version="0.9", date="2026-10-01", value=7.5, bound=5.0, stop="time")
+    runs = [run(), old]
     lines = proofs.page(runs, proofs.best_of(runs, [])).splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     releases = [row for row in rows if row[0] in ("1.0", "0.9")]
@@ -121,7 +117,7 @@ def test_releases_stand_side_by_side_the_newest_first_in_full(proofs: ModuleType
     ]
 
 
-def test_one_command_plans_keeps_and_writes(proofs: ModuleType) -> None:
+def test_one_command_plans_keeps_and_writes() -> None:
     proofs.main(["--only", "three-chain", "--time-limit", "30", "--machine", "a test"])
     text = proofs.PAGE.read_text()
     assert "| three-chain | general | 2 | yes | 2 | 0.000 % | 0.000 % | exact-beaumont | proven |" in text
@@ -130,14 +126,14 @@ def test_one_command_plans_keeps_and_writes(proofs: ModuleType) -> None:
     assert {kept.commit for kept in proofs.read(proofs.HISTORY)} == {proofs.commit()}
 
 
-def test_the_committed_page_is_made_of_the_committed_history(proofs: ModuleType) -> None:
+def test_the_committed_page_is_made_of_the_committed_history() -> None:
     runs = proofs.read(FOLDER / "proofs_history.jsonl")
     tables = [*proofs.read_best_known(), *proofs.read_best_known(proofs.PUBLISHED)]
     page = FOLDER.parent / "docs" / "proofs.md"
     assert page.read_text("utf-8") == proofs.page(runs, proofs.best_of(runs, tables))
 
 
-def test_published_optima_are_those_of_the_tests(proofs: ModuleType) -> None:
+def test_published_optima_are_those_of_the_tests() -> None:
     table = proofs.read_best_known(proofs.PUBLISHED)
     contiguous = {row.instance.removeprefix("tarnawski/throughput/"): row for row in table if row.proven}
     for name, optimum in CONTIGUOUS.items():
@@ -145,8 +141,16 @@ def test_published_optima_are_those_of_the_tests(proofs: ModuleType) -> None:
 
 
 @pytest.mark.workloads
-def test_every_published_input_has_a_row(proofs: ModuleType, workloads: Path) -> None:
+def test_every_published_input_has_a_row(workloads: Path) -> None:
     asked = {item.key for item in proofs.published_inputs(workloads)}
     known = {run.key for run in proofs.read(FOLDER / "proofs_history.jsonl")}
     assert asked
     assert asked <= known
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_under_short_limits_every_kind_has_its_methods_and_a_larger_problem(kind: str) -> None:
+    """`benchmarks/proofs.py --limits`."""
+    methods = [method for method in under_limits._every_method() if method.kind == kind]
+    assert methods
+    assert under_limits._ending(under_limits._larger(kind), methods[0], 0.0)[0] != "error"

@@ -24,17 +24,10 @@ def test_the_stored_profiles_of_papers_are_what_is_made(name: str) -> None:
 
 # Of torchvision and Hugging Face, to the last one.
 EXACT_PARAMETERS = {
-    "resnet18": 11_689_512,
-    "resnet34": 21_797_672,
-    "resnet50": 25_557_032,
-    "vgg16": 138_357_544,
-    "inception_v3": 23_834_568,
-    "densenet121": 7_978_856,
-    "bert-base": 109_482_240,
-    "bert-large": 335_141_888,
-    "gpt2-medium": 354_823_168,
-    "gpt2-xl": 1_557_611_200,
-}
+    "resnet18": 11_689_512, "resnet34": 21_797_672, "resnet50": 25_557_032, "vgg16": 138_357_544,
+    "inception_v3": 23_834_568, "densenet121": 7_978_856, "bert-base": 109_482_240, "bert-large": 335_141_888,
+    "gpt2-medium": 354_823_168, "gpt2-xl": 1_557_611_200,
+}  # fmt: skip
 # Brown et al. 2020, table 2.1; Shazeer et al. 2017 for GNMT.
 ROUNDED_PARAMETERS = {"gpt3-6.7b": 6.7e9, "gnmt": 278e6, "gnmt-operators": 278e6}
 GIGA_MACS = {"resnet18": 1.82, "resnet50": 4.1, "vgg16": 15.5, "inception_v3": 5.7, "densenet121": 2.87}

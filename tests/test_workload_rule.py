@@ -20,18 +20,24 @@ def test_gives_up(workloads): pytest.skip("not today")
 
 @pytest.mark.slow
 def test_slow(): pass
+
+@pytest.mark.slow("b*")
+@pytest.mark.parametrize("case", ["a", "b1"])
+def test_cases(case): pass
 """
 
 
 @pytest.mark.parametrize(
     ("folder", "options", "summary"),
     [
-        ("here", (), "1 failed, 1 passed, 1 deselected"),
-        ("here", ("--slow",), "1 failed, 2 passed"),
-        ("nowhere", (), "2 skipped, 1 deselected"),
+        ("here", (), "1 failed, 2 passed, 2 deselected"),
+        ("here", ("--slow",), "1 failed, 4 passed"),
+        ("nowhere", (), "1 passed, 2 skipped, 2 deselected"),
     ],
 )
-def test_the_rule(tmp_path: Path, folder: str, options: tuple[str, ...], summary: str) -> None:
+def test_workloads_are_not_skipped_and_markers_may_name_cases(
+    tmp_path: Path, folder: str, options: tuple[str, ...], summary: str
+) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow:\n  workloads:\n")

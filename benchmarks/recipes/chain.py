@@ -14,15 +14,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from pipeplan.instances.base.quantities import MIB
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.linear import Group, cut_into_groups
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.networks.analytic.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
 
 from .cnn import resnet
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -97,7 +98,6 @@ def _milliseconds(network: Network, device: Hardware, layers: Sequence[Layer], b
 
 # ---- the instances ---------------------------------------------------------------------------------------
 
-MIB = 2**20
 RESNET18_MEMORY = 220 * MIB
 # Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory.
 UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
@@ -116,20 +116,20 @@ def _recipes() -> Iterator[Recipe]:
         yield Recipe(chain.name, chain.source, partial(getattr, chain, "problem"))
     yield Recipe(
         "resnet18-training-chain",
-        "resnet18 in blocks, batch 32, on v100-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
+        "resnet18 in blocks, batch 32, on v100-pcie-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
         partial(_resnet, "resnet18-training-chain", 18, 32, 224, RESNET18_MEMORY),
     )
     for depth, (batch, image) in UNLIMITED_RESNETS.items():
         yield Recipe(
             f"resnet{depth}-chain",
-            f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-16gb over pcie3-x16 (analytic costs)",
+            f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-pcie-16gb over pcie3-x16 (analytic costs)",
             partial(_resnet, f"resnet{depth}-chain", depth, batch, image, math.inf),
         )
 
 
 def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
     """A ResNet as a chain, in whole microseconds, so that periods can be exact."""
-    network, device, link = resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+    network, device, link = resnet(depth, batch, image), made_on("v100-pcie-16gb"), LINKS["pcie3-x16"]
     problem = to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)
     return in_whole_microseconds(problem).replace(name=name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
@@ -11,7 +12,7 @@ from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model
-from pipeplan.instances.training.problem import GIB, TrainingProblem
+from pipeplan.instances.training.problem import TrainingProblem
 
 from .recipe import Recipe
 
@@ -104,13 +105,13 @@ SCHEDULES = (
 
 def _tiny_training() -> TrainingProblem:
     model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
-    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=4 * GIB)
+    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=4 * GIB, levels="4x32GB/s")
 
 
 def _tiny_experts() -> TrainingProblem:
     experts = Experts(8, 2, 1_024, shared_hidden=1_024, dense_layers=1)
     model = Model("tiny-experts", 1_024, 6, 32_000, Attention(8, 128, 8), Mlp(4_096), experts)
-    return problem_of(model, "8xl4", batch=32, sequence=1_024, memory_bytes=3 * GIB)
+    return problem_of(model, "8xl4", batch=32, sequence=1_024, memory_bytes=3 * GIB, levels="8x32GB/s")
 
 
 def _llama(name: str, devices: str, batch: int) -> TrainingProblem:

@@ -20,17 +20,17 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from pipeplan.instances.networks.analytic.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.base.quantities import GIB, MIB
+from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.optimizers import copies_by
 from pipeplan.instances.placement.generators import heterogeneous, series_parallel
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 MS_PER_S = 1e3
-# Parameters, gradients, and the two moments of Adam.
-TRAINING_COPIES = 4
 
 
 def to_placement(
@@ -83,7 +83,7 @@ def _forward(
     network: Network, layer: Layer, device: Hardware, host: Hardware, link: Link, training: bool, is_read: bool
 ) -> Node:
     flops, moved = network.forward_flops(layer), network.moved_bytes(layer)
-    copies = TRAINING_COPIES if training else 1
+    copies = copies_by(0, "adam").whole if training else 1
     output = network.activation_bytes(layer)
     return Node(
         id=layer.name,
@@ -119,26 +119,30 @@ def _transfer(size_bytes: int, link: Link) -> float:
 
 # ---- the instances ---------------------------------------------------------------------------------------
 
+V100, A100 = "v100-pcie-16gb", "a100-40gb"
+# Memory as the names of the devices say it; drivers report less, but the stored instances have these amounts.
+MEMORY = {V100: 16.0 * GIB, A100: 40.0 * GIB}
 # Name, network, batch, device, link and cluster of the instances that are made of networks.
 _NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
-    ("resnet50-inference", "resnet50", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
-    ("resnet50-training", "resnet50", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
-    ("inception-inference", "inception_v3", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
-    ("densenet121-inference", "densenet121", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4}),
-    ("vgg16-training", "vgg16", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
-    ("bert-large-inference", "bert-large", 8, "a100-40gb", "pcie4-x16", {"accelerators": 6, "cpus": 1}),
-    ("bert-large-training", "bert-large", 8, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
-    ("bert-base-operators", "bert-base-operators", 8, "v100-16gb", "pcie3-x16", {"accelerators": 3, "cpus": 1}),
-    ("gpt2-xl-training", "gpt2-xl", 4, "a100-40gb", "nvlink3", {"accelerators": 8, "training": True}),
-    ("gpt3-6.7b-inference", "gpt3-6.7b", 1, "a100-40gb", "nvlink3", {"accelerators": 4}),
-    ("gnmt-training", "gnmt", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
+    ("resnet50-inference", "resnet50", 64, V100, "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("resnet50-training", "resnet50", 32, V100, "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("inception-inference", "inception_v3", 64, V100, "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("densenet121-inference", "densenet121", 32, V100, "pcie3-x16", {"accelerators": 4}),
+    ("vgg16-training", "vgg16", 32, V100, "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("bert-large-inference", "bert-large", 8, A100, "pcie4-x16", {"accelerators": 6, "cpus": 1}),
+    ("bert-large-training", "bert-large", 8, V100, "pcie3-x16", {"accelerators": 6, "training": True}),
+    ("bert-base-operators", "bert-base-operators", 8, V100, "pcie3-x16", {"accelerators": 3, "cpus": 1}),
+    ("gpt2-xl-training", "gpt2-xl", 4, A100, "nvlink3", {"accelerators": 8, "training": True}),
+    ("gpt3-6.7b-inference", "gpt3-6.7b", 1, A100, "nvlink3", {"accelerators": 4}),
+    ("gnmt-training", "gnmt", 64, V100, "pcie3-x16", {"accelerators": 6, "training": True}),
 )
 
 
 def _lowered(
     name: str, network: str, batch: int, device: str, link: str, cluster: dict[str, Any]
 ) -> PlacementProblem:
-    return to_placement(build(network, batch), DEVICES[device], LINKS[link], name=name, **cluster)
+    own = (made_on(device), LINKS[link])
+    return to_placement(build(network, batch), *own, memory_bytes=MEMORY[device], name=name, **cluster)
 
 
 def _tiny_chain() -> PlacementProblem:
@@ -159,7 +163,7 @@ def _cpu_offload() -> PlacementProblem:
 
 def _memory_tight() -> PlacementProblem:
     problem = series_parallel(nodes=40, accelerators=5, cpus=0, seed=5)
-    return problem.replace(name="memory-tight", memory_bytes=300.0 * 2**20)
+    return problem.replace(name="memory-tight", memory_bytes=300.0 * MIB)
 
 
 def _networks() -> Iterator[Recipe]:

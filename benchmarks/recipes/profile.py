@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeplan.instances.networks.analytic.hardware import Hardware
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.networks.profile.work import Kernels, Work, merged, on_hardware
+from pipeplan.instances.physics.hardware import Hardware
 
 from .blocks import Block, blocks
 from .network import Layer, Network

@@ -37,7 +37,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from pipeplan.instances.networks.analytic.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
+from pipeplan.instances.physics.kernels import SINGLE
+from pipeplan.instances.physics.optimizers import OPTIMIZERS
 from pipeplan.instances.staging.problem import Configuration, Edge, StagingLevel, StagingProblem
 from pipeplan.instances.staging.problem import Layer as StagingLayer
 
@@ -45,7 +48,7 @@ from . import blocks as split
 from .blocks import Block, blocks, split_of
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 VANILLA = "vanilla"
 # The ids of the published inputs, by which baselines tell recomputation.
@@ -56,9 +59,6 @@ TRANSFORMER = "ParallelTransformerLayer"
 
 # Copies of the weights that a device keeps, as in PipeDream-2BW.
 WEIGHT_VERSIONS = 2
-# Bytes of a parameter in Adam's two moments and in its master copy, all in numbers of 4 bytes.
-MOMENT_BYTES = 2 * 4
-MASTER_BYTES = 4
 # Decimals of times in seconds, so down to picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
@@ -166,10 +166,11 @@ class _Factory:
                 gather_out=gather_out,
             )
 
-    def _bytes_per_parameter(self) -> int:
+    def _bytes_per_parameter(self) -> float:
         """Bytes of the weight versions, the gradient, the moments and the master copy of one parameter."""
         size = self.network.element_bytes
-        return WEIGHT_VERSIONS * size + size + MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
+        master = SINGLE if size < SINGLE else 0
+        return WEIGHT_VERSIONS * size + size + OPTIMIZERS["adam-mixed"].states + master
 
     def _cost(self, block: Block, t: int) -> _Cost:
         forward = backward = parameters = inner = 0.0
@@ -213,8 +214,6 @@ class _Factory:
 
 
 # ---- the instances ---------------------------------------------------------------------------------------
-
-GIB = 2.0**30
 
 
 def _tiny() -> StagingProblem:
@@ -265,7 +264,7 @@ def _tiny_levels() -> StagingProblem:
 def _lowered(
     name: str, network: str, batch: int, device: str, link: str, options: dict[str, Any]
 ) -> StagingProblem:
-    return to_staging(build(network, batch), DEVICES[device], LINKS[link], name=name, **options)
+    return to_staging(build(network, batch), made_on(device), LINKS[link], name=name, **options)
 
 
 def _network(name: str, network: str, batch: int, device: str, link: str, **options: Any) -> Recipe:
@@ -282,11 +281,11 @@ RECIPES = (
         devices=16, micro_batches=64, memory_bytes=0.75 * GIB,
     ),
     _network(
-        "bert-large-stages", "bert-large-operators", 8, "v100-16gb", "pcie3-x16",
-        devices=6, micro_batches=32, memory_bytes=4 * GIB, tensor_degrees=(1, 2, 4),
+        "bert-large-stages", "bert-large-operators", 8, "v100-pcie-16gb", "pcie3-x16",
+        devices=6, micro_batches=32, memory_bytes=4.0 * GIB, tensor_degrees=(1, 2, 4),
     ),
     _network(
-        "resnet50-stages", "resnet50", 32, "v100-16gb", "pcie3-x16",
-        devices=8, micro_batches=64, memory_bytes=2 * GIB, tensor_degrees=(1, 2),
+        "resnet50-stages", "resnet50", 32, "v100-pcie-16gb", "pcie3-x16",
+        devices=8, micro_batches=64, memory_bytes=2.0 * GIB, tensor_degrees=(1, 2),
     ),
 )  # fmt: skip

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.physics.tolerances import SUM_ROUNDING
 from .schedules import degrees
-
-# Relative error of sums of floats: a column that is slower than the cut-off by no more may be within it.
-ROUNDING = 1e-12
 
 # Largest number of columns, each of which is a literal of the model.
 MOST_COLUMNS = 400_000
@@ -67,7 +65,7 @@ def find_columns(
         for facts in facts_of_sets:
             most = _most(batch, facts, memory.room, b, d)
             time = _time(problem, math.fsum(times[v] for v in facts.inside), facts, b, d)
-            if cutoff is None or time <= cutoff * (1 + ROUNDING):
+            if cutoff is None or time <= cutoff * (1 + SUM_ROUNDING):
                 columns += [Column(facts.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
         if len(columns) > MOST_COLUMNS:
             raise TooLargeError(

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.physics.tolerances import SUM_ROUNDING
 from ...instances.registry import evaluation_of
-from .columns import ROUNDING, Column
+from .columns import Column
 from .more_in_flight import with_more_in_flight
 from .schedules import Schedule
 
@@ -45,7 +46,7 @@ def within(problem: GraphPipelineProblem, columns: Iterable[Column], cutoff: flo
     passes_of = {column: Passes.of(problem, column) for column in columns}
     if cutoff is None:
         return passes_of
-    limit = cutoff * (1 + ROUNDING)
+    limit = cutoff * (1 + SUM_ROUNDING)
     return {column: passes for column, passes in passes_of.items() if passes.busy + passes.synchronised <= limit}
 
 

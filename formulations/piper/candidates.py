@@ -18,11 +18,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ...instances.base.errors import TooLargeError
+from ...instances.physics.tolerances import SAFETY
 from .lattice import REMEDY, Lattice
 from .stages import Stage, StageBook, last_true, positions
 
-# Relative: what exceeds a limit by no more than this is within it, up to rounding.
-ROUNDING = 1e-9
 # Relative: costs that differ by less are one cost.
 SAME = 1e-11
 # The length of a path where there is none.
@@ -112,7 +111,7 @@ class _Search:
         assert self.cutoff is not None
         if work > self.cutoff * (self.devices + 1):
             return self.devices + 1
-        return max(1, math.ceil(work / self.cutoff - ROUNDING)) if work else 1
+        return max(1, math.ceil(work / self.cutoff - SAFETY)) if work else 1
 
     def columns(self) -> list[Column]:
         if self.impossible:
@@ -151,7 +150,7 @@ class _Search:
                 high = min(high, 0) if not inner else high
                 if high < before.degrees:
                     continue
-                if self.cutoff is not None and stage.least_load(d) > self.cutoff * outside * (1 + ROUNDING):
+                if self.cutoff is not None and stage.least_load(d) > self.cutoff * outside * (1 + SAFETY):
                     continue
                 for low, end, cost in self._ranges(stage, d, outside, before.degrees, high):
                     columns.append(Column(inner, outer, members, t, d, low, end, cost, kind, above))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-# Relative: what rounding may do to a sum of costs.
-TOLERANCE = 1e-12
+from ...instances.physics.tolerances import SUM_ROUNDING
 
 
 class Option(NamedTuple):
@@ -98,7 +97,7 @@ class _Search:
             return None
         lower = self.cheapest[0] + _RestBound(self.steps).cost(self.most_memory[0] - self.limit)
         upper = sum(option.cost for option in self._greedy())
-        return min(lower, upper) * (1 - TOLERANCE), upper
+        return min(lower, upper) * (1 - SUM_ROUNDING), upper
 
     def run(self) -> Selection | None:
         if self.least_memory[0] > self.limit:
@@ -133,7 +132,7 @@ class _Search:
         """The cheapest full choice that costs at most `ceiling`."""
         bound = _RestBound(self.steps)
         states = [_Partial(0, 0.0, None, None)]
-        most = ceiling * (1 + TOLERANCE)
+        most = ceiling * (1 + SUM_ROUNDING)
         for i, options in enumerate(self.layers):
             bound.drop(i)
             grown = []

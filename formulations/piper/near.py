@@ -16,14 +16,15 @@ import numpy as np
 
 from ...instances.base.compiled import compiled, repays_loading
 from ...instances.base.errors import TooLargeError
+from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration, StagingProblem
 from . import scan
 from .lattice import MAX_STAGES, REMEDY, Lattice
 from .links import TRIPS
 from .memory import memory_of
 
-# Limits are raised by this share for the sake of rounding, and to this least value.
-ROUNDING, LEAST = 1e-9, 1e-300
+# Limits are raised to at least this.
+LEAST = 1e-300
 # The factor by which limits are raised until some stage is within them, and how closely, relatively, a limit is then
 # sought that leaves few stages.
 FASTER, CLOSE = 1.3, 1e-3
@@ -120,12 +121,12 @@ class NearStages:
 
 def _raised(limit: float) -> float:
     """The limit raised by a hair, and above 0: layers that take no time are within every limit."""
-    return max(limit * (1 + ROUNDING), LEAST)
+    return max(limit * (1 + SAFETY), LEAST)
 
 
 def _counts(amounts: Any, limit: float) -> Any:
     """Least number of devices or replicas that so much work takes; work that cannot run takes more than there are."""
-    counts = np.ceil(np.minimum(amounts / limit, 1e12) - ROUNDING)
+    counts = np.ceil(np.minimum(amounts / limit, 1e12) - SAFETY)
     return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
 
 

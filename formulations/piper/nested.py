@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.base.errors import TooLargeError
+from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import StagingProblem
 from ..quick_pyomo import pyo
-from .candidates import MAX_COLUMNS, ROUNDING, Candidates, Column
+from .candidates import MAX_COLUMNS, Candidates, Column
 from .links import upper_cost
 from .stages import StageBook, positions
 
@@ -77,7 +78,7 @@ def find_arcs(book: StageBook, candidates: Candidates, cutoff: float | None) -> 
             for inner, outer in _within_room(of_copies, room):
                 members = candidates.lattice.sets[outer] ^ candidates.lattice.sets[inner]
                 cost = upper_cost(book.problem, positions(members), d, levels[level].bandwidth) / outside
-                if cutoff is None or cost <= cutoff * (1 + ROUNDING):
+                if cutoff is None or cost <= cutoff * (1 + SAFETY):
                     arcs.append(Arc(level, inner, outer, members, d, tuple(around), cost))
         arcs = _on_paths(arcs, len(candidates.lattice.sets) - 1)
         all_arcs += arcs

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...instances.physics.tolerances import SUM_ROUNDING
 from ...instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from ..contract import FLOAT_ROOM
-from .knapsack import TOLERANCE, Option, Selection, enclosure, select
+from .knapsack import Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
 from .links import SYNC_TRIPS, TRIPS, full_weight
 from .memory import Bytes, memory_of
@@ -255,7 +256,7 @@ class Stage:
     def keeps_to(self, load: float | None, d: int, in_flight: int) -> bool:
         """Is the least load at most this (None: is there any)? Asks for the exact one only where it has to."""
         priced = self._price(d, in_flight)
-        most = math.inf if load is None else load * d * (1 + TOLERANCE) - self._common(d)
+        most = math.inf if load is None else load * d * (1 + SUM_ROUNDING) - self._common(d)
         return priced is not None and priced.is_at_most(most)
 
     def configurations(self, d: int, in_flight: int) -> dict[int, str]:

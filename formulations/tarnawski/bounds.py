@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.problem import Node, PlacementProblem
 from ..contract import FLOAT_ROOM
 from .groups import GroupProblem
-
-# Relative allowance for rounding in sums of floats: bounds are lowered, refutations need this margin.
-SAFETY = 1e-9
 
 
 def average_load_bound(groups: GroupProblem) -> float:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.base.graph import strong_components
+from ...instances.physics.tolerances import SAFETY
 from ..contract import Refuted
-from .bounds import SAFETY, accelerator_allowed, cpu_allowed
+from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem, merge
 
 # Merging raises minimum loads, which can allow more merging; it is cut short here.

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.base.quantities import several
+from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import (
@@ -30,9 +31,6 @@ from .atoms import Atoms, atoms_of, capped, costs_of
 from .cells import cell_bound
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
-
-# Relative: a bound that comes from sums of floats is lowered by this.
-SAFETY = 1e-9
 
 
 class TarnawskiLatency(FarCosts, CommonFormulation):

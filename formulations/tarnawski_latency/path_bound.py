@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from ...instances.physics.tolerances import SAFETY
 from .atoms import Atoms
-
-# Relative: what is compared after sums of floats has this margin.
-SLACK = 1e-9
 
 # The most critical paths.
 MAX_PATHS = 4
@@ -45,7 +43,7 @@ def joined_arcs(atoms: Atoms, cutoff: float) -> list[tuple[int, int]]:
     arcs: dict[tuple[int, int], None] = {}
     for cut in _cuts(atoms):
         for place in range(1, len(cut.path)):
-            if cut.divided(place) > cutoff * (1 + SLACK):
+            if cut.divided(place) > cutoff * (1 + SAFETY):
                 arcs[cut.path[place - 1], cut.path[place]] = None
     return [(u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v]]
 
@@ -328,7 +326,7 @@ def _relaxed(choices: Sequence[_Choice], room: float) -> float:
     """The least price of the choices where those inside may take no more than `room` (a fractional knapsack)."""
     least = math.fsum(min(c.inside, c.outside) for c in choices)
     wanted = math.fsum(c.size for c in choices if c.inside < c.outside)
-    excess = wanted * (1 - SLACK) - room  # sizes are divided among the nodes of an atom
+    excess = wanted * (1 - SAFETY) - room  # sizes are divided among the nodes of an atom
     dearer = sorted((c for c in choices if c.inside < c.outside and c.size > 0), key=_price)
     for c in dearer:
         if excess <= 0:

@@ -185,14 +185,16 @@ def _memory(problem: ScheduleProblem, d: int) -> DeviceMemory | None:
     standing = as_written(device.standing)
     room = None if device.memory is None else int((as_written(device.memory) - standing) / unit)
     whole = {b: int(amount / unit) for b, amount in change.items()}
-    total = sum(map(abs, whole.values())) + (room or 0)
-    if total * (2 * most_heights(problem) + 1) > MOST_MEMORY:
+    total, heights = sum(map(abs, whole.values())) + (room or 0), most_heights(problem)
+    if total * (2 * heights + 1) > MOST_MEMORY:
         raise InputError(
             "blocks", f"have amounts on {device.name!r} with too many digits for a model", "round their memory"
         )
-    used = {b: int(amount / unit) for b, amount in workspace.items()}
+    # More than all changes of a row together says the same as their sum and one more, which solvers can hold.
+    enough = total * (5 * heights + 2) + 1
+    used = {b: min(int(amount / unit), enough) for b, amount in workspace.items()}
     early = stashes_of(problem, d) is None
-    return DeviceMemory(device.name, room, int(standing / unit), whole, used, early)
+    return DeviceMemory(device.name, room, min(int(standing / unit), enough), whole, used, early)
 
 
 def most_heights(problem: ScheduleProblem) -> int:

@@ -136,7 +136,8 @@ class PeriodModel(NativeBuilder):
         """Little's law: what the rows above say about instants, summed over the period. The linear relaxation sees by
         it that waiting costs memory."""
         room, period = device["room"], self.period
-        if room is None or 2 * self.most * period * max(room, 1) > AREA_STEPS:
+        largest = max([1, *(workspace for _, workspace in device["at"])])
+        if room is None or 2 * self.most * period * max(room, largest) > AREA_STEPS:
             return
         held = [
             -change * (self.starts[b] + period * self.heights[b] + self.times[b] * (change < 0))

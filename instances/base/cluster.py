@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .amounts import as_written
 from .errors import UsageError
-from .quantities import whole_number, written_bytes
+from .quantities import written_bytes
 
 if TYPE_CHECKING:
     from ..networks.profile.options import ProfileOptions
@@ -60,19 +60,6 @@ class Cluster:
 
 # Fields that are written otherwise than they are held.
 _WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile", "gpus")
-
-
-def devices_given(devices: int | str | None) -> dict[str, Any]:
-    """The fields of a cluster by a number of devices, or by GPUs with their names: 2xa100-80gb,2xt4-16gb."""
-    if not isinstance(devices, str):
-        return {"devices": devices}
-    count = whole_number(devices.strip())
-    if count is not None:
-        return {"devices": count}
-    from .gpus import devices_by_gpu  # the table of GPUs is read where one is named
-
-    gpus = tuple((count, known.name) for count, known in devices_by_gpu(devices))
-    return {"devices": sum(count for count, _ in gpus), "gpus": gpus}
 
 
 def _size(amount: float | None) -> str | None:

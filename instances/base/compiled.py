@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,11 @@ from . import clock
 if TYPE_CHECKING:
     import subprocess
 
+# `PIPEPLAN_MACHINE_CODE=no` runs every loop as plain Python: the same answers, slower, and nothing is compiled.
+_never = os.environ.get("PIPEPLAN_MACHINE_CODE") == "no"
+# Is machine code used for problems of every size?
+_always = False
+
 # Two threads that import numba at the same time have waited for each other's locks without end.
 _loading = RLock()
 
@@ -31,6 +37,8 @@ def compiled(unit: ModuleType, entry: str, *, meanwhile: bool = False) -> Callab
     scopes of their own, so that the plain ones remain what they are. Where another process makes the code, the plain
     function will do if `meanwhile` is true; who says otherwise waits.
     """
+    if _runs_plain_loops():
+        return getattr(unit, entry)  # type: ignore[no-any-return]
     with _loading:
         if (unit, entry) in _makers:
             if meanwhile and not _always and _is_being_made(unit, entry):
@@ -78,7 +86,7 @@ def make(unit: ModuleType, entry: str, *like: Any) -> None:
 
 def is_kept(unit: ModuleType, entry: str) -> bool:
     """Is code of the entry there already, or on its way to the disk?"""
-    if (unit, entry) in _makers:
+    if _runs_plain_loops() or (unit, entry) in _makers:
         return True
     own = dispatcher(unit, entry)
     return bool(own.signatures) or _is_on_disk(own)
@@ -92,7 +100,7 @@ def _is_on_disk(own: Any) -> bool:
 
 def can_be_kept(unit: ModuleType, entry: str) -> bool:
     """Is there a folder in which code of the entry may be kept? Where there is none, each process makes its own."""
-    return dispatcher(unit, entry).stats.cache_path is not None
+    return not _runs_plain_loops() and dispatcher(unit, entry).stats.cache_path is not None
 
 
 def dispatcher(unit: ModuleType, entry: str) -> Any:
@@ -137,8 +145,8 @@ def _interruptible(function: Any) -> Callable[..., Any]:
     return call
 
 
-# Is machine code used for problems of every size?
-_always = False
+def _runs_plain_loops() -> bool:
+    return _never and not _always
 
 
 def repays_loading(size: float, least: float) -> bool:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
+MIB, GIB = 2**20, 2**30
+
 # No number of layers, devices or sequences has more digits.
 MOST_DIGITS = 12
 

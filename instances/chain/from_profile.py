@@ -10,7 +10,7 @@ forward to its backward task: the layer's input. A profile fits that in one of t
   weights alone (mode `inputs`): what a GPU keeps is right, what it holds for a moment is left out. Transfers take as
   long as the tensors that pass.
 
-Weights are counted in `COPIES` of the optimizer, buffers with them. With `--zero 1 --replicas 8` as many such pipelines
+Weights are counted in copies by the optimizer, buffers with them. With `--zero 1 --replicas 8` as many such pipelines
 stand side by side and divide the optimizer's copies, from stage 2 on gradients and in stage 3 weights. What they send
 for every micro-batch takes time of the passes, over the links and hidden by nothing: in stage 2 the gradients of a
 layer are scattered in its backward pass, in stage 3 its weights are gathered in both passes as well; a collective takes
@@ -32,9 +32,9 @@ from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError, UsageError
 from ..base.kind import Lowered
 from ..base.quantities import written_bytes
-from ..base.zero import GATHERED_UNITS
 from ..networks.profile.options import ProfileOptions, about_copies, divided_copies, require_cluster, without_limit
 from ..networks.profile.profile import Profile
+from ..physics.optimizers import GATHERED_UNITS
 from .linear import Group, by_depth, cut_into_groups
 from .problem import ChainProblem
 

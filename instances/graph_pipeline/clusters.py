@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import unknown_name
+from ..base.quantities import GIB
+from ..physics.hardware import GPUS
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
-GIB = 2.0**30
 # Decimal places of times in seconds: with picoseconds files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
@@ -46,16 +47,19 @@ class ClusterProfile:
         return self.launch_s + max(flops / (self.flops_per_s * efficiency), moved_bytes / self.memory_bytes_per_s)
 
 
+_V100 = GPUS["v100-16gb"]
+_DEVICE = (_V100.memory_rate, 16.0 * GIB)
+
 CLUSTERS: Mapping[str, ClusterProfile] = {
     cluster.name: cluster
     for cluster in (
         # Summit's nodes as GraphPipe used them: 4 of 6 V100 (16 GB, 900 GB/s), NVLink 50 GB/s each way between two
         # devices, EDR InfiniBand 100 Gb/s on one rail; latencies of 5 and 10 microseconds are ours.
-        ClusterProfile("summit-v100", 24e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
+        ClusterProfile("summit-v100", 24e12, *_DEVICE, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
         # Summit without tensor cores: the single-precision peak of the data sheet.
-        ClusterProfile("summit-v100-fp32", 15.7e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
+        ClusterProfile("summit-v100-fp32", _V100.single_flops, *_DEVICE, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
         # Summit with a network that takes no time: what is left is computation and the shape of the schedule.
-        ClusterProfile("summit-v100-ideal", 24e12, 900e9, 16 * GIB, Link(), Link(), 4),
+        ClusterProfile("summit-v100-ideal", 24e12, *_DEVICE, Link(), Link(), 4),
     )
 }
 

@@ -2,7 +2,7 @@
 
 Cost model: times by the number of samples as the profile has them; a time that was measured for one number of samples
 is in proportion to it. For each sample a node keeps what it saves for its backward pass and sends on one tensor, of as
-many bytes as all that others read, or as all that the model puts out where nobody reads any. Memory holds `COPIES` (of
+many bytes as all that others read, or as all that the model puts out where nobody reads any. Memory holds copies (of
 the optimizer) of the parameters.
 
 A node without time and parameters that is read and reads nothing is the model's input: it comes from the host and is

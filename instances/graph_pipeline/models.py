@@ -20,12 +20,11 @@ from typing import TypedDict, Unpack
 
 from ..base.checks import MAX_DEVICES, check_amount, check_whole
 from ..base.graph import adjacency, heights_of
+from ..base.quantities import MIB
 from .clusters import OperatorCost, cluster_of, on_cluster, operator
 from .plan import GraphStage, StageGraphPlan
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem
 from .referee.costs import forced_edges
-
-MIB = 2**20
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
 # Width of the dense layers in DLRM and CANDLE-Uno.

@@ -5,7 +5,7 @@ Cost model, for one micro-batch:
 - times are those of the profile, and `--option cpu-slowdown` times as long on a CPU; where several GPUs are named,
   each type has its own times (`networks/profile/on_gpus.py`) and memory. The GPUs that are named first are the base
   type;
-- memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
+- memory of a node: copies of its parameters (`copies_by` of the optimizer), its buffers, and what it saves for its
   backward pass `--option in-flight` times; without that option as many times as there are devices, which is what the
   first stage of 1F1B holds. The forward and the backward node have half of it each: both share a device;
 - transfer time: the bytes that others read, divided by the bandwidth; of a backward node the gradients of the tensors
@@ -77,7 +77,7 @@ def _check_cluster(cluster: Cluster) -> None:
         )
 
 
-def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: int) -> Iterator[Node]:
+def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: float) -> Iterator[Node]:
     parts = 2 if profile.training else 1
     others = on_each(profile, cluster)[1:]
     for backward in (False, True) if profile.training else (False,):

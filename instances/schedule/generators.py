@@ -8,7 +8,8 @@ from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.generator import Generator, Parameter
-from .pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
+from ..physics.schedules import LOOP, V_SHAPE
+from .pipelines import divided_pipeline, equal_stages
 from .problem import ScheduleProblem
 from .random_schedules import random_pipeline, random_schedule
 from .shapes import SHAPES, shape

@@ -9,7 +9,8 @@ from ..base.amounts import as_written
 from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
 from ..base.quantities import several
-from .pipelines import LOOP, V_SHAPE, device_of
+from ..physics.schedules import LOOP, V_SHAPE
+from .pipelines import device_of
 from .problem import MAX_MICRO_BATCHES
 
 SHAPES = (V_SHAPE,)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.errors import InputError, show
 from ..base.quantities import several
+from ..physics.schedules import LOOP, V_SHAPE
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 
@@ -26,7 +27,6 @@ class StagePasses:
     """Memory that the backward pass for inputs gives back as it ends; that for weights gives back the rest."""
 
 
-LOOP, V_SHAPE = "loop", "v"
 LAYOUTS = (LOOP, V_SHAPE)
 
 

@@ -4,7 +4,7 @@ Cost model, for one micro-batch:
 
 - time: forward and backward; a tensor crosses a border between stages forward, its gradient backward (half as many
   bytes are given where no gradient comes back, because the problem counts every edge both ways);
-- memory: copies of the parameters (`COPIES` of the optimizer) and buffers whatever is in flight; for each micro-batch
+- memory: copies of parameters (`copies_by` of the optimizer) and buffers whatever is in flight; for each micro-batch
   in flight what the layer saves for its backward pass; with `--zero` the replicas of a stage divide the optimizer's
   copies, from stage 2 on gradients, in stage 3 weights; then the model's largest layer is there three times, gathered;
 - `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the

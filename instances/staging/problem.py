@@ -32,7 +32,7 @@ from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 from ..base.quantities import several
-from ..base.zero import check_zero, share_of
+from ..physics.optimizers import check_zero, share_of
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
-from ..base.gpus import KnownGpu, devices_and_gpu
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
-from .efficiencies import Efficiencies, check_name, usual_of
+from ..physics.efficiencies import Efficiencies, check_name
+from ..physics.hardware import KnownGpu, devices_and_gpu, usual_of
+from ..physics.optimizers import USUAL_OPTIMIZER
 from .known_models import MODELS, known_model, with_layers
 from .model import Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
@@ -38,6 +39,7 @@ def problem_of(
     memory_bytes: float | None = None,
     precision: str = "bf16",
     framework: str = "megatron",
+    optimizer: str = USUAL_OPTIMIZER,
     layers: int | None = None,
     dense_layers: int | None = None,
     reserve_bytes: float | None = None,
@@ -64,6 +66,7 @@ def problem_of(
         sequence=sequence,
         precision=precision,
         framework=framework,
+        optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
         efficiencies=_efficiencies(efficiencies, gpu.name),
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,

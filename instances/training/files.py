@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..base.fields import as_number, by_key, each, read_problem, read_record, to_record, write_problem
-from .efficiencies import Efficiencies
+from ..physics.efficiencies import Efficiencies
 from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .problem import Gpu, Level, TrainingProblem
 

@@ -25,451 +25,330 @@ class Effect:
     """Values with which the option changes nothing."""
 
 
-def _all(changes: Changes, entries: Mapping[str, str | tuple[str, ...]]) -> dict[str, Effect]:
-    """Effects of one sort: what each option changes, and behind it the values with which it changes nothing."""
+def _effects(**sorts: Mapping[str, str]) -> dict[str, Effect]:
+    """Effects by option, from what is changed and by which options; behind `=` are values with which an option changes
+    nothing. The argument says what it is that changes: `memory_and_time` for both."""
     effects = {}
-    for name, entry in entries.items():
-        what, *usual = (entry,) if isinstance(entry, str) else entry
-        effects[name] = Effect(changes, what, tuple(usual))
+    for sort, entries in sorts.items():
+        for what, options in entries.items():
+            for option in options.split():
+                name, *usual = option.replace("=", "|").split("|")
+                effects[name] = Effect(_SORTS[sort], what, tuple(usual))
     return effects
 
 
-_MOMENTS, _OFFLOADED, _FSDP = "bytes of Adam's moments", "what lies in the host's memory", "fully sharded weights"
-_COPIES, _IN_16 = "copies of weights in fp8", "layers that stay in 16 bits"
-_UNFUSED, _GRAPHS, _BUFFERS = "kernels that are not fused", "CUDA graphs and their buffers", "registered buffers"
-_DISPATCH, _BUCKETS, _TENSOR = (
-    "how tokens are sent to experts",
-    "buckets of gradients",
-    "hiding of tensor parallelism",
-)
-_RANKS, _ROUTING, _FP8 = "which ranks talk over which links", "balance of the experts", "the recipe of fp8"
-_BATCHES, _LENGTHS, _CONTEXT = (
-    "batches at the beginning",
-    "lengths of sequences",
-    "collectives of context parallelism",
-)
-_OTHER_LAYERS, _OTHER_JOB, _ACTIVATION = (
-    "layers of another sort",
-    "another sort of training",
-    "the activation function",
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SORTS: Mapping[str, Changes] = {
+    "memory": "memory",
+    "time": "time",
+    "memory_and_time": "memory and time",
+    "model": "model",
+}
+
+
+MEGATRON_EFFECTS = _effects(
+    memory={
+        "the optimizer's states": "optimizer=adam",
+        "bytes of the optimizer's states": "use-precision-aware-optimizer",
+        "bytes of Adam's moments": "exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32",
+        "bytes of the master weights": (
+            "main-params-dtype=fp32 store-param-remainders megatron-fsdp-main-params-dtype"
+        ),
+        "bytes of gradients": "main-grads-dtype=fp32 megatron-fsdp-main-grads-dtype",
+        "ranks that share an optimizer": "num-distributed-optimizer-instances=1",
+        "saved inputs of layers": "distribute-saved-activations",
+        "recomputation of experts": "moe-layer-recompute",
+        "tokens of an expert": "moe-expert-capacity-factor moe-pad-expert-input-to-capacity",
+        "saved inputs of experts": "moe-apply-probs-on-input",
+        "dense weights at the beginning": "moe-use-upcycling",
+        "inputs of the head, kept for later": "defer-embedding-wgrad-compute wgrad-deferral-limit=0",
+        "copies of weights in fp8": (
+            "keep-fp8-weight-transpose-cache keep-fp8-transpose-cache "
+            "keep-fp8-transpose-cache-when-using-custom-fsdp"
+        ),
+        "a buffer for weights in fp8": "reuse-grad-buf-for-mxfp8-param-ag",
+        "bytes of the logits": "fp16-lm-cross-entropy output-logit-dtype",
+        "buffers of gathered weights": (
+            "fsdp-double-buffer fsdp-db-use-persist-buf-on-alloc-fail megatron-fsdp-max-pool-double-buffer"
+        ),
+        "activations of attention": "ep-overlap-early-attn-memory-release",
+        "lengths of sequences": "decoder-seq-length",
+        "weights that are not initialized": "no-initialization",
+    },
+    memory_and_time={
+        "gradients of 2 bytes, in memory and on links": "grad-reduce-in-bf16",
+        "gradients in buffers of their own": "no-gradient-accumulation-fusion",
+        "activations of 4 bytes between layers": "fp32-residual-connection",
+        "what lies in the host's memory": (
+            "cpu-offloading cpu-offloading-num-layers=0 cpu-offloading-activations cpu-offloading-weights "
+            "optimizer-cpu-offload optimizer-offload-fraction=0|0.0 fine-grained-activation-offloading "
+            "offload-modules min-offloaded-tensor-size"
+        ),
+        "fully sharded weights": (
+            "use-torch-fsdp2 torch-fsdp2-no-reshard-after-forward outer-dp-sharding-strategy=no_shard "
+            "enable-full-sharding-in-hsdp megatron-fsdp-version megatron-fsdp-grad-comm-dtype "
+            "megatron-fsdp-enable-fine-grained-param-gather"
+        ),
+        "registered buffers": "fsdp-manual-registration nccl-ub use-nccl-ub disable-symmetric-registration",
+        "the recipe of fp8": "fp8-recipe=delayed|tensorwise",
+        "weights in fp8": "fp8-param-gather",
+        "products and activations in fp4": "fp4-format fp4-recipe",
+        "weights in fp4": "fp4-param fp4-param-gather",
+        "layers that stay in 16 bits": (
+            "first-last-layers-bf16 num-layers-at-start-in-bf16=0 num-layers-at-end-in-bf16=0"
+        ),
+        "formats of numbers": (
+            "kitchen-config-file kitchen-recipe-number te-precision-config-file fp8-quantizer-factory "
+            "fp4-quantizer-factory"
+        ),
+        "kernels that are not fused": (
+            "transformer-impl=transformer_engine no-masked-softmax-fusion no-bias-gelu-fusion "
+            "no-bias-swiglu-fusion no-bias-dropout-fusion no-persist-layer-norm no-rope-fusion disable-jit-fuser"
+        ),
+        "bytes of attention's scores, where they are kept": "attention-softmax-in-fp32",
+        "a fused activation function": "use-fused-weighted-squared-relu",
+        "the kernel of the activation function": "use-te-activation-func",
+        "a fused norm": "fused-residual-rmsnorm",
+        "CUDA graphs and their buffers": (
+            "enable-cuda-graph external-cuda-graph cuda-graph-impl=none cuda-graph-scope cuda-graph-modules "
+            "optimizer-cuda-graph"
+        ),
+        "when gradients of weights are computed": "delay-wgrad-compute",
+        "hiding of expert parallelism": "overlap-moe-expert-parallel-comm",
+        "tokens of an expert": (
+            "moe-router-padding-for-fp8 moe-router-padding-for-quantization moe-token-drop-policy=probs "
+            "moe-token-dropping"
+        ),
+        "how experts are divided": "moe-extended-tp",
+        "balance of the experts": "moe-router-load-balancing-type=aux_loss|seq_aux_loss|global_aux_loss",
+        "batches at the beginning": "rampup-batch-size step-batch-size-schedule",
+        "lengths of sequences": "variable-seq-lengths max-seqlen-per-dp-cp-rank hybrid-context-parallel",
+        "collectives of context parallelism": "hierarchical-context-parallel-sizes",
+        "degrees of an encoder": "encoder-tensor-model-parallel-size",
+        "stages of an encoder": "encoder-pipeline-model-parallel-size=0 pipeline-model-parallel-split-rank",
+        "a stage of the embedding alone": "standalone-embedding-stage",
+        "another sort of training": "lora-rank freeze-all-layers sft perform-rl-step",
+        "recomputation, in a flag of earlier versions": "checkpoint-activations",
+        "the micro-batch, in a flag of earlier versions": "batch-size",
+        "the tensor degree, in a flag of earlier versions": "model-parallel-size",
+    },
+    time={
+        "hiding of tensor parallelism; --efficiency tensor_hidden=SHARE stands for it": "tp-comm-overlap",
+        "hiding of tensor parallelism": (
+            "tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad "
+            "disable-tp-comm-overlap-ag disable-tp-comm-overlap-rs disable-tp-comm-split-ag "
+            "disable-tp-comm-split-rs no-async-tensor-model-parallel-allreduce"
+        ),
+        "hiding of what stages send": "no-overlap-p2p-communication overlap-p2p-communication-warmup-flush",
+        "what stages send": (
+            "no-scatter-gather-tensors-in-pipeline use-ring-exchange-p2p batch-p2p-communication "
+            "pipeline-model-parallel-comm-backend=nccl"
+        ),
+        "hiding of gathers of weights": (
+            "overlap-param-gather-with-optimizer-step delay-param-gather align-param-gather no-align-param-gather"
+        ),
+        "what lies in the host's memory": (
+            "overlap-cpu-optimizer-d2h-h2d use-torch-optimizer-for-cpu-offload no-pin-cpu-grads no-pin-cpu-params"
+        ),
+        "hiding of sums of gradients": (
+            "delay-grad-reduce no-delay-grad-reduce align-grad-reduce no-align-grad-reduce"
+        ),
+        "buckets of gradients": (
+            "ddp-bucket-size ddp-num-buckets ddp-pad-buckets-for-high-nccl-busbw ddp-average-in-collective"
+        ),
+        "sums of gradients": (
+            "ddp-reduce-scatter-with-fp32-accumulation ddp-param-name-patterns-for-fp32-local-accumulation"
+        ),
+        "collectives of context parallelism": "cp-comm-type=p2p",
+        "which ranks talk over which links": "use-tp-pp-dp-mapping",
+        "sums in the network": "use-sharp sharp-enabled-group",
+        "groups of collectives": "create-all-gather-group",
+        "priorities of collectives": "high-priority-stream-groups",
+        "settings of collectives": "nccl-communicator-config-path",
+        "collectives": "distributed-backend=nccl",
+        "how tokens are sent to experts": (
+            "moe-token-dispatcher-type=alltoall moe-flex-dispatcher-backend moe-enable-deepep moe-deepep-num-sms "
+            "moe-hybridep-num-sms moe-router-topk-limited-devices moe-router-group-topk"
+        ),
+        "a fused permutation of tokens": "moe-permute-fusion",
+        "products of experts": "moe-use-legacy-grouped-gemm",
+        "hiding of expert parallelism": "moe-shared-expert-overlap",
+        "the router's number format": "moe-router-dtype",
+        "a fused router": "moe-router-fusion",
+        "fused products of latent attention": "mla-down-proj-fusion",
+        "the kernel of the loss": "cross-entropy-fusion-impl",
+        "the recipe of fp8": (
+            "fp8-margin fp8-interval fp8-amax-history-len fp8-amax-compute-algo fp8-wgrad no-fp8-wgrad"
+        ),
+        "products of matrices": "disable-bf16-reduced-precision-matmul",
+        "deterministic kernels": "deterministic-mode batch-invariant-mode",
+        "waiting for the GPU": "train-sync-interval",
+        "emptying of the allocator's cache": "empty-unused-memory-level=0",
+        "batches at the beginning": "decrease-batch-size-if-needed",
+        "which layers have a window": "window-attn-skip-freq",
+        "the kernel of attention": "kitchen-attention-backend use-kitchen-attention",
+    },
+    model={
+        "experts in a smaller space": "moe-latent-size",
+        "the activation function": "openai-gelu quick-geglu squared-relu onnx-safe",
+        "norms of queries and keys": "qk-l2-norm",
+        "a limit of attention's scores": "qk-clip",
+        "a gate behind attention": "attention-output-gate",
+        "the place of norms": "apply-residual-connection-post-layernorm",
+        "layers without positions": "no-rope-freq",
+        "another attention": "experimental-attention-variant",
+        "layers of another sort": (
+            "linear-attention-freq linear-attention-type heterogeneous-layers-config-path "
+            "heterogeneous-layers-config-encoded-json is-hybrid-model hybrid-attention-ratio hybrid-mlp-ratio "
+            "hybrid-override-pattern hybrid-layer-pattern retro-project-dir retro-add-retriever mamba-state-dim "
+            "mamba-head-dim mamba-num-groups mamba-num-heads dsa-indexer-n-heads dsa-indexer-head-dim "
+            "dsa-indexer-topk linear-conv-kernel-dim linear-key-head-dim linear-value-head-dim "
+            "linear-num-key-heads linear-num-value-heads"
+        ),
+        "layers of an encoder": "encoder-num-layers=0",
+        "layers of a decoder": "decoder-num-layers",
+        "options in a file that is not read": "yaml-cfg",
+        "options of a checkpoint that is not read": "use-checkpoint-args use-mp-args-from-checkpoint-args",
+    },
 )
 
-MEGATRON_EFFECTS = {
-    **_all(
-        "memory",
-        {
-            "optimizer": ("the optimizer's states", "adam"),
-            "use-precision-aware-optimizer": "bytes of the optimizer's states",
-            "exp-avg-dtype": (_MOMENTS, "fp32"),
-            "exp-avg-sq-dtype": (_MOMENTS, "fp32"),
-            "main-params-dtype": ("bytes of the master weights", "fp32"),
-            "main-grads-dtype": ("bytes of gradients", "fp32"),
-            "store-param-remainders": "bytes of the master weights",
-            "num-distributed-optimizer-instances": ("ranks that share an optimizer", "1"),
-            "distribute-saved-activations": "saved inputs of layers",
-            "moe-layer-recompute": "recomputation of experts",
-            "moe-expert-capacity-factor": "tokens of an expert",
-            "moe-pad-expert-input-to-capacity": "tokens of an expert",
-            "moe-apply-probs-on-input": "saved inputs of experts",
-            "moe-use-upcycling": "dense weights at the beginning",
-            "defer-embedding-wgrad-compute": "inputs of the head, kept for later",
-            "wgrad-deferral-limit": ("inputs of the head, kept for later", "0"),
-            "keep-fp8-weight-transpose-cache": _COPIES,
-            "keep-fp8-transpose-cache": _COPIES,
-            "keep-fp8-transpose-cache-when-using-custom-fsdp": _COPIES,
-            "reuse-grad-buf-for-mxfp8-param-ag": "a buffer for weights in fp8",
-            "fp16-lm-cross-entropy": "bytes of the logits",
-            "output-logit-dtype": "bytes of the logits",
-            "fsdp-double-buffer": "buffers of gathered weights",
-            "fsdp-db-use-persist-buf-on-alloc-fail": "buffers of gathered weights",
-            "megatron-fsdp-main-params-dtype": "bytes of the master weights",
-            "megatron-fsdp-main-grads-dtype": "bytes of gradients",
-            "megatron-fsdp-max-pool-double-buffer": "buffers of gathered weights",
-            "ep-overlap-early-attn-memory-release": "activations of attention",
-            "decoder-seq-length": _LENGTHS,
-            "no-initialization": "weights that are not initialized",
-        },
-    ),
-    **_all(
-        "memory and time",
-        {
-            "grad-reduce-in-bf16": "gradients of 2 bytes, in memory and on links",
-            "no-gradient-accumulation-fusion": "gradients in buffers of their own",
-            "fp32-residual-connection": "activations of 4 bytes between layers",
-            "cpu-offloading": _OFFLOADED,
-            "cpu-offloading-num-layers": (_OFFLOADED, "0"),
-            "cpu-offloading-activations": _OFFLOADED,
-            "cpu-offloading-weights": _OFFLOADED,
-            "optimizer-cpu-offload": _OFFLOADED,
-            "optimizer-offload-fraction": (_OFFLOADED, "0", "0.0"),
-            "fine-grained-activation-offloading": _OFFLOADED,
-            "offload-modules": _OFFLOADED,
-            "min-offloaded-tensor-size": _OFFLOADED,
-            "use-torch-fsdp2": _FSDP,
-            "torch-fsdp2-no-reshard-after-forward": _FSDP,
-            "outer-dp-sharding-strategy": (_FSDP, "no_shard"),
-            "enable-full-sharding-in-hsdp": _FSDP,
-            "megatron-fsdp-version": _FSDP,
-            "megatron-fsdp-grad-comm-dtype": _FSDP,
-            "megatron-fsdp-enable-fine-grained-param-gather": _FSDP,
-            "fsdp-manual-registration": _BUFFERS,
-            "nccl-ub": _BUFFERS,
-            "use-nccl-ub": _BUFFERS,
-            "disable-symmetric-registration": _BUFFERS,
-            "fp8-recipe": (_FP8, "delayed", "tensorwise"),
-            "fp8-param-gather": "weights in fp8",
-            "fp4-format": "products and activations in fp4",
-            "fp4-param": "weights in fp4",
-            "fp4-param-gather": "weights in fp4",
-            "fp4-recipe": "products and activations in fp4",
-            "first-last-layers-bf16": _IN_16,
-            "num-layers-at-start-in-bf16": (_IN_16, "0"),
-            "num-layers-at-end-in-bf16": (_IN_16, "0"),
-            "kitchen-config-file": "formats of numbers",
-            "kitchen-recipe-number": "formats of numbers",
-            "te-precision-config-file": "formats of numbers",
-            "fp8-quantizer-factory": "formats of numbers",
-            "fp4-quantizer-factory": "formats of numbers",
-            "transformer-impl": (_UNFUSED, "transformer_engine"),
-            "no-masked-softmax-fusion": _UNFUSED,
-            "no-bias-gelu-fusion": _UNFUSED,
-            "no-bias-swiglu-fusion": _UNFUSED,
-            "no-bias-dropout-fusion": _UNFUSED,
-            "no-persist-layer-norm": _UNFUSED,
-            "no-rope-fusion": _UNFUSED,
-            "disable-jit-fuser": _UNFUSED,
-            "attention-softmax-in-fp32": "bytes of attention's scores, where they are kept",
-            "use-fused-weighted-squared-relu": "a fused activation function",
-            "use-te-activation-func": "the kernel of the activation function",
-            "fused-residual-rmsnorm": "a fused norm",
-            "enable-cuda-graph": _GRAPHS,
-            "external-cuda-graph": _GRAPHS,
-            "cuda-graph-impl": (_GRAPHS, "none"),
-            "cuda-graph-scope": _GRAPHS,
-            "cuda-graph-modules": _GRAPHS,
-            "optimizer-cuda-graph": _GRAPHS,
-            "delay-wgrad-compute": "when gradients of weights are computed",
-            "overlap-moe-expert-parallel-comm": "hiding of expert parallelism",
-            "moe-router-padding-for-fp8": "tokens of an expert",
-            "moe-router-padding-for-quantization": "tokens of an expert",
-            "moe-token-drop-policy": ("tokens of an expert", "probs"),
-            "moe-token-dropping": "tokens of an expert",
-            "moe-extended-tp": "how experts are divided",
-            "moe-router-load-balancing-type": (_ROUTING, "aux_loss", "seq_aux_loss", "global_aux_loss"),
-            "rampup-batch-size": _BATCHES,
-            "step-batch-size-schedule": _BATCHES,
-            "variable-seq-lengths": _LENGTHS,
-            "max-seqlen-per-dp-cp-rank": _LENGTHS,
-            "hybrid-context-parallel": _LENGTHS,
-            "hierarchical-context-parallel-sizes": _CONTEXT,
-            "encoder-tensor-model-parallel-size": "degrees of an encoder",
-            "encoder-pipeline-model-parallel-size": ("stages of an encoder", "0"),
-            "pipeline-model-parallel-split-rank": "stages of an encoder",
-            "standalone-embedding-stage": "a stage of the embedding alone",
-            "lora-rank": _OTHER_JOB,
-            "freeze-all-layers": _OTHER_JOB,
-            "sft": _OTHER_JOB,
-            "perform-rl-step": _OTHER_JOB,
-            "checkpoint-activations": "recomputation, in a flag of earlier versions",
-            "batch-size": "the micro-batch, in a flag of earlier versions",
-            "model-parallel-size": "the tensor degree, in a flag of earlier versions",
-        },
-    ),
-    **_all(
-        "time",
-        {
-            "tp-comm-overlap": f"{_TENSOR}; --efficiency tensor_hidden=SHARE stands for it",
-            "tp-comm-overlap-cfg": _TENSOR,
-            "tp-comm-overlap-rs-dgrad": _TENSOR,
-            **{
-                f"disable-tp-comm-{name}": _TENSOR
-                for name in ("bulk-dgrad", "bulk-wgrad", "overlap-ag", "overlap-rs", "split-ag", "split-rs")
-            },
-            "no-async-tensor-model-parallel-allreduce": _TENSOR,
-            "no-overlap-p2p-communication": "hiding of what stages send",
-            "overlap-p2p-communication-warmup-flush": "hiding of what stages send",
-            "no-scatter-gather-tensors-in-pipeline": "what stages send",
-            "use-ring-exchange-p2p": "what stages send",
-            "batch-p2p-communication": "what stages send",
-            "overlap-param-gather-with-optimizer-step": "hiding of gathers of weights",
-            "overlap-cpu-optimizer-d2h-h2d": _OFFLOADED,
-            "use-torch-optimizer-for-cpu-offload": _OFFLOADED,
-            "no-pin-cpu-grads": _OFFLOADED,
-            "no-pin-cpu-params": _OFFLOADED,
-            "delay-param-gather": "hiding of gathers of weights",
-            "delay-grad-reduce": "hiding of sums of gradients",
-            "no-delay-grad-reduce": "hiding of sums of gradients",
-            "align-grad-reduce": "hiding of sums of gradients",
-            "no-align-grad-reduce": "hiding of sums of gradients",
-            "align-param-gather": "hiding of gathers of weights",
-            "no-align-param-gather": "hiding of gathers of weights",
-            "ddp-bucket-size": _BUCKETS,
-            "ddp-num-buckets": _BUCKETS,
-            "ddp-pad-buckets-for-high-nccl-busbw": _BUCKETS,
-            "ddp-average-in-collective": _BUCKETS,
-            "ddp-reduce-scatter-with-fp32-accumulation": "sums of gradients",
-            "ddp-param-name-patterns-for-fp32-local-accumulation": "sums of gradients",
-            "cp-comm-type": (_CONTEXT, "p2p"),
-            "use-tp-pp-dp-mapping": _RANKS,
-            "use-sharp": "sums in the network",
-            "sharp-enabled-group": "sums in the network",
-            "create-all-gather-group": "groups of collectives",
-            "high-priority-stream-groups": "priorities of collectives",
-            "nccl-communicator-config-path": "settings of collectives",
-            "distributed-backend": ("collectives", "nccl"),
-            "pipeline-model-parallel-comm-backend": ("what stages send", "nccl"),
-            "moe-token-dispatcher-type": (_DISPATCH, "alltoall"),
-            "moe-flex-dispatcher-backend": _DISPATCH,
-            "moe-enable-deepep": _DISPATCH,
-            "moe-deepep-num-sms": _DISPATCH,
-            "moe-hybridep-num-sms": _DISPATCH,
-            "moe-permute-fusion": "a fused permutation of tokens",
-            "moe-use-legacy-grouped-gemm": "products of experts",
-            "moe-shared-expert-overlap": "hiding of expert parallelism",
-            "moe-router-topk-limited-devices": _DISPATCH,
-            "moe-router-group-topk": _DISPATCH,
-            "moe-router-dtype": "the router's number format",
-            "moe-router-fusion": "a fused router",
-            "mla-down-proj-fusion": "fused products of latent attention",
-            "cross-entropy-fusion-impl": "the kernel of the loss",
-            "fp8-margin": _FP8,
-            "fp8-interval": _FP8,
-            "fp8-amax-history-len": _FP8,
-            "fp8-amax-compute-algo": _FP8,
-            "fp8-wgrad": _FP8,
-            "no-fp8-wgrad": _FP8,
-            "disable-bf16-reduced-precision-matmul": "products of matrices",
-            "deterministic-mode": "deterministic kernels",
-            "batch-invariant-mode": "deterministic kernels",
-            "train-sync-interval": "waiting for the GPU",
-            "empty-unused-memory-level": ("emptying of the allocator's cache", "0"),
-            "decrease-batch-size-if-needed": _BATCHES,
-            "window-attn-skip-freq": "which layers have a window",
-            "kitchen-attention-backend": "the kernel of attention",
-            "use-kitchen-attention": "the kernel of attention",
-        },
-    ),
-    **_all(
-        "model",
-        {
-            "moe-latent-size": "experts in a smaller space",
-            "openai-gelu": _ACTIVATION,
-            "quick-geglu": _ACTIVATION,
-            "squared-relu": _ACTIVATION,
-            "onnx-safe": _ACTIVATION,
-            "qk-l2-norm": "norms of queries and keys",
-            "qk-clip": "a limit of attention's scores",
-            "attention-output-gate": "a gate behind attention",
-            "apply-residual-connection-post-layernorm": "the place of norms",
-            "no-rope-freq": "layers without positions",
-            "experimental-attention-variant": "another attention",
-            "linear-attention-freq": _OTHER_LAYERS,
-            "linear-attention-type": _OTHER_LAYERS,
-            "heterogeneous-layers-config-path": _OTHER_LAYERS,
-            "heterogeneous-layers-config-encoded-json": _OTHER_LAYERS,
-            "is-hybrid-model": _OTHER_LAYERS,
-            "hybrid-attention-ratio": _OTHER_LAYERS,
-            "hybrid-mlp-ratio": _OTHER_LAYERS,
-            "hybrid-override-pattern": _OTHER_LAYERS,
-            "hybrid-layer-pattern": _OTHER_LAYERS,
-            "encoder-num-layers": ("layers of an encoder", "0"),
-            "decoder-num-layers": "layers of a decoder",
-            "retro-project-dir": _OTHER_LAYERS,
-            "retro-add-retriever": _OTHER_LAYERS,
-            "yaml-cfg": "options in a file that is not read",
-            "use-checkpoint-args": "options of a checkpoint that is not read",
-            "use-mp-args-from-checkpoint-args": "options of a checkpoint that is not read",
-            **dict.fromkeys(
-                (
-                    *("mamba-state-dim", "mamba-head-dim", "mamba-num-groups", "mamba-num-heads"),
-                    *("dsa-indexer-n-heads", "dsa-indexer-head-dim", "dsa-indexer-topk"),
-                    *("linear-conv-kernel-dim", "linear-key-head-dim", "linear-value-head-dim"),
-                    *("linear-num-key-heads", "linear-num-value-heads"),
-                ),
-                _OTHER_LAYERS,
-            ),
-        },
-    ),
-}
 
 # Beginnings of the names of options that change neither memory nor time of an iteration nor the model: data, logs,
 # checkpoints, learning rates, inference. Each stands for itself and what follows it behind a dash or dot.
-MEGATRON_HARMLESS = (
-    *("lr", "min-lr", "decoupled", "warmup", "weight-decay", "start-weight-decay", "end-weight-decay", "adam"),
-    *(
-        "sgd-momentum",
-        "muon",
-        "lion",
-        "clip-grad",
-        "loss-scale",
-        "initial-loss-scale",
-        "min-loss-scale",
-        "hysteresis",
-    ),
-    *("override-opt", "use-checkpoint-opt", "head-lr-mult", "apply-wd-to-qk-layernorm", "no-weight-decay-cond"),
-    *("train-iters", "train-samples", "train-data-path", "valid-data-path", "test-data-path", "eval", "skip-train"),
-    *("full-validation", "multiple-validation-sets", "exit", "phase-transition-iterations", "iterations-to-skip"),
-    *("save", "load", "finetune", "no-load", "no-save", "ckpt", "dist-ckpt", "use-dist-ckpt", "auto-detect-ckpt"),
-    *("no-ckpt", "async-save", "use-persistent-ckpt", "pretrained", "non-persistent", "override-ckpt-iteration"),
-    *("distrib-optim", "no-strict-fsdp-dtensor-load", "replication", "no-use-tokenizer", "refit-method"),
-    *("log", "no-log", "logging-level", "timing", "no-barrier-with-level-1-timing", "tensorboard", "wandb"),
-    *("one-logger", "no-one-logger", "enable-one-logger", "app-tag-run", "otel", "config-logger-dir", "dump-param"),
-    *("profile", "use-pytorch-profiler", "record-memory", "memory-snapshot", "run-workload-inspector-server"),
-    *("data-path", "data-impl", "data-cache-path", "data-args", "per-split", "per-dataset", "split", "mock-data"),
-    *("tiktoken", "tokenizer", "vocab-file", "merge-file", "vocab-extra", "legacy-tokenizer", "trust-remote-code"),
-    *("num-workers", "dataloader", "no-create-attention-mask", "no-mmap", "mmap-bin", "num-dataset", "reset"),
-    *(
-        "mid-level-dataset-surplus",
-        "renormalize-blend-weights",
-        "object-storage",
-        "s3-cache-path",
-        "fim",
-        "no-data",
-    ),
-    *(
-        "eod-mask-loss",
-        "allow-ambiguous-pad-tokens",
-        "use-one-sent-docs",
-        "sample-rate",
-        "enable-msc",
-        "disable-msc",
-    ),
-    *("seed", "data-parallel-random-init", "use-same-sampling-seed", "te-rng-tracker", "init-method"),
-    *("embedding-init", "use-cpu-init", "init-model-with-meta-device", "lazy-mpu-init", "initialize-socket"),
-    *("distributed-timeout", "local-rank", "rank", "node-rank", "master", "rdzv", "max-restarts", "tee"),
-    *("fake-process-group", "adlr-autoresume", "manual-gc", "no-manual-gc-eval", "check-for", "no-check-for"),
-    *("check-weight-hash", "rerun", "result-rejected", "error-injection", "inprocess", "enable-gloo"),
-    *("disable-gloo", "straggler", "disable-straggler", "log-straggler", "ft", "enable-ft", "calc-ft", "test-mode"),
-    *("use-mcore-models", "use-legacy-models", "spec", "enable-experimental", "use-rotary", "use-rope-scaling"),
-    *("accumulate-allreduce-grads-in-fp32", "gradient-accumulation-fusion", "calculate-per-token-loss"),
-    *("no-gradient-reduce-div-fusion", "deallocate-pipeline-outputs", "tp-comm-bootstrap-backend"),
-    *("no-clone-scatter-output-in-embedding", "apply-query-key-layer-scaling", "no-query-key-layer-scaling"),
-    *("rotary", "rope", "no-rope-scaling", "yarn", "no-yarn", "mrope", "mscale", "beta-fast", "beta-slow"),
-    *("no-position-embedding", "norm-epsilon", "layernorm-epsilon", "apply-layernorm-1p", "mtp-loss-scaling"),
-    *("moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-input-jitter-eps", "moe-per-layer-logging"),
-    *("moe-router-bias-update-rate", "moe-router-enable-expert-bias", "moe-router-force-load-balancing"),
-    *("moe-router-num-groups", "moe-router-pre-softmax", "moe-router-score-function", "moe-router-topk-scaling"),
-    *("moe-upcycling-granularity", "moe-grouped-gemm", "moe-pad-experts-for-cuda-graph", "moe-shared-expert-gate"),
-    *("qk-clip-alpha", "qk-clip-threshold", "dsa-indexer-loss-coeff", "cuda-graph-warmup-steps"),
-    *("inference", "flash-decode", "cache-mla-latents", "enable-chunked-prefill", "disable-chunked-prefill"),
-    *("mlp-chunks-for-prefill", "decode-only-cuda-graphs", "use-legacy-static-engine", "symmetric-ar-type"),
-    *("nccl-all-reduce-for-prefill", "num-speculative-tokens", "max-tokens-to-oom", "output-bert-embeddings"),
+MEGATRON_HARMLESS = _names(
+    "lr min-lr decoupled warmup weight-decay start-weight-decay end-weight-decay adam sgd-momentum muon lion "
+    "clip-grad loss-scale initial-loss-scale min-loss-scale hysteresis override-opt use-checkpoint-opt "
+    "head-lr-mult apply-wd-to-qk-layernorm no-weight-decay-cond train-iters train-samples train-data-path "
+    "valid-data-path test-data-path eval skip-train full-validation multiple-validation-sets exit "
+    "phase-transition-iterations iterations-to-skip save load finetune no-load no-save ckpt dist-ckpt "
+    "use-dist-ckpt auto-detect-ckpt no-ckpt async-save use-persistent-ckpt pretrained non-persistent "
+    "override-ckpt-iteration distrib-optim no-strict-fsdp-dtensor-load replication no-use-tokenizer "
+    "refit-method log no-log logging-level timing no-barrier-with-level-1-timing tensorboard wandb one-logger "
+    "no-one-logger enable-one-logger app-tag-run otel config-logger-dir dump-param profile "
+    "use-pytorch-profiler record-memory memory-snapshot run-workload-inspector-server data-path data-impl "
+    "data-cache-path data-args per-split per-dataset split mock-data tiktoken tokenizer vocab-file merge-file "
+    "vocab-extra legacy-tokenizer trust-remote-code num-workers dataloader no-create-attention-mask no-mmap "
+    "mmap-bin num-dataset reset mid-level-dataset-surplus renormalize-blend-weights object-storage "
+    "s3-cache-path fim no-data eod-mask-loss allow-ambiguous-pad-tokens use-one-sent-docs sample-rate "
+    "enable-msc disable-msc seed data-parallel-random-init use-same-sampling-seed te-rng-tracker init-method "
+    "embedding-init use-cpu-init init-model-with-meta-device lazy-mpu-init initialize-socket "
+    "distributed-timeout local-rank rank node-rank master rdzv max-restarts tee fake-process-group "
+    "adlr-autoresume manual-gc no-manual-gc-eval check-for no-check-for check-weight-hash rerun "
+    "result-rejected error-injection inprocess enable-gloo disable-gloo straggler disable-straggler "
+    "log-straggler ft enable-ft calc-ft test-mode use-mcore-models use-legacy-models spec enable-experimental "
+    "use-rotary use-rope-scaling accumulate-allreduce-grads-in-fp32 gradient-accumulation-fusion "
+    "calculate-per-token-loss no-gradient-reduce-div-fusion deallocate-pipeline-outputs "
+    "tp-comm-bootstrap-backend no-clone-scatter-output-in-embedding apply-query-key-layer-scaling "
+    "no-query-key-layer-scaling rotary rope no-rope-scaling yarn no-yarn mrope mscale beta-fast beta-slow "
+    "no-position-embedding norm-epsilon layernorm-epsilon apply-layernorm-1p mtp-loss-scaling "
+    "moe-aux-loss-coeff moe-z-loss-coeff moe-input-jitter-eps moe-per-layer-logging "
+    "moe-router-bias-update-rate moe-router-enable-expert-bias moe-router-force-load-balancing "
+    "moe-router-num-groups moe-router-pre-softmax moe-router-score-function moe-router-topk-scaling "
+    "moe-upcycling-granularity moe-grouped-gemm moe-pad-experts-for-cuda-graph moe-shared-expert-gate "
+    "qk-clip-alpha qk-clip-threshold dsa-indexer-loss-coeff cuda-graph-warmup-steps inference flash-decode "
+    "cache-mla-latents enable-chunked-prefill disable-chunked-prefill mlp-chunks-for-prefill "
+    "decode-only-cuda-graphs use-legacy-static-engine symmetric-ar-type nccl-all-reduce-for-prefill "
+    "num-speculative-tokens max-tokens-to-oom output-bert-embeddings"
 )
 
-_OTHER_OPTIMIZER = ("the optimizer's states", "adam", "adamw", "Adam", "AdamW", "FusedAdam")
-TORCHTITAN_EFFECTS = {
-    **_all(
-        "memory",
-        {
-            "optimizer.name": _OTHER_OPTIMIZER,
-            "training.dtype": ("bytes of the weights", "float32"),
-        },
-    ),
-    **_all(
-        "memory and time",
-        {
-            "training.enable-cpu-offload": _OFFLOADED,
-            "training.mixed-precision-param": ("the number format of products", "bfloat16"),
-            "training.mixed-precision-reduce": ("bytes of gradients on links", "float32"),
-            "compile.enable": "fused kernels",
-            "parallelism.disable-loss-parallel": "the head and the loss, which are not divided",
-            "parallelism.enable-compiled-autograd": "fused kernels",
-            "parallelism.pipeline-parallel-schedule-csv": "the order of passes",
-        },
-    ),
-    **_all(
-        "time",
-        {
-            "optimizer.implementation": ("the kernel of the update", "fused", "foreach"),
-            "compile.backend": ("fused kernels", "inductor"),
-            "parallelism.enable-async-tensor-parallel": _TENSOR,
-            "parallelism.context-parallel-rotate-method": _CONTEXT,
-            "parallelism.context-parallel-load-balancer": _CONTEXT,
-            "parallelism.expert-parallel-comm-backend": _DISPATCH,
-            "parallelism.pipeline-parallel-expert-parallel-overlap": "hiding of expert parallelism",
-            "activation-checkpoint.early-stop": "recomputation",
-            "activation-checkpoint.preserve-rng-state": "recomputation",
-            "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns": "recomputation",
-            "fault-tolerance.enable": "sums of gradients",
-        },
-    ),
-}
-TORCHTITAN_HARMLESS = (
-    *("job", "profiling", "profiler", "metrics", "optimizer", "lr-scheduler", "dataloader", "checkpoint", "comm"),
-    *("validation", "debug", "fault-tolerance", "experimental", "memory-estimation", "tokenizer", "model"),
-    *("training.dataset*", "training.steps", "training.max-norm", "training.gc-freq", "training.gc-debug"),
-    *("training.dataloader", "training.seed", "training.deterministic", "rdzv", "master", "tee", "role"),
-    *("local-ranks-filter", "module", "config", "compile.components"),
+
+TORCHTITAN_EFFECTS = _effects(
+    memory={
+        "the optimizer's states": "optimizer.name=adam|adamw|Adam|AdamW|FusedAdam",
+        "bytes of the weights": "training.dtype=float32",
+    },
+    memory_and_time={
+        "what lies in the host's memory": "training.enable-cpu-offload",
+        "the number format of products": "training.mixed-precision-param=bfloat16",
+        "bytes of gradients on links": "training.mixed-precision-reduce=float32",
+        "fused kernels": "compile.enable parallelism.enable-compiled-autograd",
+        "the head and the loss, which are not divided": "parallelism.disable-loss-parallel",
+        "the order of passes": "parallelism.pipeline-parallel-schedule-csv",
+    },
+    time={
+        "the kernel of the update": "optimizer.implementation=fused|foreach",
+        "fused kernels": "compile.backend=inductor",
+        "hiding of tensor parallelism": "parallelism.enable-async-tensor-parallel",
+        "collectives of context parallelism": (
+            "parallelism.context-parallel-rotate-method parallelism.context-parallel-load-balancer"
+        ),
+        "how tokens are sent to experts": "parallelism.expert-parallel-comm-backend",
+        "hiding of expert parallelism": "parallelism.pipeline-parallel-expert-parallel-overlap",
+        "recomputation": (
+            "activation-checkpoint.early-stop activation-checkpoint.preserve-rng-state "
+            "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns"
+        ),
+        "sums of gradients": "fault-tolerance.enable",
+    },
 )
 
-_ZERO = "zero-optimization"
+TORCHTITAN_HARMLESS = _names(
+    "job profiling profiler metrics optimizer lr-scheduler dataloader checkpoint comm validation debug "
+    "fault-tolerance experimental memory-estimation tokenizer model training.dataset* training.steps "
+    "training.max-norm training.gc-freq training.gc-debug training.dataloader training.seed "
+    "training.deterministic rdzv master tee role local-ranks-filter module config compile.components"
+)
+
+
 DEEPSPEED_EFFECTS = {
     **MEGATRON_EFFECTS,
-    **_all(
-        "memory",
-        {
-            "optimizer.type": _OTHER_OPTIMIZER,
-            "data-types.grad-accum-dtype": ("bytes of gradients", "bf16", "fp16"),
-            "bf16.immediate-grad-update": "buffers of gradients",
-            "fp16.fp16-master-weights-and-grads": "bytes of the master weights",
-            f"{_ZERO}.mics-shard-size": "ranks that share the weights",
-            f"{_ZERO}.stage3-max-live-parameters": "gathered weights",
-            f"{_ZERO}.stage3-max-reuse-distance": "gathered weights",
-            f"{_ZERO}.stage3-prefetch-bucket-size": "gathered weights",
-            f"{_ZERO}.stage3-param-persistence-threshold": "gathered weights",
-            f"{_ZERO}.allgather-bucket-size": "buffers of gathered weights",
-            f"{_ZERO}.reduce-bucket-size": _BUCKETS,
-            f"{_ZERO}.contiguous-gradients": _BUCKETS,
+    **_effects(
+        memory={
+            "the optimizer's states": "optimizer.type=adam|adamw|Adam|AdamW|FusedAdam",
+            "bytes of gradients": "data-types.grad-accum-dtype=bf16|fp16",
+            "buffers of gradients": "bf16.immediate-grad-update",
+            "bytes of the master weights": "fp16.fp16-master-weights-and-grads",
+            "ranks that share the weights": "zero-optimization.mics-shard-size",
+            "gathered weights": (
+                "zero-optimization.stage3-max-live-parameters zero-optimization.stage3-max-reuse-distance "
+                "zero-optimization.stage3-prefetch-bucket-size zero-optimization.stage3-param-persistence-threshold"
+            ),
+            "buffers of gathered weights": "zero-optimization.allgather-bucket-size",
+            "buckets of gradients": "zero-optimization.reduce-bucket-size zero-optimization.contiguous-gradients",
         },
-    ),
-    **_all(
-        "memory and time",
-        {
-            f"{_ZERO}.offload-optimizer.device": (_OFFLOADED, "none"),
-            f"{_ZERO}.offload-param.device": (_OFFLOADED, "none"),
-            f"{_ZERO}.zero-hpz-partition-size": ("a second copy of the weights", "1"),
-            f"{_ZERO}.zero-quantized-weights": "quantized gathers of weights",
-            f"{_ZERO}.zero-quantized-gradients": "quantized sums of gradients",
-            "activation-checkpointing.partition-activations": "saved inputs of layers",
-            "activation-checkpointing.cpu-checkpointing": _OFFLOADED,
-            "activation-checkpointing.contiguous-memory-optimization": "saved inputs of layers",
-            "torch-autocast.enabled": "the number format of products",
-            "amp.enabled": "the number format of products",
-            "compression-training": "compressed weights",
-            "sparse-gradients": "gradients of the embedding",
-            "curriculum-learning.enabled": _LENGTHS,
+        memory_and_time={
+            "what lies in the host's memory": (
+                "zero-optimization.offload-optimizer.device=none zero-optimization.offload-param.device=none "
+                "activation-checkpointing.cpu-checkpointing"
+            ),
+            "a second copy of the weights": "zero-optimization.zero-hpz-partition-size=1",
+            "quantized gathers of weights": "zero-optimization.zero-quantized-weights",
+            "quantized sums of gradients": "zero-optimization.zero-quantized-gradients",
+            "saved inputs of layers": (
+                "activation-checkpointing.partition-activations "
+                "activation-checkpointing.contiguous-memory-optimization"
+            ),
+            "the number format of products": "torch-autocast.enabled amp.enabled",
+            "compressed weights": "compression-training",
+            "gradients of the embedding": "sparse-gradients",
+            "lengths of sequences": "curriculum-learning.enabled",
         },
-    ),
-    **_all(
-        "time",
-        {
-            "communication-data-type": "bytes of gradients on links",
-            "prescale-gradients": "sums of gradients",
-            f"{_ZERO}.round-robin-gradients": "sums of gradients",
-            "pipeline.pipe-partitioned": "what stages send",
-            "pipeline.grad-partitioned": "what stages send",
+        time={
+            "bytes of gradients on links": "communication-data-type",
+            "sums of gradients": "prescale-gradients zero-optimization.round-robin-gradients",
+            "what stages send": "pipeline.pipe-partitioned pipeline.grad-partitioned",
         },
     ),
 }
-DEEPSPEED_HARMLESS = (
-    *MEGATRON_HARMLESS,
-    *("deepspeed", "deepspeed-config", "deepspeed-mpi", "no-pipeline-parallel", "steps-per-print", "scheduler"),
-    *("gradient-clipping", "gradient-predivide-factor", "wall-clock-breakdown", "dump-state", "flops-profiler"),
-    *("fp16.loss-scale*", "fp16.initial-scale-power", "fp16.hysteresis", "fp16.min-loss-scale", "fp16.auto-cast"),
-    *("fp16.consecutive-hysteresis", "comms-logger", "monitor-config", "csv-monitor", "dataloader-drop-last"),
-    *("memory-breakdown", "zero-allow-untested-optimizer", "zero-force-ds-cpu-optimizer", "optimizer.params"),
-    *("checkpoint", "elasticity", "autotuning", "hostfile", "num-gpus", "num-nodes", "include", "exclude"),
-    *("launcher", "force-multi", "master-addr", "data-efficiency", "curriculum-learning", "train-tokens"),
-    *("lr-decay-tokens", "lr-warmup-tokens", "universal-checkpoint", "use-pin-memory", "output-dir", "mlp-type"),
-    *("topk", "moe-train-capacity-factor", "moe-eval-capacity-factor", "moe-min-capacity", "moe-loss-coeff"),
-    *("expert-parallel.preset-model", "expert-parallel.enabled", "tensor-parallel.tp", "pipeline.seed-layers"),
-    *(f"{_ZERO}.reduce-scatter", f"{_ZERO}.allgather-partitions", f"{_ZERO}.load-from-fp32-weights"),
-    *(
-        f"{_ZERO}.stage3-gather-16bit-weights-on-model-save",
-        f"{_ZERO}.elastic-checkpoint",
-        f"{_ZERO}.sub-group-size",
-    ),
-    *(f"{_ZERO}.ignore-unused-parameters", f"{_ZERO}.offload-optimizer", f"{_ZERO}.offload-param"),
-    *("activation-checkpointing.number-checkpoints", "activation-checkpointing.profile"),
-    *("activation-checkpointing.synchronize-checkpoint-boundary", "bf16.check-grad-overflow"),
+
+DEEPSPEED_HARMLESS = MEGATRON_HARMLESS + _names(
+    "deepspeed deepspeed-config deepspeed-mpi no-pipeline-parallel steps-per-print scheduler "
+    "gradient-clipping gradient-predivide-factor wall-clock-breakdown dump-state flops-profiler "
+    "fp16.loss-scale* fp16.initial-scale-power fp16.hysteresis fp16.min-loss-scale fp16.auto-cast "
+    "fp16.consecutive-hysteresis comms-logger monitor-config csv-monitor dataloader-drop-last "
+    "memory-breakdown zero-allow-untested-optimizer zero-force-ds-cpu-optimizer optimizer.params checkpoint "
+    "elasticity autotuning hostfile num-gpus num-nodes include exclude launcher force-multi master-addr "
+    "data-efficiency curriculum-learning train-tokens lr-decay-tokens lr-warmup-tokens universal-checkpoint "
+    "use-pin-memory output-dir mlp-type topk moe-train-capacity-factor moe-eval-capacity-factor "
+    "moe-min-capacity moe-loss-coeff expert-parallel.preset-model expert-parallel.enabled tensor-parallel.tp "
+    "pipeline.seed-layers zero-optimization.reduce-scatter zero-optimization.allgather-partitions "
+    "zero-optimization.load-from-fp32-weights zero-optimization.stage3-gather-16bit-weights-on-model-save "
+    "zero-optimization.elastic-checkpoint zero-optimization.sub-group-size "
+    "zero-optimization.ignore-unused-parameters zero-optimization.offload-optimizer "
+    "zero-optimization.offload-param activation-checkpointing.number-checkpoints "
+    "activation-checkpointing.profile activation-checkpointing.synchronize-checkpoint-boundary "
+    "bf16.check-grad-overflow"
 )

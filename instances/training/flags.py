@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
-from .flag_words import WHERE, Given, flattened, is_path, words_of_options
+from .flag_words import WHERE, Given, Said, flattened, is_path, meant, tell_effects, words_of_options
 from .flags_deepspeed import read_deepspeed
 from .flags_megatron import read_megatron
 from .flags_torchtitan import read_torchtitan
 from .plan import Configuration
 from .problem import TrainingProblem
-from .said import Said, meant, tell_effects
 from .words import configuration_from_words
 
 READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
@@ -62,6 +61,8 @@ class Read:
     """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
     hidden_share: float = 1.0
     """Share that the options hide of the data-parallel communication that is usually hidden."""
+    optimizer: str | None = None
+    """The optimizer that the options name; None: that of the problem."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
 
@@ -123,6 +124,7 @@ def read_options(
         meant(given, unknown),
         tuple(told),
         said.hidden_share,
+        said.optimizer,
         said.why_not_hidden,
     )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from .flag_effects import DEEPSPEED_EFFECTS, DEEPSPEED_HARMLESS
-from .flag_words import Given
+from .flag_words import Given, Said, compare
 from .flags_megatron import compare_model, compare_problem, read_recomputation
 from .frameworks import fault_of_word, hidden_shares
 from .plan import FULL, NONE, read_recompute
 from .problem import TrainingProblem
-from .said import Said, compare
 from .words import as_even_as_can_be
 
 # DeepSpeed's option for each of our keys, for messages.

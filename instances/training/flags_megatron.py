@@ -7,13 +7,13 @@ import re
 from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
+from ..physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
 from .flag_effects import MEGATRON_EFFECTS, MEGATRON_HARMLESS
-from .flag_words import Given
+from .flag_words import Given, Said, compare, compare_devices, share_of_gradients, words_of_options
 from .frameworks import effective
 from .model import MODULES, Attention, Model
 from .plan import NONE, Recompute
 from .problem import TrainingProblem
-from .said import Said, compare, compare_devices, share_of_gradients
 
 # Megatron's option for each of our keys, for messages.
 NAMES = {
@@ -84,6 +84,7 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
     compare_model(said, given, problem, tensor)
     _absent(said, given, problem)
     _hidden(said, given, problem, zero)
+    _optimizer(said, given)
     return said
 
 
@@ -116,6 +117,20 @@ def _hidden(said: Said, given: Given, problem: TrainingProblem, zero: int) -> No
         said.hides(0, f"Without {absent} Megatron hides no data-parallel communication")
     elif zero and not weights:
         said.hides(share_of_gradients(problem, zero), f"Without --{WEIGHTS} Megatron hides no gathers of weights")
+
+
+def _optimizer(said: Said, given: Given) -> None:
+    """The optimizer of these flags, where a record has their words; of others nothing is modelled."""
+    usual = {"optimizer": ("adam",), **given.options}
+    named = [
+        (own.name, words_of_options(own.megatron)) for own in OPTIMIZERS.values() if own.mixed and own.megatron
+    ]
+    meant = [pair for pair in named if all(usual.get(name) == words for name, words in pair[1].items())]
+    name, options = max(meant, key=lambda pair: len(pair[1]), default=(USUAL_OPTIMIZER, {}))
+    if name != USUAL_OPTIMIZER:
+        said.optimizer = name
+        shown = " ".join(" ".join((given.shown(option), *(given.words(option) or ()))) for option in options)
+        said.tell(f"Memory and time are those of the optimizer of {shown}.")
 
 
 def _absent(said: Said, given: Given, problem: TrainingProblem) -> None:

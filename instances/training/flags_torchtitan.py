@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ..physics.schedules import ROW
+from ..physics.schedules import SCHEDULES as RULES
 from .flag_effects import TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS
-from .flag_words import Given
+from .flag_words import Given, Said, compare, compare_devices
 from .frameworks import TORCHTITAN as FRAMEWORK
-from .plan import FULL, NONE, V_SHAPES
+from .plan import FULL, NONE
 from .problem import TrainingProblem
-from .said import Said, compare, compare_devices
 
 # torchtitan's option for each of our keys, for messages.
 NAMES = {
@@ -144,8 +145,7 @@ def read_layout(
         return None, 1
     if parts:
         return _of_names(problem, given, parts, pipeline)
-    several = schedule == "interleaved-1f1b" or schedule in V_SHAPES
-    virtual = 2 if several else 1
+    virtual = 1 if RULES[schedule].shape == ROW else 2
     layers = problem.model.layers
     if each is not None:
         chunks = -(-(layers + sum(weights)) // each)

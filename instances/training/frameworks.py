@@ -1,4 +1,4 @@
-"""What each framework can run, as data: bytes of a parameter, schedules, words for recomputation, layouts, and rules
+"""What each framework can run, as data: schedules, words for recomputation, layouts, and rules
 with their reasons in words.
 
 It is the only place that says so: the search, the referee, the readers of flags and the exports ask here.
@@ -11,26 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from ..base.zero import Bytes
+from ..physics.optimizers import KEPT
+from ..physics.schedules import SCHEDULES, run_by
 from .model import INSIDE, MODULES, Model
-from .plan import DIVIDED, FULL
+from .plan import FULL
 
 if TYPE_CHECKING:
     from .plan import Configuration, Degrees, Recompute
     from .problem import TrainingProblem
 
     Check = Callable[[TrainingProblem, Configuration], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class StateBytes:
-    """Bytes that a parameter takes all the time."""
-
-    weights: Bytes
-    gradients: Bytes
-    optimizer: Bytes
-    gathered: float = 0
-    """Bytes of a parameter while its layer runs, where weights are divided among data-parallel ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +44,11 @@ class Hides:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A training framework: the states that it keeps, the schedules that it runs, and the rules that it
+    """A training framework: the schedules that it runs, and the rules that it
     enforces."""
 
     name: str
-    states: Mapping[int, StateBytes]
-    """Bytes of a parameter, for each ZeRO stage that it can run."""
     usual_zero: int
-    schedules: Mapping[str, str]
-    """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
     precisions: tuple[str, ...]
     modules: tuple[str, ...]
     """What it can compute again by itself, in all layers; whole layers are known to every framework."""
@@ -83,6 +69,11 @@ class Framework:
     """For each ZeRO stage, what passes can hide."""
     pipelines_hide: bool = True
     """Can passes hide anything of that with more than one stage?"""
+
+    @property
+    def schedules(self) -> Mapping[str, str]:
+        """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
+        return run_by(self.name)
 
 
 def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
@@ -140,7 +131,7 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
     framework, name, modules = problem.rules, problem.rules.name, word.modules
     if not modules:
         return None
-    if schedule in DIVIDED:
+    if SCHEDULES[schedule].divided:
         return f"{schedule} divides backward passes, which recomputation does not; choose none."
     if modules == (FULL,):
         if word.layers is None or framework.counted_layers:
@@ -162,26 +153,7 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
     return f"recompute={word.word} says no more of this model without {left_out}; choose recompute={said.word}."
 
 
-# ---- bytes of a parameter ------------------------------------------------------------------------------
-
-# Weights in two bytes, gradients added up in four; the optimizer's master copy and two moments have four bytes each.
-_WEIGHTS, _MAIN_GRADIENTS, _ADAM = Bytes(2), Bytes(4), 12
-MEGATRON_STATES = {
-    0: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(_ADAM)),
-    1: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(shared=_ADAM)),
-}
-DEEPSPEED_STATES = {
-    0: StateBytes(_WEIGHTS, Bytes(2), Bytes(_ADAM)),
-    1: StateBytes(_WEIGHTS, Bytes(2), Bytes(shared=_ADAM)),
-    2: StateBytes(_WEIGHTS, Bytes(shared=2), Bytes(shared=_ADAM)),
-    3: StateBytes(Bytes(shared=2), Bytes(shared=2), Bytes(shared=_ADAM), gathered=2),
-}
-# Weights are kept in four bytes, and the optimizer's state has eight more.
-TORCHTITAN_STATES = {
-    0: StateBytes(Bytes(4), Bytes(4), Bytes(8), gathered=2),
-    2: StateBytes(Bytes(2, 4), Bytes(shared=4), Bytes(shared=8)),
-    3: StateBytes(Bytes(shared=4), Bytes(shared=4), Bytes(shared=8), gathered=2),
-}
+# ---- ZeRO stages --------------------------------------------------------------------------------------
 
 
 def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[int]) -> list[int]:
@@ -192,7 +164,7 @@ def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[in
         return list(zeros)
     named: dict[tuple[float, ...], int] = {}
     for zero in zeros:
-        state = problem.rules.states[zero]
+        state = problem.states[zero]
         held = (*(own.on(1) for own in (state.weights, state.gradients, state.optimizer)), state.gathered)
         if held not in named or zero == problem.rules.usual_zero:
             named[held] = zero
@@ -214,147 +186,114 @@ def hidden_shares(problem: TrainingProblem, zero: int, pipeline: int) -> tuple[f
 # ---- rules ---------------------------------------------------------------------------------------------
 
 
-def _heads(problem: TrainingProblem, plan: Configuration) -> bool:
-    attention = problem.model.attention
-    return attention is None or attention.heads % plan.degrees.tensor == 0
+def _divides(divisor: int, amount: int | None) -> bool:
+    """Does it divide this amount? What a model does not have, nothing needs to divide."""
+    return amount is None or amount % divisor == 0
 
 
-def _key_values(problem: TrainingProblem, plan: Configuration) -> bool:
-    attention, t = problem.model.attention, plan.degrees.tensor
-    return attention is None or attention.latent or attention.key_value_heads % t == 0
+def _heads(model: Model) -> int | None:
+    return None if model.attention is None else model.attention.heads
 
 
-def _key_values_or_copies(problem: TrainingProblem, plan: Configuration) -> bool:
-    attention, t = problem.model.attention, plan.degrees.tensor
-    return (
-        attention is None
-        or attention.latent
-        or attention.key_value_heads % t == 0
-        or t % attention.key_value_heads == 0
-    )
+def _pairs(model: Model) -> int | None:
+    """Key-value heads, which latent attention does not have."""
+    return None if model.attention is None or model.attention.latent else model.attention.key_value_heads
 
 
-def _mlp(problem: TrainingProblem, plan: Configuration) -> bool:
-    mlp = problem.model.mlp
-    return mlp is None or mlp.hidden % plan.degrees.tensor == 0
-
-
-def _tokens(problem: TrainingProblem, plan: Configuration) -> bool:
-    d = plan.degrees
-    return not problem.sequence_parallel or d.tensor == 1 or problem.sequence % (d.context * d.tensor) == 0
-
-
-def _context(problem: TrainingProblem, plan: Configuration) -> bool:
-    c = plan.degrees.context
-    return c == 1 or problem.sequence % (2 * c) == 0
-
-
-def _groups(problem: TrainingProblem, plan: Configuration) -> bool:
-    d = plan.degrees
-    return plan.schedule != "interleaved-1f1b" or plan.micro_batches(problem.batch) % d.pipeline == 0
-
-
-def _stages_for_chunks(problem: TrainingProblem, plan: Configuration) -> bool:
-    return plan.degrees.virtual == 1 or plan.degrees.pipeline > 1
-
-
-def _experts_divide(problem: TrainingProblem, plan: Configuration) -> bool:
-    experts, e = problem.model.experts, plan.degrees.expert
-    return e == 1 if experts is None else experts.count % e == 0
-
-
-def _expert_shards(problem: TrainingProblem, plan: Configuration) -> bool:
-    experts, t = problem.model.experts, plan.degrees.expert_tensor
-    return t == 1 if experts is None else experts.hidden % t == 0
-
-
-def _experts_need_sequences(problem: TrainingProblem, plan: Configuration) -> bool:
-    return problem.model.experts is None or plan.degrees.tensor == 1 or problem.sequence_parallel
-
-
-HEADS = Rule("heads", _heads, "Tensor parallelism divides the attention heads", "choose a divisor of the {heads}")
+HEADS = Rule(
+    "heads",
+    lambda problem, plan: _divides(plan.degrees.tensor, _heads(problem.model)),
+    "Tensor parallelism divides the attention heads",
+    "choose a divisor of the {heads}",
+)
 KEY_VALUES = Rule(
     "key-value heads",
-    _key_values,
+    lambda problem, plan: _divides(plan.degrees.tensor, _pairs(problem.model)),
     "Tensor parallelism divides the key-value heads",
     "choose a divisor of the {key_value_heads}",
 )
 KEY_VALUES_OR_COPIES = Rule(
     "key-value heads",
-    _key_values_or_copies,
+    lambda problem, plan: (
+        _divides(plan.degrees.tensor, _pairs(problem.model))
+        or plan.degrees.tensor % (_pairs(problem.model) or 1) == 0
+    ),
     "Tensor parallelism divides the key-value heads, or is a multiple of their number and copies them",
     "choose a divisor or a multiple of the {key_value_heads}",
 )
-MLP = Rule("mlp", _mlp, "Tensor parallelism divides the hidden size of the MLP", "choose a divisor of it")
+MLP = Rule(
+    "mlp",
+    lambda problem, plan: problem.model.mlp is None or _divides(plan.degrees.tensor, problem.model.mlp.hidden),
+    "Tensor parallelism divides the hidden size of the MLP",
+    "choose a divisor of it",
+)
 TOKENS = Rule(
     "tokens",
-    _tokens,
+    lambda problem, plan: (
+        not problem.sequence_parallel
+        or plan.degrees.tensor == 1
+        or _divides(plan.degrees.context * plan.degrees.tensor, problem.sequence)
+    ),
     "Sequence parallelism divides the tokens of a sequence among context and tensor ranks",
     "choose degrees whose product divides the sequence",
 )
 CONTEXT = Rule(
     "context",
-    _context,
+    lambda problem, plan: plan.degrees.context == 1 or _divides(2 * plan.degrees.context, problem.sequence),
     "Context parallelism gives each rank two pieces of a sequence, so that twice its degree divides the sequence",
     "choose a smaller context degree",
 )
 GROUPS = Rule(
     "groups",
-    _groups,
+    lambda problem, plan: (
+        not SCHEDULES[plan.schedule].in_groups or _divides(plan.degrees.pipeline, plan.micro_batches(problem.batch))
+    ),
     "Interleaved 1F1B runs as many micro-batches at a time as there are pipeline stages",
     "choose a multiple of the pipeline degree as the number of micro-batches, or virtual=1",
 )
 CHUNKS = Rule(
     "chunks",
-    _stages_for_chunks,
+    lambda problem, plan: plan.degrees.virtual == 1 or plan.degrees.pipeline > 1,
     "Several chunks on a rank need at least two pipeline stages",
     "choose virtual=1 or more stages",
 )
 EXPERTS = Rule(
     "experts",
-    _experts_divide,
+    lambda problem, plan: _divides(
+        plan.degrees.expert, problem.model.experts.count if problem.model.experts else 1
+    ),
     "Expert parallelism divides the number of experts",
     "choose a divisor of the experts; expert=1 where there are none",
 )
 EXPERT_SHARDS = Rule(
     "expert shards",
-    _expert_shards,
+    lambda problem, plan: _divides(
+        plan.degrees.expert_tensor, problem.model.experts.hidden if problem.model.experts else 1
+    ),
     "The tensor degree of experts divides an expert's hidden size",
     "choose a divisor of it; expert-tensor=1 where there are no experts",
 )
 EXPERT_TOKENS = Rule(
     "tokens of experts",
-    _experts_need_sequences,
+    lambda problem, plan: problem.model.experts is None or plan.degrees.tensor == 1 or problem.sequence_parallel,
     "Experts with tensor parallelism need sequence parallelism",
     "choose tensor=1, or switch sequence parallelism on",
 )
+PRECISION = Rule(
+    "precision",
+    lambda problem, plan: problem.precision in problem.rules.precisions,
+    "{framework} does not train in {precision}",
+    "plan with {precisions} (--precision)",
+)
 
 
-def _at_most(most: int, *names: str) -> Check:
-    return lambda problem, plan: all(getattr(plan.degrees, name) <= most for name in names)
-
-
-def _by_replicas_alone(problem: TrainingProblem, plan: Configuration) -> bool:
-    d = plan.degrees
-    return plan.zero > 0 or d.data == 1 or d.tensor * d.context * d.pipeline == 1
-
-
-def _context_divides_weights(problem: TrainingProblem, plan: Configuration) -> bool:
-    return plan.zero > 0 or plan.degrees.context == 1
-
-
-def _tokens_divided(problem: TrainingProblem, plan: Configuration) -> bool:
-    return bool(problem.model.own) or plan.degrees.tensor == 1 or problem.sequence_parallel
-
-
-def _one_stage_in_turn(problem: TrainingProblem, plan: Configuration) -> bool:
-    return plan.degrees.pipeline > 1 or plan.schedule == "1f1b"
+def _at_most_1(*names: str) -> Check:
+    return lambda problem, plan: all(getattr(plan.degrees, name) == 1 for name in names)
 
 
 def _experts_with_tensor(problem: TrainingProblem, plan: Configuration) -> bool:
     d = plan.degrees
-    allowed = (d.tensor,) if d.expert == 1 else (1, d.tensor)
-    return problem.model.experts is None or d.expert_tensor in allowed
+    return problem.model.experts is None or d.expert_tensor in ((d.tensor,) if d.expert == 1 else (1, d.tensor))
 
 
 def _experts_in_shards(problem: TrainingProblem, plan: Configuration) -> bool:
@@ -363,28 +302,14 @@ def _experts_in_shards(problem: TrainingProblem, plan: Configuration) -> bool:
     return problem.model.experts is None or shards % (d.expert * d.expert_tensor) == 0
 
 
-def _no_prediction(problem: TrainingProblem, plan: Configuration) -> bool:
-    return not problem.model.prediction_layers
-
-
-def _precision(problem: TrainingProblem, plan: Configuration) -> bool:
-    return problem.precision in problem.rules.precisions
-
-
-PRECISION = Rule(
-    "precision", _precision, "{framework} does not train in {precision}", "plan with {precisions} (--precision)"
-)
-
-
-def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> bool:
-    return plan.degrees.pipeline == 1 or plan.zero <= 1
+def _by_replicas_alone(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    return plan.zero > 0 or d.data == 1 or d.tensor * d.context * d.pipeline == 1
 
 
 MEGATRON = Framework(
     "megatron",
-    MEGATRON_STATES,
     usual_zero=1,
-    schedules={"1f1b": "1F1B", "interleaved-1f1b": "interleaved 1F1B"},
     precisions=("bf16", "fp16", "fp8"),
     modules=MODULES,
     counted_layers=True,
@@ -405,19 +330,11 @@ MEGATRON = Framework(
     layouts="any",
     alike=True,
     cached_gradients=True,
-    hides=dict.fromkeys(MEGATRON_STATES, BOTH),
+    hides=dict.fromkeys(KEPT["megatron"].stages, BOTH),
 )
 TORCHTITAN = Framework(
     "torchtitan",
-    TORCHTITAN_STATES,
     usual_zero=3,
-    schedules={
-        "1f1b": "1F1B",
-        "interleaved-1f1b": "Interleaved1F1B",
-        "gpipe": "GPipe",
-        "zb-v": "ZBVZeroBubble",
-        "dualpipe-v": "DualPipeV",
-    },
     precisions=("bf16", "fp8"),
     modules=(),
     counted_layers=False,
@@ -426,7 +343,7 @@ TORCHTITAN = Framework(
         PRECISION,
         Rule(
             "prediction",
-            _no_prediction,
+            lambda problem, plan: not problem.model.prediction_layers,
             "torchtitan's models do not predict several tokens",
             "leave the model's layers for that out, or choose another framework",
         ),
@@ -435,7 +352,7 @@ TORCHTITAN = Framework(
         MLP,
         Rule(
             "sequence parallelism",
-            _tokens_divided,
+            lambda problem, plan: bool(problem.model.own) or plan.degrees.tensor == 1 or problem.sequence_parallel,
             "torchtitan divides tokens among tensor-parallel ranks, which all have them here",
             "choose tensor=1, or switch sequence parallelism on",
         ),
@@ -453,7 +370,7 @@ TORCHTITAN = Framework(
         ),
         Rule(
             "one stage",
-            _one_stage_in_turn,
+            lambda problem, plan: plan.degrees.pipeline > 1 or plan.schedule == "1f1b",
             "With one stage torchtitan runs one micro-batch after the other",
             "choose schedule=1f1b",
         ),
@@ -465,7 +382,7 @@ TORCHTITAN = Framework(
         ),
         Rule(
             "replicas",
-            _context_divides_weights,
+            lambda problem, plan: plan.zero > 0 or plan.degrees.context == 1,
             "torchtitan's context-parallel ranks divide the weights",
             "choose zero=3",
         ),
@@ -480,13 +397,11 @@ TORCHTITAN = Framework(
     layouts="any",
     alike=True,
     cached_gradients=False,
-    hides=dict.fromkeys(TORCHTITAN_STATES, BOTH),
+    hides=dict.fromkeys(KEPT["torchtitan"].stages, BOTH),
 )
 DEEPSPEED = Framework(
     "deepspeed",
-    DEEPSPEED_STATES,
     usual_zero=1,
-    schedules={"1f1b": "1F1B"},
     precisions=("bf16", "fp16"),
     modules=(),
     counted_layers=False,
@@ -497,17 +412,17 @@ DEEPSPEED = Framework(
         KEY_VALUES,
         MLP,
         EXPERTS,
-        Rule("context", _at_most(1, "context"), "DeepSpeed has no context parallelism", "choose context=1"),
-        Rule("virtual", _at_most(1, "virtual"), "DeepSpeed's pipelines have one chunk a rank", "choose virtual=1"),
+        Rule("context", _at_most_1("context"), "DeepSpeed has no context parallelism", "choose context=1"),
+        Rule("virtual", _at_most_1("virtual"), "DeepSpeed's pipelines have one chunk a rank", "choose virtual=1"),
         Rule(
             "zero with pipelines",
-            _pipelines_keep_gradients,
+            lambda problem, plan: plan.degrees.pipeline == 1 or plan.zero <= 1,
             "DeepSpeed's pipelines add up gradients, so that these and the weights stay whole",
             "choose zero=0 or zero=1 with more than one stage",
         ),
         Rule(
             "expert shards",
-            _at_most(1, "expert_tensor"),
+            _at_most_1("expert_tensor"),
             "DeepSpeed does not divide an expert among ranks",
             "choose expert-tensor=1",
         ),

@@ -8,12 +8,12 @@ from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.generator import Generator, Parameter
+from ..base.quantities import GIB
+from ..physics.optimizers import USUAL_OPTIMIZER, sum_of_states
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
-from .parameters import parameters_of
-from .problem import GIB, Gpu, Level, TrainingProblem
+from .problem import Gpu, Level, TrainingProblem
+from .unit_bytes import parameters_of
 
-# Bytes of a parameter's weights, gradients and optimizer together, where ranks divide nothing.
-BYTES_OF_A_PARAMETER = 18
 # Bandwidth in bytes a second and latency in seconds of links, the fastest first.
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
 
@@ -26,7 +26,7 @@ def random_training(
     check_whole("layers", layers, MOST_LAYERS)
     chosen = random.Random(seed)
     model = random_model(chosen, layers, experts=experts, latent=latent)
-    states = BYTES_OF_A_PARAMETER * parameters_of(model).total / accelerators
+    states = sum_of_states("megatron", USUAL_OPTIMIZER) * parameters_of(model).total / accelerators
     gpu = Gpu(
         "random GPU",
         memory_bytes=round(states * chosen.uniform(1.2, 4) + chosen.uniform(0.02, 0.2) * GIB),

@@ -114,6 +114,10 @@ class OwnLayer:
     """Bytes sent to the next layer, for one sequence."""
     times: tuple[MeasuredTime, ...]
 
+    def is_measured(self, tensor: int, micro_batch: int) -> bool:
+        """Has it a time for just this tensor degree and micro-batch?"""
+        return any((time.tensor, time.micro_batch) == (tensor, micro_batch) for time in self.times)
+
 
 @dataclass(frozen=True, slots=True)
 class Model:

@@ -15,6 +15,7 @@ from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, read_plan, read_record
 from ..base.quantities import whole_number
+from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
 
 EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "data": 8}, "layout": [41, 41], ...}'
@@ -23,10 +24,6 @@ LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
 NONE, FULL = "none", "full"
-V_SHAPES = ("zb-v", "dualpipe-v")
-SCHEDULES = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", *V_SHAPES)
-# Schedules whose backward passes come in two parts, for inputs and for weights.
-DIVIDED = ("zb-h1", "zb-h2", *V_SHAPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,13 @@ def read_recompute(where: str, value: object) -> Recompute:
     return Recompute(tuple(names), layers)
 
 
+def chunks_of_ranks(schedule: str, p: int, v: int) -> tuple[tuple[int, ...], ...]:
+    """The chunks of each of p pipeline ranks, which have v of them."""
+    if SCHEDULES[schedule].shape == V_SHAPE:
+        return tuple((r, 2 * p - 1 - r) for r in range(p))
+    return tuple(tuple(range(r, p * v, p)) for r in range(p))
+
+
 @dataclass(frozen=True)
 class Configuration:
     """Everything that a launcher has to be told."""
@@ -137,12 +141,14 @@ class Configuration:
         return batch // (self.degrees.data * self.micro_batch)
 
     @property
+    def rule(self) -> ScheduleRule:
+        """What is known of the schedule."""
+        return SCHEDULES[self.schedule]
+
+    @property
     def chunks_of_ranks(self) -> tuple[tuple[int, ...], ...]:
         """The chunks of each pipeline rank, in the order in which it numbers them."""
-        p, v = self.degrees.pipeline, self.degrees.virtual
-        if self.schedule in V_SHAPES:
-            return tuple((r, 2 * p - 1 - r) for r in range(p))
-        return tuple(tuple(range(r, p * v, p)) for r in range(p))
+        return chunks_of_ranks(self.schedule, self.degrees.pipeline, self.degrees.virtual)
 
     @property
     def intervals(self) -> tuple[range, ...]:

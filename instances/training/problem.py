@@ -26,13 +26,13 @@ from ..base.errors import InputError, show
 from ..base.fields import plain
 from ..base.kind import Displayed
 from ..base.plausible import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
-from ..base.quantities import several
-from .efficiencies import Efficiencies
+from ..base.quantities import GIB, several
+from ..physics.efficiencies import Efficiencies
+from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, states_of
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
 
 PRECISIONS = ("bf16", "fp16", "fp8")
-GIB = 2**30
 # Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
 
@@ -75,6 +75,7 @@ class TrainingProblem(Displayed):
     """Tokens of a sequence."""
     precision: str = "bf16"
     framework: str = "megatron"
+    optimizer: str = USUAL_OPTIMIZER
     reserve_bytes: float = USUAL_RESERVE
     """Bytes for the context of the driver and for buffers of communication."""
     flash_attention: bool = True
@@ -111,6 +112,11 @@ class TrainingProblem(Displayed):
         return FRAMEWORKS[self.framework]
 
     @property
+    def states(self) -> Mapping[int, StateBytes]:
+        """Bytes of a parameter, for each ZeRO stage that the framework can run."""
+        return states_of(self.framework, self.optimizer)
+
+    @property
     def peak(self) -> float:
         """The GPU's dense operations a second in the problem's number format."""
         return self.gpu.flops[self.precision]
@@ -119,6 +125,8 @@ class TrainingProblem(Displayed):
     def hash(self) -> str:
         """A digest of every field that can change a plan's value, so of no name of problem, model or GPU."""
         facts = {entry.name: plain(getattr(self, entry.name)) for entry in fields(self) if entry.name != "name"}
+        if self.optimizer == USUAL_OPTIMIZER:  # problems had no optimizer once, and keep their names
+            del facts["optimizer"]
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         return digest(facts)
@@ -126,7 +134,7 @@ class TrainingProblem(Displayed):
 
 def check_hardware(problem: TrainingProblem) -> TrainingProblem:
     """The problem, if its figures are such as hardware has; GPUs of unknown names may be anything."""
-    from ..base.gpus import GPUS  # the table of GPUs is read where a problem comes in
+    from ..physics.hardware import GPUS  # the table of GPUs is read where a problem comes in
 
     gpu = problem.gpu
     if gpu.name not in GPUS:
@@ -153,6 +161,7 @@ def _check(problem: TrainingProblem) -> None:
     check_whole("batch", problem.batch, 10**7)
     check_whole("sequence", problem.sequence, 10**8)
     _check_choice("framework", problem.framework, FRAMEWORKS)
+    _check_choice("optimizer", problem.optimizer, MIXED)
     check_amount("reserve_bytes", problem.reserve_bytes)
     for name in ("flash_attention", "sequence_parallel", "dropout", "fused_loss", "fp8_weight_copy"):
         check_flag(name, getattr(problem, name))

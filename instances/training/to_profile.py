@@ -1,34 +1,36 @@
 """A profile of a language model from the shapes in its configuration, without tracing it: no torch, and in moments.
 
-The products of every layer are counted one by one, so floating-point operations are those of the traced model. What
-stands between them runs and is kept as training frameworks do it: attention is one kernel that keeps its output and a
-number for each row, norms and activations are fused. A traced model keeps more, because it runs operation by operation.
+Layers run the kernels of the same units of a training configuration on one GPU (`unit_seconds.py`), so they take the
+same seconds: attention is one kernel that keeps its output and a number for each row, norms and activations are fused.
+A traced model keeps more, because it runs operation by operation. Floating-point operations are those of the traced
+model. The operations of a kernel are more where the sides of a product are short: as many as take as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from ..base.errors import InputError
-from ..networks.analytic.hardware import Hardware
 from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from ..physics.hardware import PRODUCTS, Hardware, KernelShare
+from ..physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE
+from .build import problem_of
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
-from .parameters import unit_parameters
+from .plan import NOTHING, Configuration, Degrees
+from .problem import TrainingProblem
+from .referee.memory import stash_bytes
+from .unit_bytes import count_of
+from .unit_seconds import Attend, Keys, Module, Product, SecondsOfUnits, Traffic
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
-# Bytes of a number in the loss, and of the number that attention keeps for each row.
-FULL_BYTES = 4
-# The backward pass of a fused attention kernel calculates the scores again.
-ATTENTION_BACKWARD = 2.5
-# Bytes of a token's number in the vocabulary.
-INDEX_BYTES = 8
 
 # What transformers calls the embedding, the layers, the last norm and the head, by `model_type`.
 _USUAL_NAMES = ("model.embed_tokens", "model.layers", "model.norm", "lm_head")
@@ -113,18 +115,9 @@ def with_fused_activations(traced: Profile, shaped: Profile) -> Profile:
     return traced.replace(nodes=nodes, source={**traced.source, "activations": FUSED})
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """A matrix that rows of numbers are multiplied with; experts are several matrices, of which a row meets one."""
-
-    inside: int
-    outside: int
-    rows: float
-    matrices: int = 1
-
-    def kernel(self, element: int) -> Kernels:
-        moved = self.rows * (self.inside + self.outside) + self.matrices * self.inside * self.outside
-        return Kernels(2.0 * self.rows * self.inside * self.outside, float(moved * element), 1, element)
+def _of_row(amount: Any) -> float:
+    """The amount of the one choice of degrees; what is the same for all choices is a number by itself."""
+    return float(amount if isinstance(amount, (int, float)) else amount[0])
 
 
 @dataclass(frozen=True)
@@ -142,6 +135,10 @@ class _Shapes:
     def rows(self) -> int:
         return self.batch * self.sequence
 
+    @property
+    def _hidden_bytes(self) -> float:
+        return float(self.rows * self.model.hidden * self.element)
+
     def profile(self, name: str, source: Mapping[str, Any]) -> Profile:
         embedding, layers, norm, head = self.names
         units = [unit for unit in self.model.units if unit in ("dense", "experts")]
@@ -151,7 +148,7 @@ class _Shapes:
             self._norm(norm),
             self._head(head),
         ]
-        size = float(self.rows * self.model.hidden * self.element)
+        size = self._hidden_bytes
         logits = float(self.rows * self.model.vocabulary * self.element)
         tensors = [ProfileTensor(f"{a.id}.output", a.id, (b.id,), size) for a, b in pairwise(nodes)]
         tensors.append(ProfileTensor(f"{head}.output", head, (), logits, gradient=False))
@@ -160,154 +157,95 @@ class _Shapes:
 
     # ---- nodes -------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _alone(self) -> tuple[TrainingProblem, Configuration]:
+        """The model on one GPU; what its units run and keep depends on no figure of the GPU."""
+        problem = problem_of(self.model, "1xh100-80gb", batch=self.batch, sequence=self.sequence)
+        layout = (len(problem.model.units),)
+        return problem, Configuration(Degrees(), self.batch, 0, "1f1b", layout, (NOTHING,))
+
+    def _run_by(self, unit: UnitType) -> list[Module]:
+        keys = Keys.of([(1, 1, 1, 1, self.batch)])
+        return SecondsOfUnits(self._alone[0], keys, SINGLE).modules(unit)
+
+    def _kept_by(self, unit: UnitType) -> float:
+        """Bytes that one micro-batch leaves in a unit."""
+        return self._wide(stash_bytes(*self._alone, self.model.units.index(unit), NOTHING))
+
     def _node(
-        self,
-        id: str,
-        forward: Sequence[Kernels],
-        backward: Sequence[Kernels],
-        saved: float,
-        parameters: Mapping[str, float],
+        self, id: str, modules: Iterable[Module], saved: float, parameters: Mapping[str, float], scores: float = 0.0
     ) -> ProfileNode:
-        work = Work(merged(forward), merged(backward) if self.training else ())
+        """A node that runs the modules, and with them attention of so many operations, as traced models count it."""
+        items = [item for module in modules for item in module.items]
+        forward = [kernel for item in items for kernel in self._forward(item)]
+        backward = [kernel for item in items for kernel in self._backward(item)] if self.training else []
+        products = float(round(sum(_of_row(item.operations()) for item in items if isinstance(item, Product))))
         return ProfileNode(
             id,
             0.0,
             saved_bytes=saved if self.training else 0.0,
             parameters={key: float(count * self.element) for key, count in parameters.items()},
-            flops_forward=work.flops("forward"),
-            flops_backward=work.flops("backward") if self.training else None,
-            work=work,
+            flops_forward=products + scores,
+            flops_backward=2 * products + ATTENTION_BACKWARD * scores if self.training else None,
+            work=Work(merged(forward), merged(backward)),
         )
 
-    def _moves(self, numbers: float, count: int = 1) -> Kernels:
-        """Kernels that read and write so many numbers of each row, and calculate next to nothing."""
-        return Kernels(0.0, float(self.rows * numbers * self.element), count, self.element)
+    def _forward(self, item: Product | Attend | Traffic) -> Iterator[Kernels]:
+        match item:
+            case Product():
+                yield self._product(item)
+            case Attend():
+                yield Kernels(_of_row(item.operations), 0.0, 1, self.element, "attention")
+            case Traffic():
+                yield Kernels(0.0, self._wide(_of_row(item.forward_bytes)), item.launches, self.element)
+
+    def _backward(self, item: Product | Attend | Traffic) -> Iterator[Kernels]:
+        match item:
+            case Product():
+                yield self._product(item)
+                yield self._product(item, 2 * SINGLE)
+            case Attend():
+                yield Kernels(ATTENTION_BACKWARD * _of_row(item.operations), 0.0, 2, self.element, "attention")
+            case Traffic():
+                yield Kernels(0.0, self._wide(_of_row(item.backward_bytes)), item.launches, self.element)
+
+    def _product(self, item: Product, weight_bytes: float = HALF) -> Kernels:
+        half_side = self._alone[0].efficiencies.half_side
+        moved = self._wide(_of_row(item.moved_bytes(weight_bytes)))
+        share: KernelShare = "grouped_products" if item.grouped else PRODUCTS
+        return Kernels(_of_row(item.operations(half_side)), moved, 1, self.element, share)
+
+    def _wide(self, half_bytes: float) -> float:
+        """Bytes of numbers as wide as the profile's, where they are so many with numbers of sixteen bits."""
+        return half_bytes * self.element / HALF
 
     def _embedding(self, id: str) -> ProfileNode:
-        count = unit_parameters(self.model, "embedding").total
-        written = Kernels(0.0, float(count * self.element), 1, self.element)
-        forward = [self._moves(2 * self.model.hidden)]
-        return self._node(id, forward, [*forward, written], self.rows * INDEX_BYTES, {f"{id}.weight": count})
+        count = count_of(self.model, "embedding").total
+        return self._node(id, self._run_by("embedding"), self._kept_by("embedding"), {f"{id}.weight": count})
 
     def _norm(self, id: str) -> ProfileNode:
         hidden = self.model.hidden
         count = hidden * (1 if self.model.norm == "rms" else 2) * self.model.final_norm
-        saved = self.rows * hidden * self.element
-        return self._node(id, [self._moves(2 * hidden)], [self._moves(4 * hidden)], saved, {f"{id}.weight": count})
+        return self._node(id, self._run_by("head")[:-1], self._hidden_bytes, {f"{id}.weight": count})
 
     def _head(self, id: str) -> ProfileNode:
         model = self.model
-        product = _Product(model.hidden, model.vocabulary, self.rows)
         count = model.hidden * model.vocabulary + model.vocabulary * model.head_bias
-        loss = Kernels(0.0, 2.0 * self.rows * model.vocabulary * FULL_BYTES, 1, FULL_BYTES)
-        saved = self.rows * (model.hidden * self.element + model.vocabulary * FULL_BYTES)
-        forward = product.kernel(self.element)
-        return self._node(
-            id,
-            [forward, loss] if self.training else [forward],
-            [*_twice(forward), loss],
-            saved,
-            {f"{id}.weight": count},
-        )
+        kept = self._kept_by("head") - self._hidden_bytes
+        run = self._run_by("head")[-1]
+        if not self.training:  # nobody asks for the loss
+            run.items = [item for item in run.items if isinstance(item, Product)]
+        return self._node(id, (run,), kept, {f"{id}.weight": count})
 
     def _layer(self, id: str, unit: UnitType) -> ProfileNode:
         attention = self.model.attention
         assert attention is not None, "a model of shapes has it"
-        products = [*self._attention_products(attention), *self._later_products(unit)]
-        kernels = [product.kernel(self.element) for product in products]
-        scores = self._scores(attention)
-        between = self._moves(self._between(unit), 6)
-        backward = [*(half for kernel in kernels for half in _twice(kernel)), _times(scores, ATTENTION_BACKWARD)]
-        return self._node(
-            id,
-            [*kernels, scores, between],
-            [*backward, _times(between, 2)],
-            self._kept(attention, unit),
-            {f"{id}.weight": unit_parameters(self.model, unit).total},
-        )
+        parameters = {f"{id}.weight": count_of(self.model, unit).total}
+        return self._node(id, self._run_by(unit), self._kept_by(unit), parameters, self._scores(attention))
 
-    # ---- attention ---------------------------------------------------------------------------------------
-
-    def _attention_products(self, own: Attention) -> Iterator[_Product]:
-        hidden, rows = self.model.hidden, self.rows
-        if own.key_value_rank is None:
-            for heads, size in ((own.heads, own.head_size), (own.key_value_heads, own.head_size)):
-                yield _Product(hidden, heads * size, rows)
-            yield _Product(hidden, own.key_value_heads * own.values, rows)
-        else:
-            query = own.heads * (own.head_size + own.rope_size)
-            if own.query_rank is not None:
-                yield _Product(hidden, own.query_rank, rows)
-            yield _Product(own.query_rank or hidden, query, rows)
-            yield _Product(hidden, own.key_value_rank + own.rope_size, rows)
-            yield _Product(own.key_value_rank, own.heads * (own.head_size + own.values), rows)
-        yield _Product(own.heads * own.values, hidden, rows)
-
-    def _scores(self, own: Attention) -> Kernels:
-        """The kernel of attention, counted with scores of all tokens; layers with a window see those in it alone."""
+    def _scores(self, own: Attention) -> float:
+        """Operations of attention with scores of all tokens; layers with a window see those in it alone."""
         seen = float(self.sequence)
         if own.window is not None:
             seen = (1 - own.windowed_share) * seen + own.windowed_share * min(own.window, self.sequence)
-        size = own.head_size + own.rope_size
-        flops = 2.0 * self.rows * seen * own.heads * (size + own.values)
-        return Kernels(flops, float(self.rows * self._read_by_scores(own) * self.element), 1, self.element)
-
-    def _read_by_scores(self, own: Attention) -> int:
-        """Queries, keys, values and outputs of a row; latent attention gives each head keys and values of its own."""
-        size, groups = own.head_size + own.rope_size, own.heads if own.latent else own.key_value_heads
-        return own.heads * (size + own.values) + groups * (size + own.values)
-
-    # ---- what follows attention --------------------------------------------------------------------------
-
-    def _later_products(self, unit: UnitType) -> Iterator[_Product]:
-        model, rows = self.model, float(self.rows)
-        if unit == "dense":
-            assert model.mlp is not None, "a dense layer has it"
-            yield from _both_ways(model.hidden, model.mlp.hidden, model.mlp.gated, rows)
-            return
-        own = model.experts
-        assert own is not None, "a layer with experts has them"
-        yield _Product(model.hidden, own.count, rows)
-        yield from _both_ways(model.hidden, own.hidden, own.gated, rows * own.per_token, own.count)
-        if own.shared_hidden:
-            yield from _both_ways(model.hidden, own.shared_hidden, own.gated, rows)
-
-    def _inner(self, unit: UnitType) -> int:
-        """Numbers of a row on both sides of the activation, those of the gate included where there is one."""
-        if unit == "dense":
-            assert self.model.mlp is not None, "a dense layer has it"
-            return self.model.mlp.hidden * (3 if self.model.mlp.gated else 2)
-        own = self.model.experts
-        assert own is not None, "a layer with experts has them"
-        return (own.per_token * own.hidden + own.shared_hidden) * (3 if own.gated else 2)
-
-    def _between(self, unit: UnitType) -> float:
-        """Numbers of a row that norms, residuals, activations and the way to the experts read and write."""
-        own = self.model.experts if unit == "experts" else None
-        sent = 4 * self.model.hidden * own.per_token if own is not None else 0
-        return 10 * self.model.hidden + self._inner(unit) + sent
-
-    def _kept(self, own: Attention, unit: UnitType) -> float:
-        """Inputs and outputs of the norms, what attention read and made, and both sides of the activation."""
-        experts = self.model.experts if unit == "experts" else None
-        sent = self.model.hidden * experts.per_token if experts is not None else 0
-        ranks = (own.query_rank or 0) + (own.key_value_rank or 0)
-        numbers = 4 * self.model.hidden + self._read_by_scores(own) + ranks + self._inner(unit) + sent
-        rows = own.heads + (experts.count if experts is not None else 0)
-        return float(self.rows * (numbers * self.element + rows * FULL_BYTES))
-
-
-def _both_ways(hidden: int, inner: int, gated: bool, rows: float, matrices: int = 1) -> Iterator[_Product]:
-    """The products of an MLP: to the inner size, twice where it is gated, and back."""
-    for _ in range(2 if gated else 1):
-        yield _Product(hidden, inner, rows, matrices)
-    yield _Product(inner, hidden, rows, matrices)
-
-
-def _twice(kernel: Kernels) -> tuple[Kernels, Kernels]:
-    """The backward pass of a product: one for its inputs and one for its weights."""
-    return kernel, kernel
-
-
-def _times(kernel: Kernels, factor: float) -> Kernels:
-    return Kernels(kernel.flops * factor, kernel.moved_bytes * factor, kernel.count, kernel.element_bytes)
+        return 2.0 * self.rows * seen * own.heads * (own.head_size + own.rope_size + own.values)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import OF_ONE_SOURCE, devices_given
+from ..instances.base.cluster import OF_ONE_SOURCE
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
 from ..instances.base.quantities import whole_numbers
@@ -56,7 +56,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # Names that are written here again, so that a help page imports no problem; a test compares them with the tables.
 PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
-OPTIMIZERS = ("sgd", "adam", "adam-mixed")
 
 
 def _degrees(text: str) -> tuple[int, ...]:
@@ -90,8 +89,7 @@ PROFILE_OPTIONS = (
         "optimizer",
         str,
         metavar="NAME",
-        autocompletion=lambda: list(OPTIMIZERS),
-        help="Optimizer: sgd, adam or adam-mixed.",
+        help="Optimizer: adam-mixed, muon, ...",
     ),
     _profile_option(
         "in_flight",
@@ -155,6 +153,8 @@ def _devices(text: str) -> dict[str, Any]:
     if not any(map(str.isdigit, text)):
         remedy = in_digits(text) or "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
         raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
+    from ..instances.physics.hardware import devices_given  # the table of GPUs is read where one is named
+
     try:
         return devices_given(text)
     except PipeplanError as error:
@@ -214,7 +214,7 @@ CLUSTER_OPTIONS = (
 def _cluster(given: dict[str, Any]) -> Cluster:
     """The cluster of the options that were given."""
     devices = given.pop("devices", None)
-    given |= devices if isinstance(devices, dict) else devices_given(devices)
+    given |= devices if isinstance(devices, dict) else {"devices": devices}
     training = False if given.pop("inference", False) else None
     profile = {option.name: given.pop(option.name) for option in PROFILE_OPTIONS if option.name in given}
     return Cluster(**given, training=training, profile=_profile_options(profile))

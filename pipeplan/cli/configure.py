@@ -25,7 +25,8 @@ from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..planners.training.measured import Fitted, LeftOut, Saved
+    from ..planners.training.measured import Fitted, Saved
+    from ..planners.training.runs import RunError
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
@@ -72,6 +73,12 @@ PROBLEM_OPTIONS = (
         str,
         metavar="NAME",
         help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
+    ),
+    _model(
+        "optimizer",
+        str,
+        metavar="NAME",
+        help="Optimizer: adam-mixed, muon, ...; an unknown name lists all.",
     ),
     _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
     _model(
@@ -127,7 +134,17 @@ RUN_OPTIONS = (
 # The options of the command line by the names of the problem's fields.
 FIELDS = {
     name: flag_of(name)
-    for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
+    for name in (
+        "devices",
+        "levels",
+        "batch",
+        "sequence",
+        "precision",
+        "framework",
+        "optimizer",
+        "layers",
+        "dense_layers",
+    )
 } | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
 
 _Model = Annotated[
@@ -242,6 +259,12 @@ def command(
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
         say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
+    from ..instances.physics.efficiencies import Efficiencies
+    from ..instances.physics.hardware import assumed_of
+
+    assumed = assumed_of(problem.gpu.name)
+    if assumed is not None and problem.efficiencies == Efficiencies():
+        say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
         print_json(answer.to_json())
     else:
@@ -345,7 +368,7 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 def _print_template() -> None:
-    from ..planners.training.run_tables import template
+    from ..planners.training.runs import template
 
     sys.stdout.write(template())
 
@@ -363,7 +386,7 @@ def _with_fit(
 
     The errors are never below the usual ones: a few runs say nothing of configurations that are unlike them.
     """
-    from ..instances.training.fits import Margin, both_sides
+    from ..instances.training.scope import Margin, both_sides
     from ..planners.training.measured import with_fit
 
     if fit.eps is not None and "error" not in scope:
@@ -375,7 +398,7 @@ def _with_fit(
     return with_fit(problem, fit), asked
 
 
-def _below_one(error: float, what: str, run: LeftOut | None, flag: str) -> float:
+def _below_one(error: float, what: str, run: RunError | None, flag: str) -> float:
     """The error of a fit; one that is as large as the amounts themselves is refused, for no list can allow for it."""
     if error >= 1:
         whose = "a run" if run is None else run.name

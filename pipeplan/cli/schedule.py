@@ -11,6 +11,8 @@ import typer
 from ..instances.base.errors import UsageError, one_of
 from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
+from ..instances.physics.schedules import SCHEDULES
+from ..instances.physics.tolerances import SAME
 from ..show.console import draw_rows, out, print_json, say_note, styled
 from ..show.words import amount, is_noise, memory_unit, percent, several
 from . import quantities
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
-# Relative difference of values that count as the same.
-SAME = 1e-9
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
 _block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
@@ -259,14 +259,8 @@ def _difference(value: float, other: float) -> str:
 
 # What readers call the schedules.
 TITLES = {
-    "gpipe": "GPipe",
-    "1f1b": "1F1B",
-    "interleaved-1f1b": "interleaved 1F1B",
-    "zb-h1": "zero bubble H1",
-    "zb-h2": "zero bubble H2",
+    **{name: rule.title for name, rule in SCHEDULES.items()},
     "zb-greedy": "zero bubble, greedy",
-    "zb-v": "zero bubble V",
-    "dualpipe-v": "DualPipe V",
     "best": "best found",
 }
 LEGEND = (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from torch import fx
 
 from ..instances.base.errors import InputError
-from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.work import Kernels
+from ..instances.physics.hardware import Hardware
 from .capture import Captured, module_path
 from .grouping import Grouped
 from .kernels import Trace

@@ -10,8 +10,8 @@ from typing import Any
 from ..instances.base.checks import check_whole
 from ..instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
 from ..instances.base.json_file import read_json
-from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
+from ..instances.physics.hardware import Hardware
 from ..instances.training.to_profile import (
     ACTIVATIONS,
     EAGER,

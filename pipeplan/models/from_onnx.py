@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ..instances.base.errors import InputError, unknown_choice
 from ..instances.base.json_file import check_path
-from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
+from ..instances.physics.hardware import Hardware
 from .from_torch import calculated_on
 from .onnx_graph import OnnxGraph, read_onnx
 from .onnx_groups import GRANULARITIES, OnnxNode, group, owners

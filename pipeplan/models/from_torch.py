@@ -8,8 +8,8 @@ from typing import Any
 
 from ..instances.base.checks import check_whole
 from ..instances.base.errors import InputError, UsageError, named, wrong_argument
-from ..instances.networks.analytic.hardware import DEVICES, Hardware
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
+from ..instances.physics.hardware import DEVICES, Hardware
 from .extras import require
 from .function_file import for_samples, function_of
 
@@ -137,6 +137,8 @@ def with_figures(hardware: Hardware, efficiency: float | None, kernel_start_s: f
         raise InputError("--efficiency", f"is {efficiency:g}", "give a share of the peak above 0, such as 0.5")
     if kernel_start_s is not None and not 0 <= kernel_start_s < 1:
         raise InputError("--kernel-start", f"is {kernel_start_s:g} s", "give a short time, such as 5us")
+    if efficiency is not None:
+        hardware = replace(hardware, grouped_products=None, attention=None)
     return replace(
         hardware,
         efficiency=hardware.efficiency if efficiency is None else efficiency,

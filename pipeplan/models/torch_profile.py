@@ -10,9 +10,9 @@ import torch
 
 from ..instances.base.curve import TimeCurve
 from ..instances.base.errors import InputError
-from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
 from ..instances.networks.profile.work import Work, calculated, merged
+from ..instances.physics.hardware import Hardware
 from .analytic import NodeCost, costs
 from .capture import Build, Captured, capture, outputs_of
 from .grouping import Grouped, group

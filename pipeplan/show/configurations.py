@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..instances.base.quantities import GIB
 from ..instances.base.result import met
-from ..instances.training.efficiencies import USUAL_ERROR
-from ..instances.training.fits import Margin, both_sides
+from ..instances.physics.efficiencies import USUAL_ERROR
 from ..instances.training.frameworks import one_name_each
-from ..instances.training.problem import GIB
+from ..instances.training.scope import Margin, both_sides
 from ..instances.training.words import recompute_word, words_of
 from .words import amount, percent, several
 
@@ -198,7 +198,7 @@ def list_in_words(answer: Answer) -> str:
 
 def _one_name(answer: Answer) -> str:
     """That ZeRO stages which are the same are listed once, where the list has such an entry."""
-    stages = answer.problem.rules.states
+    stages = answer.problem.states
     for own in answer.listed:
         if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
             return (

@@ -21,6 +21,7 @@ from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
 from ..instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from ..instances.physics.tolerances import SAME
 from ..planners.chain import exact
 from ..planners.chain.annealing import canonical
 from ..planners.chain.baselines import pareto as measured_front
@@ -53,8 +54,6 @@ RESOLUTION = 0.01
 COMPACT_S = 30.0
 # of which each question whether it fits a memory may take this share.
 QUESTION_SHARE = 0.1
-# Relative difference of periods that count as the same.
-SAME = 1e-9
 
 
 def _methods(settings: Settings) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ PROFILE_PARAMETERS = (
     Parameter("memory_bytes", "size", None, "memory of a device; default: that of the hardware"),
     Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates"),
     Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch"),
-    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam or adam-mixed"),
+    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam, adam-mixed, ..."),
     Parameter("profile", "flag", False, "write the profile, not a problem"),
 )
 GRAPH_PARAMETERS = (
@@ -198,9 +198,9 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
 def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
     """A problem from a packaged profile and a cluster of the given hardware; with --profile, the profile alone."""
     from ..instances.lowering import lower
-    from ..instances.networks.analytic.hardware import DEVICES, LINKS
     from ..instances.networks.profile.packaged import load_packaged_profile
     from ..instances.networks.profile.work import on_hardware
+    from ..instances.physics.hardware import DEVICES, LINKS
 
     values = {**{parameter.name: parameter.default for parameter in PROFILE_PARAMETERS}, **given}
     device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]

@@ -10,9 +10,9 @@ from typing import Any
 from ..instances.base.clock import now
 from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.base.result import Found
+from ..instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ..instances.registry import Plan, Problem, kind_of
 from ..instances.schedule.kind_functions import held, with_memory
-from ..instances.schedule.pipelines import V_SHAPE
 from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule
@@ -20,18 +20,7 @@ from ..instances.schedule.referee.verify import verify_schedule
 from ..instances.to_schedule import check_has_stages, lower_to_schedule
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
-from ..planners.schedule.named import (
-    DUALPIPE_V,
-    GPIPE,
-    INTERLEAVED,
-    ONE_F_ONE_B,
-    ZB_H1,
-    ZB_H2,
-    ZB_V,
-    Named,
-    greedy_schedules,
-    schedule_by,
-)
+from ..planners.schedule.named import RULES, Named, greedy_schedules, schedule_by
 
 OBJECTIVE = "makespan"
 # The usual share of a backward pass that is for inputs.
@@ -51,15 +40,20 @@ class Cut:
     words: str
     divided: bool
     virtual: int | None = None
-    shape: str | None = None
-    rules: tuple[Named, ...] = ()
+    shape: str = ROW
+
+    @property
+    def rules(self) -> tuple[Named, ...]:
+        """The rules for such stages, the simplest ones first."""
+        fitting = (own for own in RULES if (own.rule.shape, own.rule.divided) == (self.shape, self.divided))
+        return tuple(sorted(fitting, key=lambda own: (not own.rule.all_first, list(SCHEDULES).index(own.name))))
 
 
 CUTS = (
-    Cut("whole stages", divided=False, rules=(GPIPE, ONE_F_ONE_B)),
-    Cut("two chunks in a loop", divided=False, virtual=2, rules=(INTERLEAVED,)),
-    Cut("whole, backward in two", divided=True, rules=(ZB_H1, ZB_H2)),
-    Cut("two chunks in a V, backward in two", divided=True, shape=V_SHAPE, rules=(ZB_V, DUALPIPE_V)),
+    Cut("whole stages", divided=False),
+    Cut("two chunks in a loop", divided=False, virtual=2, shape=LOOP),
+    Cut("whole, backward in two", divided=True),
+    Cut("two chunks in a V, backward in two", divided=True, shape=V_SHAPE),
 )
 
 
@@ -149,7 +143,7 @@ def compare_schedules(
                 micro_batches=count,
                 split_backward=split_backward if cut.divided else None,
                 virtual=cut.virtual,
-                shape=cut.shape,
+                shape=cut.shape if cut.shape == V_SHAPE else None,
                 **lowering,
             )
         except UsageError as error:
@@ -159,7 +153,7 @@ def compare_schedules(
         made = lowered.problem if memory is None else with_memory(lowered.problem, _limit(memory))
         cuts.append((cut, made))
         rows += [_named(cut, named, made) for named in cut.rules]
-        if cut.divided and cut.shape is None:
+        if cut.divided and cut.shape == ROW:
             rows.append(_greedy(cut, made))
     for number, (cut, made) in enumerate(cuts):
         seconds = max(0.5, (ends - now()) / (len(cuts) - number))

@@ -11,6 +11,7 @@ from ...instances.base.result import Stop
 from ...instances.chain.names import plain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ...instances.physics.tolerances import SAME
 from ...instances.registry import violations_of
 from ..contract import Outcome, Request
 from .contiguous import Stages, best_contiguous, pipedream_partition
@@ -110,8 +111,6 @@ WARM_SHARE, DRAIN_SHARE = 0.5, 0.9
 LONGEST_CYCLE = 12
 # Copies of a tensor that one batch counts at a time, at most: kept, read and written, and in a slot.
 MOST_HELD = 4
-# Relative difference of times that count as the same.
-EQUAL = 1e-9
 
 
 def measured_period(trace: Trace) -> float:
@@ -224,7 +223,7 @@ def repeated(trace: Trace) -> PatternPlan | None:
 
 
 def _same(trace: Trace, batch: int, cycle: int, period: float) -> bool:
-    slack = EQUAL * trace.starts[batch + cycle][-1]
+    slack = SAME * trace.starts[batch + cycle][-1]
     pairs = zip(trace.starts[batch], trace.starts[batch + cycle], strict=True)
     if any(abs(b - a - period) > slack for a, b in pairs):
         return False

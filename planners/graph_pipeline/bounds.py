@@ -57,6 +57,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
+from ...instances.physics.tolerances import SUM_ROUNDING
 from . import kernel
 from .configurations import allowed_degrees, synchronisation
 from .memory import GraphMemory, whole_graph_memory
@@ -67,8 +68,6 @@ Share = tuple[int, int]
 # Relative distance of the computed bound of an iteration from what the argument proves.
 PRECISE = 1e-8
 
-# Relative: bounds are lowered by this, and limits raised, so that rounding refutes no plan.
-ROUNDING = 1e-12
 
 # Operators in the largest set whose packing is looked at.
 MOST_PACKED = 1000
@@ -93,7 +92,7 @@ def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick
         low = argument.simple(steady)
         if low < best:
             best = min(best, low if quick else argument.by_paths(steady, best))
-    return float(best) * (1 - ROUNDING) if best < np.inf else None
+    return float(best) * (1 - SUM_ROUNDING) if best < np.inf else None
 
 
 def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> list[Argument]:
@@ -175,7 +174,7 @@ class Argument:
     def spread(self, time: float, synchronised: bool = True, over: Any = slice(None)) -> float:
         """The least work of all devices per sample if no operator takes longer than `time`; `over`: of these alone."""
         work = (self._together if synchronised else self.passes / self.sizes)[over] * self.degrees
-        return float(np.where(self._alone[over] <= time * (1 + ROUNDING), work, np.inf).min(axis=1).sum())
+        return float(np.where(self._alone[over] <= time * (1 + SUM_ROUNDING), work, np.inf).min(axis=1).sum())
 
     @cached_property
     def _work(self) -> float:
@@ -231,10 +230,10 @@ class Argument:
 
     def _packs(self, time: float) -> bool:
         """Are there enough devices for all operators at this time, though operators cannot be divided?"""
-        most = time * (1 + ROUNDING)
+        most = time * (1 + SUM_ROUNDING)
         for m, times, fitting in self._packing:
             taken = np.minimum(((times <= most) & np.isfinite(times)).sum(axis=0), fitting)
-            if self.problem.devices * (taken / self.degrees).max() * (1 + ROUNDING) < m:
+            if self.problem.devices * (taken / self.degrees).max() * (1 + SUM_ROUNDING) < m:
                 return False
         return True
 
@@ -283,7 +282,7 @@ class Argument:
         work = batch * self.spread(longest / batch, steady, others)
         for n, path in enumerate(paths):
             work += path.steady(longest, n == 0) if steady else path.iteration(longest, n == 0)
-        return work <= devices * longest * (1 + ROUNDING) and work < np.inf
+        return work <= devices * longest * (1 + SUM_ROUNDING) and work < np.inf
 
 
 # What the stages on a path of operators cost all devices, at least: the dynamic program behind the bound.
@@ -369,7 +368,7 @@ class Path:
         stage = (shares.latencies, counts, shares.degrees, shares.sizes)
         alone = len(self.operators) == len(problem.operators)
         devices = (problem.devices, problem.devices if alone else 0)
-        limits = (shares.limits, problem.mini_batch, self._levels, *devices, longest * (1 + ROUNDING))
+        limits = (shares.limits, problem.mini_batch, self._levels, *devices, longest * (1 + SUM_ROUNDING))
         return float(self._loops(cross, after, *self._parts, *stage, *limits, fill, charge))
 
     @property

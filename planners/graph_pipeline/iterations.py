@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Parallel, Series, Tree, decompose, depth, operators
-from ..search import SAFETY
+from ...instances.physics.tolerances import SAFETY
 from .configurations import menu
 from .even import by_the_rule
 from .fronts import END, Front, Placed, Readers, Stages, keep, side_by_side

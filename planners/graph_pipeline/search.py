@@ -23,7 +23,6 @@ from .trace import Decision, Trace
 # Levels of a decomposition: the program follows its nesting by recursion.
 MOST_LEVELS = 150
 
-
 # Operators squared times devices and configurations from which on compiled loops are worth their loading.
 COMPILED_FROM = 5_001
 

@@ -16,13 +16,13 @@ from ...instances.base.amounts import as_written, common_unit, exact_sum
 from ...instances.base.errors import InputError, show
 from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
+from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
-from ..search import SAFETY
 from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, of_mine, outcome_of, whole
 
 DP, IP = "dp", "ip-tarnawski"

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from ...instances.base.amounts import as_written
+from ...instances.base.quantities import GIB
 from ...instances.least_memory import SmallestMemory
 from ...instances.training.kind_functions import held, with_memory
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import scope_of
 from ..options import SolveOptions
 from ..training.search import Search, Settings

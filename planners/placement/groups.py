@@ -12,11 +12,11 @@ from functools import cached_property, partial
 
 from ...instances.base.amounts import WholeAmounts
 from ...instances.base.graph import strong_components
+from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from .. import search as incumbent
 from ..contract import Request
-from ..search import SAFETY
 
 # Costs of more than this many times a known value spoil sums that are kept up to date by differences: see `capped`.
 FAR = 1e4

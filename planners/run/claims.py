@@ -16,13 +16,11 @@ from ...instances.base.errors import InputError, UsageError
 from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
 from ...instances.chain.allocation import stored_allocation, unknown_allocation
+from ...instances.physics.tolerances import SAME
 from ..referee import Ruling, is_above, rule, rules_of
 from ..registry import EXACT
 from .choose import Method, choose, declared_options
 from .judge import settle, within
-
-# Relative: a stored value that differs by no more differs by rounding.
-SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...instances.base.errors import UsageError, show
-from ...instances.schedule.pipelines import LOOP, V_SHAPE, device_of
+from ...instances.physics.schedules import LOOP, V_SHAPE
+from ...instances.schedule.pipelines import device_of
 from ...instances.schedule.problem import ScheduleProblem
 
 

@@ -8,21 +8,11 @@ from fractions import Fraction
 
 from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
+from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE, ScheduleRule
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
-from ...instances.schedule.pipelines import LOOP, V_SHAPE
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
-from ...instances.timeline.named_orders import (
-    PassRule,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    one_f_one_b,
-    zb_h1,
-    zb_h2,
-    zb_v,
-)
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .chain_shape import ChainShape, chain_shape
@@ -32,16 +22,13 @@ from .whole import WholeProblem, in_whole_numbers
 
 @dataclass(frozen=True)
 class Named:
-    """A rule for pipelines of one shape."""
+    """The planner of one rule."""
 
-    name: str
-    rule: PassRule
-    layout: str | None = None
-    """The layout that several stages on each device must have; None: one stage on each."""
-    divided: bool = False
-    """Does it need backward passes in two parts?"""
-    in_groups: bool = False
-    """Do as many micro-batches as there are devices go together?"""
+    rule: ScheduleRule
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
 
     def plan(self, request: Request) -> Outcome:
         plan = schedule_by(self, request.problem)
@@ -73,7 +60,7 @@ def schedule_by(named: Named, problem: ScheduleProblem) -> SchedulePlan:
     orders: dict[str, list[Run]] = {}
     for rank, device in enumerate(shape.devices):
         runs = orders[problem.devices[device].name] = []
-        for kind, chunk, n in named.rule(rank, len(shape.devices), shape.virtual, batches):
+        for kind, chunk, n in named.rule.order(rank, len(shape.devices), shape.virtual, batches):
             stage = shape.chunk(rank, chunk)
             of_kind: dict[str, list[int | None]] = {
                 "F": [stage.forward],
@@ -82,7 +69,7 @@ def schedule_by(named: Named, problem: ScheduleProblem) -> SchedulePlan:
             }
             blocks = of_kind.get(kind, [stage.backward, stage.weights])
             runs += [(block, n) for block in blocks if block is not None]
-    starts = earliest_starts(problem if named.divided else _undivided(shape), orders)
+    starts = earliest_starts(problem if named.rule.divided else _undivided(shape), orders)
     assert not isinstance(starts, Deadlock), "the rules' passes wait for earlier ones alone"
     return starts
 
@@ -91,18 +78,18 @@ def _check_fit(named: Named, shape: ChainShape) -> None:
     def refused(why: str) -> UsageError:
         return UsageError(f"The rule {named.name} is for {why}; choose --planner list-schedule.")
 
-    p = len(shape.devices)
-    if named.layout is None and shape.virtual != 1:
+    rule, p = named.rule, len(shape.devices)
+    if rule.shape == ROW and shape.virtual != 1:
         raise refused(f"one stage on each device, and here are {shape.virtual}")
-    if named.layout is not None and shape.virtual == 1:
+    if rule.shape != ROW and shape.virtual == 1:
         raise refused("several stages on each device, and here is one")
-    if named.layout == LOOP and shape.layout != LOOP and shape.virtual > 1:
+    if rule.shape == LOOP and shape.layout != LOOP and shape.virtual > 1:
         raise refused("stages that go through the devices in a loop, and these do not")
-    if named.layout == V_SHAPE and (shape.layout != V_SHAPE or shape.virtual != 2) and p > 1:
+    if rule.shape == V_SHAPE and (shape.layout != V_SHAPE or shape.virtual != 2) and p > 1:
         raise refused("two stages on each device in a V, there and back, and these are not")
-    if named.divided and not shape.divided:
+    if rule.divided and not shape.divided:
         raise refused("backward passes in two parts (I and W), and these are in one (B)")
-    if named.in_groups and (shape.problem.micro_batches or 0) % p:
+    if rule.in_groups and (shape.problem.micro_batches or 0) % p:
         raise refused(f"multiples of {p} micro-batches on {p} devices, and here are {shape.problem.micro_batches}")
 
 
@@ -121,13 +108,13 @@ def _undivided(shape: ChainShape) -> ScheduleProblem:
     return shape.problem.replace(edges=tuple(map(later, shape.problem.edges)))
 
 
-GPIPE = Named("gpipe", gpipe)
-ONE_F_ONE_B = Named("1f1b", one_f_one_b)
-INTERLEAVED = Named("interleaved-1f1b", interleaved, LOOP, in_groups=True)
-ZB_H1 = Named("zb-h1", zb_h1, divided=True)
-ZB_H2 = Named("zb-h2", zb_h2, divided=True)
-ZB_V = Named("zb-v", zb_v, V_SHAPE, divided=True)
-DUALPIPE_V = Named("dualpipe-v", dualpipe_v, V_SHAPE, divided=True)
+GPIPE = Named(SCHEDULES["gpipe"])
+ONE_F_ONE_B = Named(SCHEDULES["1f1b"])
+INTERLEAVED = Named(SCHEDULES["interleaved-1f1b"])
+ZB_H1 = Named(SCHEDULES["zb-h1"])
+ZB_H2 = Named(SCHEDULES["zb-h2"])
+ZB_V = Named(SCHEDULES["zb-v"])
+DUALPIPE_V = Named(SCHEDULES["dualpipe-v"])
 
 # The rules; those that usually have the shortest schedules come first.
 RULES = (ZB_V, DUALPIPE_V, INTERLEAVED, ZB_H2, ZB_H1, ONE_F_ONE_B, GPIPE)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...instances.base.errors import UsageError
+from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of
 from ...instances.staging.problem import StagingProblem
 from ..search import OpenItems
-from .search import NEAR, STRICT, Found, Planned
+from .search import NEAR, Found, Planned
 
 # From a limit and a number to a plan with all loads within the limit and at least so many copies of each stage, and of
 # such plans the one with the least sum of copies; None: there is none.
@@ -59,7 +60,7 @@ def least_flushed(
     open_intervals = OpenItems(_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers))
     for interval in open_intervals:
         hear(best, min(interval.bound, value))
-        if interval.bound >= value * (1 - 2 * STRICT):
+        if interval.bound >= value * (1 - 2 * BETTER):
             break
         highest = value * batches / (batches + interval.more)  # no plan with a greater load is better
         limit = _limit(interval, highest)
@@ -84,7 +85,7 @@ def least_flushed(
 def _limit(interval: _Interval, highest: float) -> float:
     """The limit to decide next: at first the load of any better plan, then the middle, at last just below the end."""
     if interval.high > highest:
-        return highest * (1 - STRICT)
+        return highest * (1 - BETTER)
     if interval.high - interval.low <= NEAR * interval.high or interval.low <= 0:
-        return interval.high * (1 - STRICT)
+        return interval.high * (1 - BETTER)
     return math.sqrt(interval.low * interval.high)

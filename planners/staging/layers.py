@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...instances.base.checks import NodeId
+from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration
 from ..placement.dp.lattice import held, sums
 from .links import TRIPS
@@ -18,8 +19,6 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Layers
 
-# Relative: the worst load is raised by this.
-HAIR = 1e-9
 
 # Relative error that a sum over all layers may have.
 ROUNDED = 2.0**-52
@@ -113,7 +112,7 @@ def worst_load(layers: Layers, worst_sync: float) -> float:
     for v in range(x.option_start.shape[1] - 1):
         ways = [cost[row[v] : row[v + 1]].max() for row in x.option_start if row[v] < row[v + 1]]
         total += max(ways, default=0.0)
-    return float(total + x.edge_time.sum()) * (1 + HAIR)
+    return float(total + x.edge_time.sum()) * (1 + SAFETY)
 
 
 def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:

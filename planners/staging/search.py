@@ -9,14 +9,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...instances.physics.tolerances import BETTER
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from .layers import worst_load
 from .model import ROUNDING, PiperModel
 from .tables import Tables, build_tables, loop
-
-# Relative: a plan is optimal when no plan is better by more than this.
-STRICT = 1e-12
 
 # Relative distance of value and bound from which on the next limit is just below the value.
 NEAR = 1e-3
@@ -57,7 +55,7 @@ def least_load(
     while True:
         hear(best, low)
         close = best.load - low <= NEAR * best.load
-        limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
+        limit = best.load * (1 - BETTER) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
         if limit <= low:
             return best
         better = decide(limit)
@@ -155,7 +153,7 @@ class Search:
             if hear is not None:
                 hear(high, self.bound, steps)
             close = high - low <= NEAR * high
-            limit = high * (1 - STRICT) if close else math.sqrt(low * high) if low > 0 else high / 2
+            limit = high * (1 - BETTER) if close else math.sqrt(low * high) if low > 0 else high / 2
             if limit <= low:
                 break
             if self.decide(limit):
@@ -165,9 +163,9 @@ class Search:
             low = self._missed(limit)
             if close:
                 break
-        if self.bound < high * (1 - 2 * STRICT):
+        if self.bound < high * (1 - 2 * BETTER):
             self._relax(high)
-        if self.bound >= high * (1 - 2 * STRICT):
+        if self.bound >= high * (1 - 2 * BETTER):
             self.bound = high
         return high, steps
 

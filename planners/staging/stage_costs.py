@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration, StagingProblem
 from .links import TRIPS, sync_seconds
 from .memory import Bytes, StagingMemory
@@ -40,10 +41,6 @@ class _Span(NamedTuple):
     cost: float
     """Time of the fastest ways, without the synchronization of weights."""
     weights: float
-
-
-# Relative: what is as near as this to a limit is decided by the load itself.
-HAIR = 1e-9
 
 
 class StageCosts:
@@ -116,10 +113,10 @@ class StageCosts:
         Loads grow with them: less memory leaves less choice. `most`: the caller needs no higher answer.
         """
         high = -(-self.most // d) if most is None else most
-        if self.floor(shape) * (1 - HAIR) > limit * d:
+        if self.floor(shape) * (1 - SAFETY) > limit * d:
             return 0
         span = self._span_of(shape, 1 if self._uniform else d)
-        if span.free_until and (span.cost + self._sync(d) * span.weights) / d > limit * (1 + HAIR):
+        if span.free_until and (span.cost + self._sync(d) * span.weights) / d > limit * (1 + SAFETY):
             return 0  # not even the fastest ways of all
         low, high = min(span.free_until, high), min(span.fits_until, high)
         if low and not self._within(shape, d, low, limit):

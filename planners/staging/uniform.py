@@ -14,6 +14,7 @@ from itertools import product
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
+from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
@@ -25,7 +26,7 @@ from .flushes import flushed_value, least_flushed
 from .hierarchy import downsets
 from .level_decisions import LevelDecisions
 from .memory import whole_memory
-from .search import STRICT, Found
+from .search import Found
 
 NONE_FITS = "no plan with the same degrees on every stage fits"
 # Up to so many replicas of a stage on one level every number is tried, and above it those that divide the level.
@@ -104,7 +105,7 @@ def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) 
         result = (
             search.best(lambda best, low: None)
             if board.value is None
-            else search.decide(board.value * (1 - STRICT))
+            else search.decide(board.value * (1 - BETTER))
         )
         if result is None:
             return
@@ -124,7 +125,7 @@ def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDec
             board.post(plan, flushed_value(search.problem, found))
 
     # A flush only adds to the largest load.
-    first = search.decide(math.inf if board.value is None else board.value * (1 - STRICT))
+    first = search.decide(math.inf if board.value is None else board.value * (1 - BETTER))
     if first is not None and search.degrees is not None:
         copies = math.prod(search.degrees[1])
         least_flushed(search.problem, search.decide, first, ideal, [copies], hear)

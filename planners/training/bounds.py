@@ -8,12 +8,14 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.compiled import compiled
-from ...instances.training.plan import DIVIDED
+from ...instances.physics.schedules import LOOP, SCHEDULES
+from ...instances.training.cases import AT_THE_END, NONE, Case
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
-from .cases import NONE, Case
-from .judging import LISTED, Judge, loop_of
+from .judging import LISTED, LayoutEvaluator, loop_of
 
 # Numbers of minor units are told apart up to so many combinations; beyond that only sums are compared.
 MOST_STATES = 300
@@ -38,8 +40,6 @@ class Shape:
     def states(self) -> Any:
         """[state, minor group]: all numbers of units of the minor groups that a rank may have; None: there are
         too many."""
-        import numpy as np
-
         sizes = [len(group) for group in self.groups[1:]]
         if math.prod(size + 1 for size in sizes) > MOST_STATES:
             return None
@@ -50,8 +50,6 @@ class Shape:
         """[rank, group]: how many of its units can lie there, every chunk having one at least; and [rank]: how many
         units a rank has at least besides the ends."""
         if homes not in self._known_caps:
-            import numpy as np
-
             chunks = np.arange(len(homes))
             spare = self.units - len(homes)
             rank = np.array(homes)
@@ -73,8 +71,6 @@ class Shape:
     @cached_property
     def steps(self) -> Any:
         """[state, state]: the state with the units of both; -1 where there are not so many."""
-        import numpy as np
-
         rows = [tuple(row) for row in self.states.tolist()]
         index = {row: i for i, row in enumerate(rows)}
         sums = [[index.get(tuple(map(sum, zip(a, b, strict=True))), -1) for b in rows] for a in rows]
@@ -89,9 +85,7 @@ def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> tuple[Any, A
     others may all be in the chunk that is there least; a chunk with an end of the row may have none besides it. The
     first table has the least sum of all units, the second one how often any unit is there at least.
     """
-    import numpy as np
-
-    if schedule == "gpipe" and m > 1:  # all micro-batches are there at once
+    if SCHEDULES[schedule].all_first and m > 1:  # all micro-batches are there at once
         together, each = in_flight(schedule, p, v, 1, units)
         return m * together, m * each
     order, _, chunks = loop_of(schedule, p, v, min(m, LISTED * p))
@@ -118,8 +112,6 @@ class Loads:
     """Lower bounds of one choice from the loads of its ranks, for all words of recomputation."""
 
     def __init__(self, shape: Shape, case: Case) -> None:
-        import numpy as np
-
         self.shape, self.case, self.gamma = shape, case, case.gamma
         self.p, self.v, self.m = case.gamma.degrees.pipeline, case.gamma.degrees.virtual, case.micro_batches
         self.row = self.v == 1 and case.gamma.schedule == "1f1b"
@@ -133,7 +125,7 @@ class Loads:
         # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
         tails, first = float(self.tails.sum()) / self.p, float(ways[0][0][0])
         down = self._ramps(plain.forward)
-        whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
+        whole = down if case.gamma.rule.divided else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
@@ -164,7 +156,7 @@ class Loads:
         and the update."""
         case, model = self.case, self.case.problem.model
         ring = case.sent @ case.tail[:, :2]
-        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[self.gamma.zero]
+        reduce, gather = AT_THE_END[self.gamma.zero]
         sums, gathers, update = reduce * ring[:, 0], gather * ring[:, 1], case.update.copy()
         if model.tied and not model.own:
             sums[-1] = gathers[-1] = update[-1] = 0.0  # beside the embedding it is there once
@@ -172,8 +164,6 @@ class Loads:
 
     def _ramps(self, seconds: Any) -> Any:
         """The least that comes before each rank's first forward pass and after its last backward pass."""
-        import numpy as np
-
         ranks = np.arange(self.p)
         if self.shape.own:
             return np.concatenate(([0.0], np.cumsum(seconds)))[ranks]
@@ -200,8 +190,6 @@ class Loads:
         With weights whose sums up to stage k, from 0 on, are (k + 1) (m - 1) / (p (m - p + k)), the mean of these is
         S (1 + (m - 1) / p) for m > p.
         """
-        import numpy as np
-
         later = self.m - 1 - self.p
         bound = plain + (self.m - 1) * float(self.passes[-1])
         if later >= 0:
@@ -216,7 +204,7 @@ class LoadBound:
     """Lower bound of one choice and one word from the loads of ranks that fit; with `least_count`, of that word
     for at least so many layers of each chunk."""
 
-    def __init__(self, loads: Loads, judge: Judge, least_count: int | None = None) -> None:
+    def __init__(self, loads: Loads, judge: LayoutEvaluator, least_count: int | None = None) -> None:
         self.loads, self.judge, self.case = loads, judge, judge.case
         self.least_count = least_count
         self.counted = judge.count is not None or least_count is not None
@@ -226,7 +214,7 @@ class LoadBound:
     @cached_property
     def _unit_seconds(self) -> Any:
         """Seconds of each unit's passes of one micro-batch, with its share of the tail where the bound has tails."""
-        again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
+        again = 0.0 if self.counted else self.costs.again * self.case.layers
         tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
         return self.loads.passes + again * self._again_share + tails
 
@@ -236,8 +224,6 @@ class LoadBound:
 
     def seconds(self, limit: float) -> float:
         """The least time of a division that may fit; infinite where none does."""
-        import numpy as np
-
         loads, shape = self.loads, self.loads.shape
         if shape.states is None or not shape.groups:
             return loads.seconds()
@@ -255,43 +241,24 @@ class LoadBound:
         self.counts = np.zeros((loads.p, 2), np.int64)
         low = loads.m * float(seconds.sum()) / loads.p
         high = 2 * loads.m * (float(seconds.sum()) + float(again.max()) * shape.units) + float(loads.ramps.sum())
+        low_stash = min(stash[shape.inner].min(), self.case.by_word[self.judge.modules].stash[shape.inner].min())
+        ranks = (loads.ramps, ends_seconds, ends_bytes, *loads.in_flight, least, caps, least_units)
+        units = (seconds[shape.firsts], kept[shape.firsts], float(low_stash), limit, again, saved, most)
+        table = shape.states, shape.steps, len(shape.groups[0])
         answer = compiled(loads_kernel, "least_seconds")(
-            loads.p,
-            shape.states,
-            shape.steps,
-            len(shape.groups[0]),
-            low,
-            high,
-            loads.m,
-            loads.ramps,
-            ends_seconds,
-            ends_bytes,
-            seconds[shape.firsts],
-            kept[shape.firsts],
-            *loads.in_flight,
-            float(min(stash[shape.inner].min(), self.case.by_word[self.judge.modules].stash[shape.inner].min())),
-            limit,
-            again,
-            saved,
-            least,
-            most,
-            caps,
-            least_units,
-            self.counts,
+            loads.p, table, low, high, loads.m, ranks, units, self.counts
         )
         return max(float(answer), loads.seconds())
 
     def _again(self) -> tuple[Any, float, int, int]:
         """For a word that recomputes the first layers: seconds that one layer of each group takes again, bytes
         by which one stash is smaller, and the fewest and the most such layers of a rank."""
-        import numpy as np
-
         loads = self.loads
         if not self.counted:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
         costs = self.case.by_word[self.judge.modules]
         less = float((self.case.by_word[NONE].stash - costs.stash).max())
-        again = (costs.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
+        again = (costs.again * self.case.layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"
@@ -299,12 +266,10 @@ class LoadBound:
 
     def beside(self) -> Any:
         """[rank]: the least bytes that a rank holds besides its units."""
-        import numpy as np
-
         case, shape = self.case, self.loads.shape
         besides = np.full(self.loads.p, float(case.beside_bytes))
         besides[1:] += case.received_bytes
-        if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
+        if self.loads.gamma.rule.shape == LOOP and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
             # A chunk runs backward while most is in flight; on the first rank it may be the embedding alone.
             besides[1:] += max(0.0, min(float((word.moment - word.stash)[1:].min()) for word in words))

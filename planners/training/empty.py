@@ -12,7 +12,7 @@ from ...instances.training.plan import Configuration, Degrees, Recompute, diviso
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.scope import Scope
-from .cases import all_words
+from .space import all_words
 
 # The most candidates that are looked at: each breaks a rule, and any of them is an example.
 MOST_TRIED = 2_000
@@ -56,7 +56,7 @@ def _known(problem: TrainingProblem) -> dict[str, list[str]]:
         "expert": [1] if experts is None else divisors(experts.count),
         "expert-tensor": [1] if experts is None else ranks,
         "micro-batch": divisors(problem.batch),
-        "zero": sorted(problem.rules.states, key=lambda zero: zero != problem.rules.usual_zero),
+        "zero": sorted(problem.states, key=lambda zero: zero != problem.rules.usual_zero),
         "schedule": list(problem.rules.schedules),
         "recompute": [Recompute(word).word for word in all_words(problem)],
     }

@@ -8,17 +8,114 @@ from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.compiled import compiled
-from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h2, zb_v
+from ...instances.physics.schedules import SCHEDULES
+from ...instances.training.cases import NONE, Case, CaseMaker, Modules, ParallelismChoice
 from ...instances.training.frameworks import ends_of, uncut
-from ...instances.training.plan import V_SHAPES, Configuration, Recompute
+from ...instances.training.plan import Configuration, Recompute, chunks_of_ranks
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
-from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
-from .intervals import interval_sums, stage_tables
+from .layouts_kernel import SUMS, tail_seconds
 
-BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
+# ---- sums over intervals -------------------------------------------------------------------------------
+#
+# Sums over intervals of units. A dozen operations of numpy make all of them at once: code for numba would take a
+# second to compile.
+#
+# Sums are those of a loop that adds unit by unit, to the last digit. Before an interval's first unit all is 0.
+
+FORWARD, INPUTS, WEIGHTS, AGAIN, STASH, MOMENT, FOR_WEIGHTS = range(7)
+
+
+def interval_sums(costs: Any, plain: Any, layers: Any, count: int) -> Any:
+    """[sum, first, behind]: all that a chunk of these units takes and keeps.
+
+    `costs` and `plain` are the columns of a word and of no word: what is computed again with the word holds for the
+    first `count` layers of a chunk (all of them where it is negative), no word for the others.
+    """
+    units = costs.shape[1]
+    inside = _inside(units)
+    among_first = _among_first(layers, count)
+    again, with_word = inside & layers & among_first, ~layers | among_first
+    moment, stash, for_weights = (
+        np.where(inside, np.where(with_word, costs[part], plain[part]), 0.0)
+        for part in (MOMENT, STASH, FOR_WEIGHTS)
+    )
+    # What is computed again is added after the unit's own seconds.
+    inputs = np.zeros((units, 2 * units))
+    inputs[:, 0::2] = np.where(inside, costs[INPUTS], 0.0)
+    inputs[:, 1::2] = np.where(again, costs[AGAIN], 0.0)
+    found = np.zeros((SUMS, units + 1, units + 1))
+    found[0, :-1, 1:] = _running(costs[FORWARD])
+    found[1, :-1, 1:] = inputs.cumsum(axis=1)[:, 1::2]
+    found[2, :-1, 1:] = _running(costs[WEIGHTS])
+    found[3, :-1, 1:] = stash.cumsum(axis=1)
+    found[4, :-1, 1:] = np.maximum.accumulate(np.where(inside, found[3, :-1, :-1] + moment, 0.0), axis=1)
+    found[5, :-1, 1:] = for_weights.cumsum(axis=1)
+    return found
+
+
+def stage_tables(
+    sums: Any,
+    types: Any,
+    standing: Any,
+    gathered: Any,
+    masks: Any,
+    sent: Any,
+    update: Any,
+    tail: Any,
+    zero: int,
+    shares: tuple[float, float],
+    tied: bool,
+    update_rates: Any,
+    received: float,
+    beside: float,
+) -> Any:
+    """Table of stages with one chunk: backward seconds, fixed bytes and tail seconds, [number, first unit, unit
+    behind the last]."""
+    units = len(types)
+    inside = _inside(units)
+    mask = np.bitwise_or.accumulate(np.where(inside, types, 0), axis=1)
+    most = np.maximum.accumulate(np.where(inside, gathered, 0.0), axis=1)
+    usual, experts, updated = (_running(each) for each in (sent[:, 0], sent[:, 1], update))
+    if tied:
+        usual[0, -1] -= sent[-1, 0]
+        updated[0, -1] -= sent[-1, 0] * update_rates[0]
+    own = sums[:, :-1, 1:]
+    backward = own[1] + own[2]
+    fixed = _running(standing) + masks[mask] + most + beside + own[4] - own[3]
+    fixed[1:] += received
+    found = np.zeros((3, units + 1, units + 1))
+    tails = tail_seconds(own[0], backward, usual, experts, updated, tail, zero, shares)
+    found[:, :-1, 1:] = np.where(inside, [backward, fixed, tails], 0.0)
+    return found
+
+
+def _inside(units: int) -> Any:
+    """[first, unit]: is the unit in the intervals that begin there?"""
+    return np.tri(units, dtype=bool).T
+
+
+def _running(column: Any) -> Any:
+    """[first, last]: sums."""
+    return np.where(_inside(len(column)), column, 0.0).cumsum(axis=1)
+
+
+def _among_first(layers: Any, count: int) -> Any:
+    """[first, unit]: is the unit before a layer that is one too many? All are where the count is negative."""
+    if count < 0:
+        return np.True_
+    before = np.cumsum(layers) - layers
+    return before[None, :] - before[:, None] < count
+
+
+# ---- layouts of one choice -----------------------------------------------------------------------------------------
+
+# Schedules whose orders follow from a formula, which is written apart from the referee's rules.
+BY_FORMULA = ("gpipe", "1f1b", "interleaved-1f1b")
 # Of more than LISTED micro-batches for each rank so many are listed; the others repeat what LAG for each rank do. Where
 # these have not found their pace, four times as many are listed, as long as that makes no more than MOST_PASSES.
 LISTED, LAG, MOST_PASSES = 60, 12, 4_000_000
@@ -28,31 +125,23 @@ KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
 @lru_cache(maxsize=20)
 def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
     """Order of each rank's passes, rank of each chunk, chunks of each rank; some megabytes where m is large."""
-    import numpy as np
-
-    homes = np.array(homes_of(schedule, p, v))
-    if schedule in V_SHAPES:
-        chunks = np.array([(r, 2 * p - 1 - r) for r in range(p)])
-    else:
-        chunks = np.array([range(r, p * v, p) for r in range(p)])
+    chunks = np.array(chunks_of_ranks(schedule, p, v))
+    homes = np.zeros(p * v, np.int64)
+    homes[chunks] = np.arange(p)[:, None]
     return order_of(schedule, p, v, m), homes, chunks
 
 
 def order_of(schedule: str, p: int, v: int, m: int) -> Any:
     """Each rank's passes in their order."""
-    import numpy as np
-
-    if schedule not in BY_RULE:
+    if schedule in BY_FORMULA:
         return _order_by_formula(schedule, p, v, m)
-    rule = BY_RULE[schedule]
+    rule = SCHEDULES[schedule].order
     rows = [[(KINDS[kind], own, n) for kind, own, n in rule(rank, p, v, m)] for rank in range(p)]
     return np.array(rows, np.int64)
 
 
 def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
     """The orders of GPipe, 1F1B and interleaved 1F1B: where each pass stands follows from how many come before it."""
-    import numpy as np
-
     total = m * v
     passes = np.arange(total)
     chunk, batch = (passes % (p * v) // p, passes // (p * v) * p + passes % p) if v > 1 else (0 * passes, passes)
@@ -70,8 +159,8 @@ def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """One case with one word."""
+class LayoutEvaluator:
+    """One choice with one recomputation mode; evaluates layouts."""
 
     case: Case
     modules: Modules
@@ -84,8 +173,6 @@ class Judge:
 
     @cached_property
     def sums(self) -> Any:
-        import numpy as np
-
         case = self.case
         rows = [case.by_word[word] for word in (self.modules, NONE)]
         costs, plain = (
@@ -93,7 +180,7 @@ class Judge:
             for own in rows
         )
         count = -1 if self.count is None else self.count
-        return interval_sums(costs, plain, case.timed_layers, case.kept_layers, count)
+        return interval_sums(costs, plain, case.layers, count)
 
     @cached_property
     def _facts(self) -> tuple[Any, ...]:
@@ -121,7 +208,7 @@ class Judge:
         tables = stage_tables(self.sums, *self._facts)
         for end in self.uncut:
             tables[0, :, end] = tables[0, end, :] = float("inf")
-        return Intervals(self.sums[0], tables[0:1], tables[1:2], self.sums[3][None], tables[2])
+        return Intervals(self.sums[0], tables[0], tables[1], self.sums[3], tables[2])
 
     def pipeline(self, limit_bytes: float) -> Pipeline:
         case = self.case
@@ -163,8 +250,6 @@ class Judge:
 
     def delays(self, layout: Sequence[int]) -> Any:
         """Between chunks; layers of its own have outputs of different sizes."""
-        import numpy as np
-
         return np.array([*self.case.delays_of(layout), 0.0])
 
     def judge(self, layout: Sequence[int], limit_bytes: float = float("inf")) -> tuple[float, tuple[float, ...]]:
@@ -194,22 +279,17 @@ class Judge:
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float
     ) -> tuple[float, tuple[float, ...], tuple[int, ...]]:
         """One entry for both, since each entry is compiled with all that it calls."""
-        import numpy as np
-
         gamma = self.case.gamma
         lag = LAG * gamma.degrees.pipeline
         for listed in self._listings():
             own = np.asarray(layout, np.int64).copy()
             seconds, sizes, steady = compiled(layouts_kernel, "climb")(
                 own,
-                *self._loop(listed),
+                self._loop(listed),
+                (listed, (self.case.micro_batches - listed) // lag, lag, gamma.rule.all_first),
                 self.delays(layout),
                 self.sums,
-                listed,
-                (self.case.micro_batches - listed) // lag,
-                lag,
-                gamma.schedule == "gpipe",
-                *self._facts,
+                self._facts,
                 limit_bytes,
                 most_looks,
                 enough,
@@ -228,8 +308,8 @@ class Judge:
 def judged(problem: TrainingProblem, plan: Configuration) -> tuple[float, tuple[float, ...]]:
     """Seconds of an iteration and bytes of each rank, for a configuration with one word for all chunks."""
     word = plan.recompute[0]
-    gamma = Gamma.of(plan)
+    gamma = ParallelismChoice.of(plan)
     maker = CaseMaker(problem, [gamma.key], sorted({NONE, word.modules}))
-    judge = Judge(maker.case(gamma), word.modules, word.layers)
+    judge = LayoutEvaluator(maker.case(gamma), word.modules, word.layers)
     seconds, held = judge.judge(plan.layout)
     return seconds + problem.efficiencies.step_seconds, held

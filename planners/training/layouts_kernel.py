@@ -1,4 +1,5 @@
-"""Whole layouts under any order of passes: judged, and improved by moves of single units; for numba."""
+"""Whole layouts under any order of passes: judged, improved by moves of single units, and the longest paths through
+their passes; for numba."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.physics.tolerances import STEADY
+
 # What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
-# Relative: ends that have moved by times that differ no more are in the steady state. Sums of doubles differ by less.
-STEADY = 1e-11
 
 
 def tail_seconds(
@@ -32,25 +33,16 @@ def tail_seconds(
     return seconds
 
 
-def run_order(
-    order: Any,
-    homes: Any,
-    chunks: Any,
-    forward: Any,
-    inputs: Any,
-    weights: Any,
-    delays: Any,
-    m: int,
-    more: int,
-    lag: int,
-    apart: bool,
-) -> Any:
+def run_order(loop: Any, counts: Any, forward: Any, inputs: Any, weights: Any, delays: Any) -> Any:
     """When each rank has run its last pass: passes run in each rank's order, as soon as what they wait for is there.
 
-    `homes` has the rank of each chunk, `chunks` the chunks of each rank. The order is that of m micro-batches; `more`
-    times `lag` others are counted. Says as well whether the passes are in the steady state, so that the time holds;
-    where they are not, it is too short at most.
+    `loop` has the order of each rank's passes, the rank of each chunk and the chunks of each rank. `counts` says that
+    the order is that of m micro-batches, that `more` times `lag` others are counted, and whether all forward passes
+    come first. Says as well whether the passes are in the steady state, so that the time holds; where they are not,
+    it is too short at most.
     """
+    order, homes, chunks = loop
+    m, more, lag, apart = counts
     if apart and more > 0:
         return all_forward_first(forward, inputs + weights, delays, m + more * lag), True
     p, places = order.shape[0], order.shape[1]
@@ -102,6 +94,74 @@ def run_order(
     return free + more * least, most - least <= STEADY * least
 
 
+def longest_path(loop: Any, forward: Any, inputs: Any, weights: Any, delays: Any, tails: Any, m: int) -> Any:
+    """Seconds, and the rank on which the path ends, and [(forward, inputs, weights, message), chunk]: how often the
+    path has each. The message of a chunk is the one between it and the next chunk, down or up."""
+    order, homes, chunks = loop
+    p, places = order.shape[0], order.shape[1]
+    count = homes.shape[0]
+    down, up = np.full((count, m), -1.0), np.full((count, m), -1.0)
+    # Passes by number: those of rank 0 come first.
+    down_pass, up_pass = np.zeros((count, m), np.int64), np.zeros((count, m), np.int64)
+    before = np.full(p * places, -1, np.int64)
+    by_message = np.zeros(p * places, np.bool_)
+    at, free = np.zeros(p, np.int64), np.zeros(p)
+    left = p * places
+    while left > 0:
+        moved = False
+        for r in range(p):
+            while at[r] < places:
+                kind, own, n = order[r, at[r], 0], order[r, at[r], 1], order[r, at[r], 2]
+                j, number, start = chunks[r, own], r * places + at[r], free[r]
+                before[number] = number - 1 if at[r] > 0 else -1
+                if kind == 0:
+                    if j > 0:
+                        if down[j - 1, n] < 0:
+                            break
+                        if down[j - 1, n] + delays[j - 1] > start:
+                            start = down[j - 1, n] + delays[j - 1]
+                            before[number], by_message[number] = down_pass[j - 1, n], True
+                    free[r] = start + forward[j]
+                    down[j, n], down_pass[j, n] = free[r], number
+                elif kind == 3:
+                    free[r] = start + weights[j]
+                else:
+                    if j < count - 1:
+                        if up[j + 1, n] < 0:
+                            break
+                        if up[j + 1, n] + delays[j] > start:
+                            start = up[j + 1, n] + delays[j]
+                            before[number], by_message[number] = up_pass[j + 1, n], True
+                    free[r] = start + inputs[j]
+                    if kind == 1:
+                        free[r] += weights[j]
+                    up[j, n], up_pass[j, n] = free[r], number
+                at[r] += 1
+                left -= 1
+                moved = True
+        if not moved:
+            break
+    last = 0
+    for r in range(1, p):
+        if free[r] + tails[r] > free[last] + tails[last]:
+            last = r
+    counts = np.zeros((4, count))
+    number = last * places + places - 1
+    while number >= 0:
+        r, place = number // places, number % places
+        kind, j = order[r, place, 0], chunks[r, order[r, place, 1]]
+        if kind == 0:
+            counts[0, j] += 1
+        if kind == 1 or kind == 2:
+            counts[1, j] += 1
+        if kind == 1 or kind == 3:
+            counts[2, j] += 1
+        if by_message[number]:
+            counts[3, j - 1 if kind == 0 else j] += 1
+        number = before[number]
+    return free[last] + tails[last], last, counts
+
+
 def all_forward_first(forward: Any, backward: Any, delays: Any, m: int) -> Any:
     """When each rank has run its last pass, where the backward passes come after all forward passes. Nothing waits for
     a later rank but the first backward pass, so that stages in a row take turns as long as their longest pass."""
@@ -138,34 +198,12 @@ def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weight
     return float(most)
 
 
-def judge(
-    layout: Any,
-    order: Any,
-    homes: Any,
-    chunks: Any,
-    delays: Any,
-    sums: Any,
-    m: int,
-    more: int,
-    lag: int,
-    apart: bool,
-    types: Any,
-    standing: Any,
-    gathered: Any,
-    masks: Any,
-    sent: Any,
-    update: Any,
-    tail: Any,
-    zero: int,
-    shares: Any,
-    tied: bool,
-    update_rates: Any,
-    received: float,
-    beside: float,
-    limit: float,
-) -> Any:
+def judge(layout: Any, loop: Any, counts: Any, delays: Any, sums: Any, facts: Any, limit: float) -> Any:
     """Time of a whole layout under any order (infinite where a rank is above the limit), the bytes of each rank, and
-    whether the time holds, as in `run_order`."""
+    whether the time holds, as in `run_order`. `facts` are those of `LayoutEvaluator`."""
+    order, homes, chunks = loop
+    _, more, lag, apart = counts
+    types, standing, gathered, masks, sent, update, tail, zero, shares, tied, update_rates, received, beside = facts
     p, v, count = chunks.shape[0], chunks.shape[1], homes.shape[0]
     units = types.shape[0]
     borders = np.zeros(count + 1, np.int64)
@@ -201,7 +239,7 @@ def judge(
         tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, shares)
     if held[first_of_most(held)] > limit:
         return np.inf, held, True
-    finished, steady = run_order(order, homes, chunks, own[0], own[1], own[2], delays, m, more, lag, apart)
+    finished, steady = run_order(loop, counts, own[0], own[1], own[2], delays)
     finished = finished + tails
     return finished[first_of_most(finished)], held, steady
 
@@ -217,28 +255,11 @@ def first_of_most(values: Any) -> int:
 
 def climb(
     layout: Any,
-    order: Any,
-    homes: Any,
-    chunks: Any,
+    loop: Any,
+    counts: Any,
     delays: Any,
     sums: Any,
-    m: int,
-    more: int,
-    lag: int,
-    apart: bool,
-    types: Any,
-    standing: Any,
-    gathered: Any,
-    masks: Any,
-    sent: Any,
-    update: Any,
-    tail: Any,
-    zero: int,
-    shares: Any,
-    tied: bool,
-    update_rates: Any,
-    received: float,
-    beside: float,
+    facts: Any,
     limit: float,
     most_looks: int,
     enough: float,
@@ -249,11 +270,9 @@ def climb(
     after so many looks: with none the layout is judged alone. Returns its time, each rank's bytes, and whether all
     times hold that were compared, as in `run_order`.
     """
+    homes = loop[1]
     count = homes.shape[0]
-    value, held, steady = judge(
-        layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks, sent,
-        update, tail, zero, shares, tied, update_rates, received, beside, limit,
-    )  # fmt: skip
+    value, held, steady = judge(layout, loop, counts, delays, sums, facts, limit)
     fullest_rank, looks, better = first_of_most(held), 0, True
     while better and looks < most_looks and value > enough:
         better = False
@@ -267,10 +286,7 @@ def climb(
                 looks += 1
                 layout[giver] -= 1
                 layout[taker] += 1
-                seconds, held_then, steady_then = judge(
-                    layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks,
-                    sent, update, tail, zero, shares, tied, update_rates, received, beside, limit,
-                )  # fmt: skip
+                seconds, held_then, steady_then = judge(layout, loop, counts, delays, sums, facts, limit)
                 steady = steady and steady_then
                 fullest_then = first_of_most(held_then)
                 less_full = held_then[fullest_then] < held[fullest_rank]

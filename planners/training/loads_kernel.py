@@ -11,39 +11,23 @@ from typing import Any
 import numpy as np
 
 
-def room(
-    states: Any,
-    state: int,
-    most: int,
-    seconds: float,
-    m: int,
-    ramp: float,
-    ends_seconds: float,
-    ends_bytes: Any,
-    unit_seconds: Any,
-    unit_bytes: Any,
-    together: Any,
-    each: Any,
-    low_stash: float,
-    limit: float,
-    again: Any,
-    saved: float,
-    least_again: int,
-    most_again: int,
-    caps: Any,
-    least_units: int,
-) -> int:
-    """Number of units of the major type that a rank takes besides its minor ones; -1 where not even these fit.
+def room(states: Any, state: int, most: int, seconds: float, m: int, r: int, ranks: Any, units_: Any) -> int:
+    """Number of units of the major type that rank r takes besides its minor ones; -1 where not even these fit.
 
-    Columns of units have a row for each group, the major one first; of bytes, and of those of the ends, there are two:
-    what stands, and one stash. As few layers as memory asks for compute again, those first that take least, and each
-    stash is then `saved` bytes smaller, but none smaller than `low_stash`. `caps` says how many units of each group can
-    come to this rank at all, and it has at least so many. `together` and `each` are its rows of `in_flight`.
+    `ranks` has for each rank its ramp, seconds and bytes of the ends that are there, both tables of `in_flight`, the
+    least number of layers that compute again, how many units of each group can come to it at all, and how many it has
+    at least. `units_` has seconds and bytes of a unit of each group, the major one first (of bytes there are two, as of
+    the ends: what stands, and one stash), the smallest stash and the limit, and of layers that compute again the
+    seconds, the bytes that each of them saves in a stash, and their greatest number. As few compute again as memory
+    asks for, those first that take least.
     """
+    ramps, ends_seconds, ends_bytes, all_together, all_each, least_agains, all_caps, least = ranks
+    unit_seconds, unit_bytes, low_stash, limit, again, saved, most_again = units_
+    together, each, caps, least_units = all_together[r], all_each[r], all_caps[r], least[r]
     for k in range(states.shape[1]):
         if states[state, k] > caps[k + 1]:
             return -1
-    busy, standing, stash, units, low = ends_seconds, ends_bytes[0], ends_bytes[1], 0, np.inf
+    busy, standing, stash, units, low = ends_seconds[r], ends_bytes[r, 0], ends_bytes[r, 1], 0, np.inf
     for k in range(states.shape[1]):
         busy += states[state, k] * unit_seconds[k + 1]
         standing += states[state, k] * unit_bytes[k + 1, 0]
@@ -55,11 +39,11 @@ def room(
         count = n + units
         more = together[count] - count * each[count]
         need = standing + n * unit_bytes[0, 0] + each[count] * (stash + n * unit_bytes[0, 1]) - limit
-        repeated = min(least_again, count)
-        least = 0.0
+        repeated = min(least_agains[r], count)
+        floor = 0.0
         if count > 0:
-            least = more * (min(low, unit_bytes[0, 1]) if n > 0 else low)
-        if repeated > 0 or need + least > 0:
+            floor = more * (min(low, unit_bytes[0, 1]) if n > 0 else low)
+        if repeated > 0 or need + floor > 0:
             if most_again == 0:
                 continue
             less = each[count] * saved
@@ -71,7 +55,7 @@ def room(
                 repeated = int(np.ceil(need / less - 1e-9))
             if repeated > most_again or repeated > count:
                 continue
-        if m * (busy + n * unit_seconds[0] + least_sum(repeated, again, n, states[state])) + ramp <= seconds:
+        if m * (busy + n * unit_seconds[0] + least_sum(repeated, again, n, states[state])) + ramps[r] <= seconds:
             return n
     return -1
 
@@ -97,31 +81,9 @@ def least_sum(count: int, each: Any, majors: int, minors: Any) -> float:
     return total
 
 
-def divides(
-    p: int,
-    states: Any,
-    steps: Any,
-    majors: int,
-    seconds: float,
-    m: int,
-    ramps: Any,
-    ends_seconds: Any,
-    ends_bytes: Any,
-    unit_seconds: Any,
-    unit_bytes: Any,
-    together: Any,
-    each: Any,
-    low_stash: float,
-    limit: float,
-    again: Any,
-    saved: float,
-    least_again: Any,
-    most_again: int,
-    caps: Any,
-    least_units: Any,
-    counts: Any,
-) -> bool:
+def divides(p: int, table: Any, seconds: float, m: int, ranks: Any, units: Any, counts: Any) -> bool:
     """Can all units be divided so that each rank is done in time? `counts` then says how: [rank, (state, majors)]."""
+    states, steps, majors = table
     size = states.shape[0]
     best = np.full((p + 1, size), -1)
     chosen = np.zeros((p + 1, size), np.int64)
@@ -129,11 +91,7 @@ def divides(
     rooms = np.zeros((p, size), np.int64)
     for r in range(p):
         for own in range(size):
-            rooms[r, own] = room(
-                states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], unit_seconds,
-                unit_bytes, together[r], each[r], low_stash, limit, again, saved, least_again[r], most_again,
-                caps[r], least_units[r],
-            )  # fmt: skip
+            rooms[r, own] = room(states, own, majors, seconds, m, r, ranks, units)
         for before in range(size):
             if best[r, before] < 0:
                 continue
@@ -160,41 +118,17 @@ def divides(
 
 
 def least_seconds(
-    p: int,
-    states: Any,
-    steps: Any,
-    majors: int,
-    low: float,
-    high: float,
-    m: int,
-    ramps: Any,
-    ends_seconds: Any,
-    ends_bytes: Any,
-    unit_seconds: Any,
-    unit_bytes: Any,
-    together: Any,
-    each: Any,
-    low_stash: float,
-    limit: float,
-    again: Any,
-    saved: float,
-    least_again: Any,
-    most_again: int,
-    caps: Any,
-    least_units: Any,
-    counts: Any,
+    p: int, table: Any, low: float, high: float, m: int, ranks: Any, units: Any, counts: Any
 ) -> float:
     """The least time in which every rank is done, a little less at most; infinite where no division fits.
 
-    After the longest time and the shortest one, the middle of what is left is tried; `counts` are those of the
-    shortest time that was enough.
+    `table` has all numbers of minor units that a rank may have, their sums, and the number of major units; the rest
+    is as in `room`. After the longest time and the shortest one, the middle of what is left is tried; `counts` are
+    those of the shortest time that was enough.
     """
     step, tried = 0, high
     while step < 2 or high - low > 1e-6 * high:
-        enough = divides(
-            p, states, steps, majors, tried, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
-            together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
-        )  # fmt: skip
+        enough = divides(p, table, tried, m, ranks, units, counts)
         if step == 0 and not enough:
             return np.inf
         if step == 1 and enough:

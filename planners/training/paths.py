@@ -31,11 +31,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.compiled import compiled
-from . import paths_kernel
+from ...instances.training.cases import NONE
+from . import layouts_kernel
 from .bounds import LoadBound
-from .cases import NONE
-from .judging import Judge, loop_of
+from .judging import LayoutEvaluator, loop_of
 
 # Schedules with more passes take little to fill and to drain beside what ranks do in between: no paths are
 # looked for.
@@ -87,8 +89,6 @@ class Known:
     def moments(self) -> Any:
         """[rank, moment, chunk of the rank]: how many stashes are there as a backward pass begins, where each chunk
         has the most, and where all have."""
-        import numpy as np
-
         order, _, chunks = self.loop
         v = chunks.shape[1]
         found = np.zeros((len(order), v + 1, v))
@@ -124,15 +124,13 @@ class PathBound:
         self.count = len(self.loads.homes)
 
     @staticmethod
-    def takes(judge: Judge) -> bool:
+    def takes(judge: LayoutEvaluator) -> bool:
         d = judge.case.gamma.degrees
         return 2 * judge.case.micro_batches * d.chunks <= MOST_PASSES and len(judge.case.types) >= d.chunks
 
     @cached_property
     def tables(self) -> Any:
         """[amount, first unit, unit behind the last]: the amounts of every chunk that may be."""
-        import numpy as np
-
         loads, sums = self.loads, self.judge.sums
         columns = [*loads.tail_columns, self.case.standing]
         ends = [np.concatenate(([0.0], np.cumsum(column))) for column in columns]
@@ -141,15 +139,11 @@ class PathBound:
     @cached_property
     def delays(self) -> Any:
         """Seconds of a message after each chunk, with the smallest output that there is."""
-        import numpy as np
-
         least = float(self.case.output_bytes[:-1].min()) if self.count > 1 else 0.0
         return np.array([*(each * least + once for each, once in self.case.sends), 0.0])
 
     def _least(self, mixture: Path, prices: Any | None, limit: float) -> float:
         """The least value of the theorem's sum for any layout; `prices`: [rank, moment], of a byte."""
-        import numpy as np
-
         amounts = np.zeros((len(self.tables), self.count))
         amounts[: len(mixture.amounts)] = mixture.amounts
         besides = float((mixture.messages * self.delays).sum())
@@ -193,18 +187,14 @@ class PathBound:
 
     def _nothing_fits(self, program: _Program, limit: float) -> bool:
         """Is too much there at some moment, whatever the layout is? Prices alone say so where their sum is above 0."""
-        import numpy as np
-
         prices = program.crowded()
         none = Path(np.zeros((6, self.count)), np.zeros(self.count))
         return prices is not None and self._least(none, prices, limit) > CERTAIN
 
     def _longest(self, program: _Program, division: Any) -> tuple[float, Path]:
         """The time of a division of units among chunks (also in fractions), and the longest path through it."""
-        import numpy as np
-
         own = program.amounts(division)
-        order, homes, chunks = self.known.loop
+        order, homes, _ = self.known.loop
         of_ranks = np.zeros((6, self.loads.p))
         for k in range(6):
             np.add.at(of_ranks[k], homes, own[k])
@@ -215,8 +205,8 @@ class PathBound:
         tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen[0] * reduce)
         tails += np.where(behind[1], gather - forward, seen[1] * gather)
         brief = order.shape[0] * order.shape[1] <= BRIEF_PASSES
-        seconds, last, counts = compiled(paths_kernel, "longest_path", meanwhile=brief)(
-            order, homes, chunks, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
+        seconds, last, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(
+            self.known.loop, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
         )
         there = (homes == last).astype(float)
         amounts = np.zeros((6, self.count))
@@ -234,8 +224,6 @@ class PathBound:
 def cheapest_layout(prices: Any, tables: Any) -> float:
     """The least sum of prices [amount, chunk] times amounts [amount, first unit, unit behind the last] of a layout in
     which every chunk has a unit."""
-    import numpy as np
-
     count = prices.shape[1]
     spare = tables.shape[1] - 1 - count
     # Chunk j begins at unit j + a and ends before unit j + 1 + b, both from 0 to `spare`.
@@ -254,14 +242,12 @@ class _Program:
     """Units in parts: how many of each sort a chunk has, and for a word of some layers how many are computed again."""
 
     def __init__(self, bound: PathBound, limit: float) -> None:
-        import numpy as np
-
         self.bound, self.limit, self.n = bound, limit, bound.count
         shape, case = bound.loads.shape, bound.case
         self.groups = shape.groups
         plain, word = case.by_word[NONE], case.by_word[bound.judge.modules]
         self.some = bound.judge.count
-        again = word.again * case.timed_layers
+        again = word.again * case.layers
         stash = word.stash if self.some is None else plain.stash
         inputs = plain.inputs + (again if self.some is None else 0.0)
         # [amount, unit]
@@ -269,10 +255,10 @@ class _Program:
             [plain.forward, inputs, plain.weights, *bound.loads.tail_columns, case.standing, stash]
         )
         self.firsts = list(shape.firsts)
-        layers = [u for u in self.firsts if case.timed_layers[u]]
+        layers = [u for u in self.firsts if case.layers[u]]
         self.again = float(min(again[layers])) if layers else 0.0
         self.saved = float((plain.stash - word.stash).max())
-        self.is_layer = [bool(case.timed_layers[u]) for u in self.firsts]
+        self.is_layer = [bool(case.layers[u]) for u in self.firsts]
         self.ends = [(u, 0 if u == 0 else self.n - 1) for u in shape.ends]
         # With a unit for each chunk at least, not every chunk can have every unit.
         spare = shape.units - self.n
@@ -285,8 +271,6 @@ class _Program:
 
     def even(self) -> Any:
         """The division that shares each sort of units evenly among the chunks that can have it."""
-        import numpy as np
-
         division = np.zeros((len(self.groups) + (self.some is not None), self.n))
         for g, group in enumerate(self.groups):
             division[g] = self.can[g] * len(group) / max(1, self.can[g].sum())
@@ -304,8 +288,6 @@ class _Program:
 
     def _row(self, prices: Any) -> tuple[Any, float]:
         """What prices [amount, chunk] make of each column, and what the ends add; amounts without one cost nothing."""
-        import numpy as np
-
         used = len(prices)
         row = self.rows[:used, self.firsts].T @ prices
         if self.some is not None:
@@ -316,8 +298,6 @@ class _Program:
     def _memory(self) -> tuple[Any, Any]:
         """For each moment of each rank a row of the bytes that a division holds, and what is left for them, as shares
         of the limit."""
-        import numpy as np
-
         _, _, chunks = self.bound.known.loop
         rows, room = [], []
         for r, moments in enumerate(self.bound.known.moments):
@@ -333,8 +313,6 @@ class _Program:
     @cached_property
     def fixed(self) -> tuple[Any, Any]:
         """Rows, and what is left for them: every chunk has a unit, and computes no more layers again than it has."""
-        import numpy as np
-
         rows, room = [], []
         with_end = {j for _, j in self.ends}
         for j in range(self.n):
@@ -354,8 +332,6 @@ class _Program:
 
     def solve(self, paths: list[Path]) -> tuple[float, Any, Any, Any] | None:
         """The least time by these paths, the division, and the shares of paths and prices of bytes that prove it."""
-        import numpy as np
-
         own = [self._row(path.amounts) for path in paths]
         messages = [float((path.messages * self.bound.delays).sum()) for path in paths]
         besides = np.array([ends + more for (_, ends), more in zip(own, messages, strict=True)])
@@ -382,7 +358,6 @@ class _Program:
     def _answer(self, parts: list[tuple[Any, Any, float]]) -> tuple[float, Any, Any] | None:
         """The linear program: the least number z with rows x + often z <= room for all parts (rows, room, often) and a
         division x. Returns z, x and the weight of each row; None where there is no solution."""
-        import numpy as np
         from scipy.optimize import linprog
 
         sums = np.zeros((len(self.groups), self.columns + 1))

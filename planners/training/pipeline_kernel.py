@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.physics.tolerances import STEADY
+
 INFINITE = np.inf
 # Of more than LONG * LAG * p micro-batches those in the steady state are counted. The ends of a turn follow from those
 # of the turn before by sums and maxima alone. So if all ends have moved by the same time since LAG * p turns ago, up to
 # the share STEADY, they move by this time in as many turns again. That many turns have whole numbers of rounds of
 # micro-batches that wait for each other along the pipeline, or along a part of it in most cases.
-LAG, LONG, STEADY = 12, 6, 1e-11
+LAG, LONG = 12, 6
 
 
 def simulate(first: Any, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:
@@ -92,18 +94,16 @@ def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any
     return simulate(np.int64(0), p, p, m, forwards, backwards, tails, down)[1]
 
 
-def cheapest_words(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
-    """For each stage and interval, the shortest backward pass among the words that fit; infinite where none
-    does."""
-    size = backward.shape[1] - p
+def fitting_backward(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
+    """For each stage and interval, seconds of its backward pass; infinite where it does not fit."""
+    size = backward.shape[0] - p
     found = np.full((p, size, size), INFINITE)
     for k in range(p):
         for a in range(size):
             for n in range(size - a):
                 i, j = k + a, k + a + n + 1
-                for w in range(backward.shape[0]):
-                    if backward[w, i, j] < found[k, a, n] and fixed[w, i, j] + flights[k] * stash[w, i, j] <= limit:
-                        found[k, a, n] = backward[w, i, j]
+                if fixed[i, j] + flights[k] * stash[i, j] <= limit:
+                    found[k, a, n] = backward[i, j]
     return found
 
 
@@ -194,26 +194,13 @@ def chain_bound(p: int, m: int, total: float, down: Any) -> Any:
     return bound
 
 
-def branch(
-    p: int,
-    m: int,
-    forward: Any,
-    cheapest: Any,
-    tail: Any,
-    down: Any,
-    before: Any,
-    behind: Any,
-    front: Any,
-    layout: Any,
-    value: float,
-    tolerance: float,
-    most_nodes: int,
-) -> Any:
+def branch(p: int, m: int, tables: Any, layout: Any, value: float, tolerance: float, most_nodes: int) -> Any:
     """Layouts from the last stage to the first, each set of last stages simulated alone; `layout` keeps the best.
 
-    A set of last stages is discarded where no way to complete it is better than the best by the tolerance. Returns
-    the value, a bound for all layouts, and how many sets were looked at.
+    `tables` are those of `plan_row`. A set of last stages is discarded where no way to complete it is better than the
+    best by the tolerance. Returns the value, a bound for all layouts, and how many sets were looked at.
     """
+    forward, cheapest, tail, down, before, _, _ = tables
     size = cheapest.shape[1]
     order = np.zeros((p, size), np.int64)
     bounds = np.full((p, size), INFINITE)
@@ -227,9 +214,7 @@ def branch(
     opened = True
     while k < p:
         if opened:
-            upto[k] = _children(
-                k, borders[k + 1], p, m, forward, cheapest, tail, down, before, behind, front, bounds, order
-            )
+            upto[k] = _children(k, borders[k + 1], p, m, tables, bounds, order)
             place[k] = 0
             opened = False
         if place[k] == upto[k]:
@@ -271,22 +256,9 @@ def branch(
     return value, min(value, discarded), nodes
 
 
-def _children(
-    k: int,
-    end: int,
-    p: int,
-    m: int,
-    forward: Any,
-    cheapest: Any,
-    tail: Any,
-    down: Any,
-    before: Any,
-    behind: Any,
-    front: Any,
-    bounds: Any,
-    order: Any,
-) -> int:
+def _children(k: int, end: int, p: int, m: int, tables: Any, bounds: Any, order: Any) -> int:
     """Where stage k can begin if it ends at this border: the smallest bound first."""
+    forward, cheapest, tail, down, before, behind, front = tables
     count = 0
     for a in range(end + 1):
         if front[k, a] == INFINITE or cheapest[k, a, end - a] == INFINITE:
@@ -306,31 +278,21 @@ def _children(
 
 
 def plan_row(
-    p: int,
-    m: int,
-    forward: Any,
-    backward: Any,
-    fixed: Any,
-    stash: Any,
-    tail: Any,
-    down: Any,
-    flights: Any,
-    limit: float,
-    cutoff: float,
-    tolerance: float,
+    p: int, m: int, intervals: Any, down: Any, flights: Any, limit: float, cutoff: float, tolerance: float,
     most_nodes: int,
-) -> Any:
+) -> Any:  # fmt: skip
     """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
 
     Only a bound is sought where `most_nodes` is negative, and a first layout where it is 0. The bound is infinite
     where no layout fits at all.
     """
+    forward, backward, fixed, stash, given_tail = intervals
     layout = np.zeros(p, np.int64)
-    tail = tail.copy()
+    tail = given_tail.copy()
     tail[0, 0] = tail[0, 1]
     for n in range(2, tail.shape[1]):  # whatever stage 0 is, its tail is no shorter
         tail[0, 0] = min(tail[0, 0], tail[0, n])
-    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
+    cheapest = fitting_backward(p, flights, backward, fixed, stash, limit)
     before, behind = least_backward(p, cheapest)
     if behind[0, 0] == INFINITE:
         return INFINITE, INFINITE, layout, 0
@@ -344,9 +306,8 @@ def plan_row(
     nodes = 0
     if bound < value * (1 - tolerance) and bound < cutoff and most_nodes > 0:
         ceiling = min(value, cutoff)
-        reached, proven, nodes = branch(
-            p, m, forward, cheapest, tail, down, before, behind, front, candidate, ceiling, tolerance, most_nodes
-        )
+        tables = forward, cheapest, tail, down, before, behind, front
+        reached, proven, nodes = branch(p, m, tables, candidate, ceiling, tolerance, most_nodes)
         bound = max(bound, proven)
         value = reached if reached < ceiling else value
     return value, min(bound, value), candidate, nodes

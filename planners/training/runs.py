@@ -1,16 +1,30 @@
-"""A run that somebody made: a configuration, the seconds of an iteration and the peak of a GPU's memory."""
+"""Runs that somebody made: one of them, tables of them, and efficiencies that are fitted to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import Efficiencies
+from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
+from ...instances.base.json_file import read_text
+from ...instances.base.quantities import GIB, whole_number
+from ...instances.physics.efficiencies import ABOUT, Efficiencies, check_name
+from ...instances.physics.hardware import devices_and_gpu
+from ...instances.training.build import model_of
+from ...instances.training.kind_functions import with_devices
+from ...instances.training.known_models import with_layers
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import memory_of_ranks
-from ...instances.training.referee.seconds import timing_of
+from ...instances.training.referee.seconds import Iteration
+from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.words import configuration_from_words
+
+# ---- one run -------------------------------------------------------------------------------------------
 
 # A measured amount so many times above or below its prediction is no run of this configuration: another unit, or
 # another model.
@@ -36,7 +50,7 @@ class MeasuredRun:
 
     def predicted_seconds(self, efficiencies: Efficiencies) -> float:
         """Seconds of an iteration by the model with these efficiencies."""
-        return timing_of(self.problem.replace(efficiencies=efficiencies), self.plan).seconds
+        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan).seconds()
 
     def predicted_peak(self) -> float:
         """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
@@ -73,3 +87,362 @@ def _check_near(
         problem += f"; these look like {name}"
         remedy = f"divide the column by {count:.0f}"
     raise InputError(column, problem, remedy)
+
+
+# ---- tables of runs ------------------------------------------------------------------------------------
+
+# Columns that change the problem, those that make the configuration, and those that were measured.
+OF_PROBLEM = ("model", "layers", "dense_layers", "devices", "sequence", "batch", "precision")
+OF_CONFIGURATION = (
+    *("micro_batch", "tensor", "context", "pipeline", "virtual", "data", "expert", "zero", "recompute"),
+    *("expert_tensor", "schedule", "layout"),
+)
+MEASURED = ("seconds", "peak_gib")
+# Columns of an empty table of measured runs.
+COLUMNS = (
+    *("model", "layers", "dense_layers", "devices", "sequence", "batch", "micro_batch", "tensor", "context"),
+    *("pipeline", "virtual", "data", "expert", "zero", "recompute", "precision", "seconds", "peak_gib"),
+)
+KNOWN = ("name", *OF_PROBLEM, *OF_CONFIGURATION, *MEASURED)
+MOST_ROWS = 10_000
+# Larger numbers are no seconds and no GiB of anything, and overflow where they are multiplied.
+MOST_AMOUNT = 1e30
+
+
+def template() -> str:
+    """A table with no row."""
+    return ",".join(COLUMNS) + "\n"
+
+
+def runs_of_table(path: str, problem: TrainingProblem) -> tuple[MeasuredRun, ...]:
+    """Every row; the first that cannot have been run is refused in one sentence."""
+    runs = []
+    for number, row in enumerate(_rows(path), start=2):
+        where = f"row {number}"
+        try:
+            runs.append(_run(row, where, problem))
+        except InputError as error:
+            raise InputError(f"{where}: {error.field}", error.problem, error.remedy, path) from None
+        except PipeplanError as error:
+            raise UsageError(f"{path}: {where}: {error}") from None
+    if not runs:
+        raise InputError("content", "has no row", "give one for each run", path)
+    return tuple(runs)
+
+
+def _rows(path: str) -> Iterator[Mapping[str, str]]:
+    reader = csv.DictReader(io.StringIO(read_text(path)), strict=True)
+    try:
+        _check_columns(path, [name.strip() for name in reader.fieldnames or ()])
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        for number, row in enumerate(reader, start=2):
+            if number > MOST_ROWS:
+                raise InputError("content", f"has more than {MOST_ROWS} rows", "give fewer", path)
+            if None in row:
+                raise InputError(f"row {number}", "has more cells than there are columns", "drop them", path)
+            yield {name: (cell or "").strip() for name, cell in row.items()}
+    except csv.Error as error:
+        raise InputError("content", f"cannot be read as a table ({error})", "give a CSV file", path) from None
+
+
+def _check_columns(path: str, names: list[str]) -> None:
+    for name in names:
+        if name not in KNOWN:
+            close = nearest(name, KNOWN)
+            remedy = f'write "{close}"' if close else "give some of " + ", ".join(COLUMNS)
+            raise InputError("content", f"has the column {show(name)}", remedy, path)
+        if names.count(name) > 1:
+            raise InputError("content", f"has the column {show(name)} twice", "give it once", path)
+    if not set(MEASURED) & set(names):
+        raise InputError("content", "has neither the column seconds nor peak_gib", "give what was measured", path)
+
+
+def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> MeasuredRun:
+    of_run = _problem(row, problem)
+    names = [name for name in OF_CONFIGURATION if row.get(name)]
+    words = " ".join(f'{name.replace("_", "-")}="{row[name]}"' for name in names if '"' not in row[name])
+    plan = configuration_from_words(of_run, words)
+    for fault in (*shape_faults(of_run, plan), *framework_faults(of_run, plan)):
+        raise UsageError(f"it cannot have been run: {fault}")
+    seconds, peak = (_amount(row, name) for name in MEASURED)
+    if seconds is None and peak is None:
+        raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
+    name = row.get("name") or where
+    run = MeasuredRun(of_run, plan, seconds, None if peak is None else peak * GIB, name)
+    run.check_plausible(by_hand=True)
+    return run
+
+
+def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProblem:
+    """The problem with what this row has of its own."""
+    changes: dict[str, Any] = {name: _whole(row, name) for name in ("sequence", "batch") if row.get(name)}
+    if row.get("precision"):
+        changes["precision"] = row["precision"].lower()
+    model = model_of(row["model"]) if row.get("model") else problem.model
+    layers, dense = (_whole(row, name) if row.get(name) else None for name in ("layers", "dense_layers"))
+    of_run = problem.replace(model=with_layers(model, layers, dense), **changes)
+    return of_run if not row.get("devices") else _on(of_run, row["devices"])
+
+
+def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
+    """The problem on another number of the same GPUs, since efficiencies are those of one sort."""
+    count = whole_number(text)
+    if count is None:
+        count, gpu = devices_and_gpu(text)
+        if gpu.name != problem.gpu.name:
+            raise InputError(
+                "devices", f"are {show(text)}, and the problem has {problem.gpu.name}", "give runs on the same GPUs"
+            )
+    return problem if count == problem.devices else with_devices(problem, count)
+
+
+def _whole(row: Mapping[str, str], name: str) -> int:
+    number = whole_number(row[name])
+    if number is None:
+        raise InputError(name, f"is {show(row[name])}", "give a whole number")
+    return number
+
+
+def _amount(row: Mapping[str, str], name: str) -> float | None:
+    text = row.get(name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < MOST_AMOUNT:
+        raise InputError(name, f"is {show(text)}", f"give a number above 0 and below {MOST_AMOUNT:g}")
+    return value
+
+
+# ---- efficiencies fitted to runs -------------------------------------------------------------------------
+#
+# Least greatest relative error first, then least distance from before.
+#
+# The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each
+# maximum fixed, its logarithm is nearly linear in the logarithms of the efficiencies. So one step is a linear
+# program over these within a small box: least
+#
+#     z + sum of STRAY * near_i + FAR * far_i        near_i <= NEAR, near_i + far_i >= |x_i - known_i|
+#                                                    z >= |error of run k, linear in x| for every run
+#
+# Steps repeat, in a smaller box where one was no gain. It is a local method: optimality is not claimed. The
+# second term decides what few runs leave open, so that a number moves from where it was only as far as a run says
+# something of it.
+
+# The largest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1.
+STRAY = 0.01
+# Beyond the distance NEAR each further unit of distance is worth FAR instead of STRAY: several numbers a
+# little off rather than one of them much.
+NEAR, FAR = 0.2, 0.1
+# Difference of a coordinate by which slopes are measured; a box that is smaller ends the fit.
+STEP = 1e-4
+# The most that one step may change a coordinate.
+BOX = 0.5
+# Most steps of a fit, and the gain below which it ends.
+STEPS = 60
+ENOUGH = 1e-5
+
+# Numbers that may be zero, each with the amount that counts as a distance of one.
+LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A configuration with the seconds that it took."""
+
+    problem: TrainingProblem
+    plan: Configuration
+    seconds: float
+    name: str = "run"
+
+    def iteration(self, efficiencies: Efficiencies) -> Iteration:
+        """The iteration by the model with these efficiencies."""
+        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan)
+
+    def error(self, efficiencies: Efficiencies) -> RunError:
+        """The run beside the model with these efficiencies."""
+        return RunError(self.name, self.iteration(efficiencies).seconds(), self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """An amount of a run, measured and predicted by a model."""
+
+    name: str
+    predicted: float
+    measured: float
+    says: Mapping[str, float] = field(default_factory=dict)
+    """Where the model was fitted to the run's time: by efficiency, the relative change of the predicted time for a
+    distance of one."""
+
+    @property
+    def error(self) -> float:
+        """Relative error of the measured amount against the predicted one: what a shortlist's tolerance is about."""
+        return self.measured / self.predicted - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was fitted, and how well: `runs` are beside the model with the fitted efficiencies."""
+
+    efficiencies: Efficiencies
+    runs: tuple[RunError, ...]
+
+    @property
+    def worst(self) -> float:
+        """The greatest relative error of a run."""
+        return max(abs(run.error) for run in self.runs)
+
+
+def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None) -> Fit:
+    """Efficiencies for these runs.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        At least one.
+    names : sequence of str, optional
+        Which efficiencies may change; by default all of them on which the time of some run depends.
+    known : Efficiencies, optional
+        Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
+        first run's problem.
+    """
+    if not runs:
+        raise InputError("runs", "are none", "give at least one run with its seconds")
+    for run in runs:
+        if not run.seconds > 0:
+            raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
+    start = known or runs[0].problem.efficiencies
+    every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
+    slopes = every.slopes(every.start)
+    used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
+    return _Search(runs, used, start).run()
+
+
+class _Search:
+    """Steps from one point to the next; a point is a list of coordinates, one for each name."""
+
+    def __init__(self, runs: Sequence[Run], names: tuple[str, ...], known: Efficiencies) -> None:
+        self.runs, self.known = runs, known
+        self.names = names
+        self.start = [coordinate(name, getattr(known, name)) for name in names]
+        self.low, self.high = zip(*map(_bounds, names), strict=True)
+
+    def efficiencies(self, point: Sequence[float]) -> Efficiencies:
+        changes = {
+            name: value_of(name, x) if x != start else getattr(self.known, name)
+            for name, x, start in zip(self.names, point, self.start, strict=True)
+        }
+        return replace(self.known, **changes)
+
+    def errors(self, point: Sequence[float]) -> list[float]:
+        """The logarithm of predicted over measured time, for each run."""
+        efficiencies = self.efficiencies(point)
+        return [math.log(run.iteration(efficiencies).seconds() / run.seconds) for run in self.runs]
+
+    def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
+        distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]
+        return max(map(abs, errors)) + sum(STRAY * min(d, NEAR) + FAR * max(0.0, d - NEAR) for d in distances)
+
+    def run(self) -> Fit:
+        point, box = list(self.start), BOX
+        errors = self.errors(point)
+        value = self.value(point, errors)
+        slopes = self.slopes(point)
+        for _ in range(STEPS):
+            tried = self._step(point, errors, slopes, box)
+            tried_errors = self.errors(tried)
+            tried_value = self.value(tried, tried_errors)
+            if tried_value < value:
+                gain = value - tried_value
+                point, errors, value = tried, tried_errors, tried_value
+                if gain < ENOUGH:
+                    break
+                slopes, box = self.slopes(point), min(2 * box, BOX)
+            else:
+                box /= 3
+                if box < STEP:
+                    break
+        efficiencies = self.efficiencies(point)
+        says = (dict(zip(self.names, row, strict=True)) for row in self.slopes(point))
+        pairs = zip(self.runs, says, strict=True)
+        return Fit(efficiencies, tuple(replace(run.error(efficiencies), says=own) for run, own in pairs))
+
+    def slopes(self, point: Sequence[float]) -> list[list[float]]:
+        """Change of each run's error with every coordinate, by differences that stay inside the bounds.
+
+        The passes that wait for each other stay those of this point, so that every run is simulated once.
+        """
+        here = [run.iteration(self.efficiencies(point)) for run in self.runs]
+        paths = [iteration.path() for iteration in here]
+        old = [iteration.along(path) for iteration, path in zip(here, paths, strict=True)]
+        columns = []
+        for i, x in enumerate(point):
+            step = STEP if x + STEP <= self.high[i] else -STEP
+            moved = self.efficiencies([*point[:i], x + step, *point[i + 1 :]])
+            new = [run.iteration(moved).along(path) for run, path in zip(self.runs, paths, strict=True)]
+            columns.append([math.log(after / before) / step for after, before in zip(new, old, strict=True)])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _step(
+        self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
+    ) -> list[float]:
+        """The linear program: coordinates, their distances from the start in two parts, and the greatest error."""
+        import numpy as np
+        from scipy.optimize import linprog
+
+        n = len(self.names)
+        slope, error, start, x0 = (np.array(v, dtype=float) for v in (slopes, errors, self.start, point))
+        one, zeros = np.ones((len(errors), 1)), np.zeros((len(errors), n))
+        eye, none = np.eye(n), np.zeros((n, 1))
+        rows = np.vstack(
+            [
+                np.hstack([slope, zeros, zeros, -one]),
+                np.hstack([-slope, zeros, zeros, -one]),
+                np.hstack([eye, -eye, -eye, none]),
+                np.hstack([-eye, -eye, -eye, none]),
+            ]
+        )
+        constant = slope @ x0 - error
+        limits = np.concatenate([constant, -constant, start, -start])
+        bounds: list[tuple[float, float | None]] = [
+            (max(low, x - box), min(high, x + box)) for low, high, x in zip(self.low, self.high, point, strict=True)
+        ]
+        bounds += [(0, NEAR)] * n + [(0, None)] * (n + 1)
+        costs = np.concatenate([np.zeros(n), np.full(n, STRAY), np.full(n, FAR), [1.0]])
+        answer: Any = linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
+        if answer.x is None:
+            return list(point)
+        coordinates = zip(answer.x[:n], self.low, self.high, strict=True)
+        return [float(min(max(x, low), high)) for x, low, high in coordinates]
+
+
+# ---- efficiencies as coordinates -----------------------------------------------------------------------
+
+
+def coordinate(name: str, value: float) -> float:
+    """The coordinate of an efficiency: the logarithm of a factor, a hidden share as it is, a number that may be zero in
+    its scale."""
+    if name in LINEAR:
+        return value / LINEAR[name]
+    return math.log(value) if _is_factor(name) else value
+
+
+def value_of(name: str, x: float) -> float:
+    """The efficiency at a coordinate, inside its bounds."""
+    about = ABOUT[name]
+    value = x * LINEAR[name] if name in LINEAR else math.exp(x) if _is_factor(name) else x
+    return min(max(value, about.least), math.inf if about.most is None else about.most)
+
+
+def _is_factor(name: str) -> bool:
+    return name not in LINEAR and not name.endswith("_hidden")
+
+
+def _bounds(name: str) -> tuple[float, float]:
+    about = ABOUT[name]
+    low = about.least if about.least > 0 or not _is_factor(name) else 1e-3
+    high = math.inf if about.most is None else about.most
+    return coordinate(name, low), min(coordinate(name, high), 1e3) if high < math.inf else 1e3

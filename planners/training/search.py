@@ -17,30 +17,30 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
-from ...instances.training.fits import Margin, both_sides
+from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.physics.tolerances import SAME
+from ...instances.training.cases import NONE, WHOLE, Case, Modules, ParallelismChoice, gradient_bytes_of
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.scope import Scope, read_scope
+from ...instances.training.scope import Margin, Scope, both_sides
 from ..search import OpenItems
 from . import ahead
 from .bounds import LoadBound, Loads, Shape
-from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, is_long, solve
-from .judging import Judge
+from .judging import LayoutEvaluator
 from .paths import PathBound
 from .space import Space, configuration
 
-# Values and bounds that differ by a smaller relative amount are the same.
-TOLERANCE = 1e-9
 # The most passes that one search for layouts simulates, and the most that local moves do.
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
 # A choice with at most this many layouts has all of them judged.
@@ -63,7 +63,7 @@ Key = tuple[Degrees, int, int]
 Item = tuple[float, int, str, Any]
 
 
-def key_of(gamma: Gamma) -> Key:
+def key_of(gamma: ParallelismChoice) -> Key:
     return gamma.degrees, gamma.micro_batch, gamma.zero
 
 
@@ -133,7 +133,7 @@ class Report:
     bound: float = 0.0
     """No configuration that fits for sure is faster."""
     listed: tuple[Found, ...] = ()
-    unsettled: tuple[tuple[Gamma, float], ...] = ()
+    unsettled: tuple[tuple[ParallelismChoice, float], ...] = ()
     """Choices with several chunks on a rank of which no configuration in the list was found, though their bounds do not
     exclude one: by degrees, micro-batch and ZeRO stage, with the bound. The theorem holds for the list and these."""
     undecided: int = 0
@@ -170,7 +170,7 @@ class Report:
 class _Word:
     """A choice together with a word for recomputation."""
 
-    gamma: Gamma
+    gamma: ParallelismChoice
     modules: Modules
     count: int | None = None
     """Layers of each chunk that the word holds for; None: all."""
@@ -216,17 +216,17 @@ class Search:
         self.report = Report()
         self.open: OpenItems[Item] = OpenItems()
         self.ticks = 0
-        self.values: dict[Gamma, Found] = {}
-        self.entries: dict[Gamma, _Entry] = {}
-        self.cases: dict[Gamma, Case] = {}
-        self.loads_of: dict[Gamma, Loads] = {}
+        self.values: dict[ParallelismChoice, Found] = {}
+        self.entries: dict[ParallelismChoice, _Entry] = {}
+        self.cases: dict[ParallelismChoice, Case] = {}
+        self.loads_of: dict[ParallelismChoice, Loads] = {}
         self.best_bound = math.inf
         """No layout of the other searched items is faster."""
         self.hopes: list[tuple[float, int, _Word]] = []
         """Searched items whose layouts may be better than those found, as a heap by their bounds."""
-        self.unsettled: dict[Gamma, str] = {}
+        self.unsettled: dict[ParallelismChoice, str] = {}
         """Choices without a configuration, all of whose items are closed, with the bound that closed them."""
-        self.bounds: dict[Gamma, float] = {}
+        self.bounds: dict[ParallelismChoice, float] = {}
         """No configuration of these choices, all of whose items are closed, is faster, if it may fit."""
         self.useful: dict[tuple[int, float], list[Modules]] = {}
 
@@ -259,7 +259,7 @@ class Search:
     def most(self) -> float:
         """The longest time that a configuration of the list may take; above it nothing is looked at."""
         best = self.report.best
-        return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
+        return math.inf if best is None else best.seconds * self.settings.ratio * (1 + SAME)
 
     @property
     def _solved_bound(self) -> float:
@@ -325,14 +325,14 @@ class Search:
         else:
             self._solve(payload, bound)
 
-    def _is_enough(self, gamma: Gamma, bound: float) -> bool:
+    def _is_enough(self, gamma: ParallelismChoice, bound: float) -> bool:
         """Is the choice in the list already, with a bound by which it cannot be better than the best?"""
         entry, best = self.values.get(gamma), self.report.best
         return entry is not None and best is not None and bound >= best.seconds and entry.seconds <= self.most
 
     # ---- a choice -------------------------------------------------------------------------------------------
 
-    def case(self, gamma: Gamma) -> Case:
+    def case(self, gamma: ParallelismChoice) -> Case:
         """The figures of a choice, made once; a small store of them is kept."""
         if gamma not in self.cases:
             if len(self.cases) > 2000:
@@ -341,18 +341,18 @@ class Search:
             self.cases[gamma] = self.space.maker.case(gamma, (NONE,))
         return self.cases[gamma]
 
-    def _judge(self, word: _Word) -> Judge:
+    def _judge(self, word: _Word) -> LayoutEvaluator:
         """The judge of a choice and word."""
         case = self.case(word.gamma)
         self.space.maker.with_word(case, word.modules)
-        return Judge(case, word.modules, word.count)
+        return LayoutEvaluator(case, word.modules, word.count)
 
-    def _open(self, gamma: Gamma, bound: float) -> None:
+    def _open(self, gamma: ParallelismChoice, bound: float) -> None:
         """Begin with a choice: its first item is bounded by the loads of its ranks."""
         self.entries[gamma] = _Entry(left=1)
         self._push(max(bound, self.loads(gamma).seconds() + self.step), CHOICE, gamma)
 
-    def _words(self, gamma: Gamma, bound: float) -> None:
+    def _words(self, gamma: ParallelismChoice, bound: float) -> None:
         """Open one item for each word of a choice; whole layers are recomputed fewest first, one more only when
         that item comes up."""
         entry, fixed = self.entries[gamma], self.scope.fix.get("recompute")
@@ -361,7 +361,7 @@ class Search:
         if fixed is not None:
             recompute = read_recompute("scope: recompute", fixed)
             words = [_Word(gamma, recompute.modules, recompute.layers)]
-        elif gamma.schedule in V_SHAPES:
+        elif gamma.rule.divided:
             words = [_Word(gamma, NONE)]
         else:
             words = [_Word(gamma, word) for word in self._useful(gamma) if word != WHOLE]
@@ -374,7 +374,7 @@ class Search:
         case = self.case(gamma)
         for word in words:
             costs = self.space.maker.with_word(case, word.modules)
-            again = 0.0 if word.count is not None else float((costs.again * case.timed_layers).sum())
+            again = 0.0 if word.count is not None else float((costs.again * case.layers).sum())
             self._push(max(bound, self.loads(gamma).seconds(again) + self.step), WORD, word)
         self._close(gamma, CHOICE)
 
@@ -410,7 +410,7 @@ class Search:
         if entry.left == 0:  # its last word is not in the scope
             self._close(gamma, CHOICE)
 
-    def _least_count(self, gamma: Gamma, most: int) -> int:
+    def _least_count(self, gamma: ParallelismChoice, most: int) -> int:
         """The fewest whole layers of each chunk with which something may fit, since more never hold more; above
         `most` where nothing does."""
         low, high = 0, most + 1
@@ -422,42 +422,38 @@ class Search:
                 low = middle
         return high
 
-    def _most_layers(self, gamma: Gamma) -> int:
+    def _most_layers(self, gamma: ParallelismChoice) -> int:
         """The most layers that one chunk can have; few are ever asked for beyond those of even chunks."""
         layers = self.problem.model.layers or len(self.problem.model.own)
         return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
 
-    def _useful(self, gamma: Gamma) -> list[Modules]:
+    def _useful(self, gamma: ParallelismChoice) -> list[Modules]:
         """Words that no other word beats by taking no longer and keeping no more in every type of unit."""
         maker = self.space.maker
         if self.problem.model.own or len(self.space.words) <= 2:
             return list(self.space.words)
-        key = maker.row_of[gamma.key], self._gradient(gamma)
+        key = maker.row_of[gamma.key], gradient_bytes_of(self.problem.states[gamma.zero])
         if key not in self.useful:
             self.useful[key] = self._not_dominated(*key)
         return self.useful[key]
 
     def _not_dominated(self, row: int, gradient: float) -> list[Modules]:
         """The same for one row of the tables; of words that are alike the first stays."""
-        import numpy as np
-
         maker, words = self.space.maker, self.space.words
         columns = []
         for name in maker.names:
             kept, again = maker.bytes[name], maker.seconds(name, gradient).again
-            columns += [[float(table[word][row]) for word in words] for table in (again, kept.stash, kept.moment)]
+            columns += [[float(table[word][row]) for word in words] for table in (again, kept.stash)]
+            columns.append(
+                [max(float(left[row] + more[row]) for left, more in kept.moments[word]) for word in words]
+            )
         facts = np.array(columns).T
         no_worse: Any = (facts[:, None] <= facts[None]).all(axis=2)
         earlier = np.tri(len(words), k=-1, dtype=bool).T
         beaten: Any = (no_worse & (~no_worse.T | earlier)).any(axis=0)
         return [word for word, lost in zip(words, beaten, strict=True) if not lost]
 
-    def _gradient(self, gamma: Gamma) -> float:
-        """Bytes of a gradient."""
-        state = self.problem.rules.states[gamma.zero].gradients
-        return state.whole + state.shared
-
-    def loads(self, gamma: Gamma) -> Loads:
+    def loads(self, gamma: ParallelismChoice) -> Loads:
         """Bounds of a choice from the loads of its ranks, made once."""
         if gamma not in self.loads_of:
             self.loads_of[gamma] = Loads(self.shape, self.case(gamma))
@@ -467,7 +463,7 @@ class Search:
     def shape(self) -> Shape:
         return Shape(self.problem)
 
-    def _load(self, judge: Judge) -> LoadBound:
+    def _load(self, judge: LayoutEvaluator) -> LoadBound:
         """The bound of a choice and word from the loads of ranks that fit."""
         return LoadBound(self.loads(judge.case.gamma), judge)
 
@@ -500,7 +496,7 @@ class Search:
         """Does each rank have one chunk under 1F1B, with messages of equal length whatever the layout?"""
         return case.gamma.schedule == "1f1b" and (case.alike_outputs or case.gamma.degrees.pipeline == 1)
 
-    def _close(self, gamma: Gamma, by: str) -> None:
+    def _close(self, gamma: ParallelismChoice, by: str) -> None:
         """Note which bound closed an item; when no item of the choice is open, settle what the report says of
         it."""
         entry = self.entries[gamma]
@@ -547,7 +543,7 @@ class Search:
         self._close(word.gamma, LAYOUT)
         self._tell(bound)
 
-    def _layout(self, judge: Judge, limit: float, below: float) -> Best:
+    def _layout(self, judge: LayoutEvaluator, limit: float, below: float) -> Best:
         """The best layout of a choice and word whose ranks hold at most `limit` bytes; only one faster than
         `below` seconds is searched."""
         if self.scope.layouts == "even":
@@ -555,11 +551,11 @@ class Search:
         case = judge.case
         if self._is_row(case):
             pipeline = judge.pipeline(limit)
-            first = solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
+            first = solve(pipeline, cutoff=below, tolerance=SAME, most_nodes=0)
             if first.bound >= min(self._best_seconds, below) or (first.value is None and first.bound >= below):
                 return first
             nodes = max(200, NODE_WORK // (case.micro_batches * case.gamma.degrees.pipeline))
-            return solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
+            return solve(pipeline, cutoff=below, tolerance=SAME, most_nodes=nodes)
         load = self._load(judge)
         bound = load.seconds(limit)
         if bound >= below:
@@ -573,10 +569,10 @@ class Search:
         starts.sort(key=lambda one: (one[0][0], max(one[0][1])))
         (value, _), layout = starts[0]
         if bound < self._best_seconds:
-            climbed = [judge.climb(one, limit, self._looks(case), bound * (1 + TOLERANCE)) for _, one in starts]
+            climbed = [judge.climb(one, limit, self._looks(case), bound * (1 + SAME)) for _, one in starts]
             value, layout = min(climbed)
         elif value > below:
-            value, layout = judge.climb(layout, limit, FEW_LOOKS, bound * (1 + TOLERANCE))
+            value, layout = judge.climb(layout, limit, FEW_LOOKS, bound * (1 + SAME))
         if value == math.inf:
             return Best(None, bound)
         return Best(value, min(bound, value), layout)
@@ -599,7 +595,7 @@ class Search:
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks
         return max(20, min(MOST_LOOKS, LOOK_WORK // passes))
 
-    def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
+    def _starts(self, judge: LayoutEvaluator, load: LoadBound) -> list[tuple[int, ...]]:
         """Layouts from which local moves begin."""
         chunks = judge.case.gamma.degrees.chunks
         starts = [even_layout(self.problem, chunks), load.layout(), load.layout(late=True), load.balanced()]
@@ -610,7 +606,7 @@ class Search:
                 layouts.append(own)
         return layouts
 
-    def _even(self, judge: Judge, limit: float) -> Best:
+    def _even(self, judge: LayoutEvaluator, limit: float) -> Best:
         """The even layout of a case, where it fits."""
         layout = even_layout(self.problem, judge.case.gamma.degrees.chunks)
         if layout is None or min(layout) < 1:
@@ -653,7 +649,7 @@ class Search:
         report = self.report
         best = report.best
         if best is not None and best is self.rough:
-            self.values.setdefault(Gamma.of(best.plan), best)
+            self.values.setdefault(ParallelismChoice.of(best.plan), best)
         bound = min(self.open.least, self._solved_bound, math.inf if best is None else best.seconds)
         report.bound = bound if bound < math.inf else report.bound
         report.listed = self._listed()
@@ -666,12 +662,12 @@ class Search:
         report.finished = finished
         return report
 
-    def _bound(self, gamma: Gamma) -> float:
+    def _bound(self, gamma: ParallelismChoice) -> float:
         """No configuration of the choice that may fit is faster. What is open of it, or of other choices, counts."""
         entry = self.entries.get(gamma)
         return min(self.open.least, self.bounds.get(gamma, math.inf), math.inf if entry is None else entry.bound)
 
-    def _settle(self, finished: bool) -> tuple[tuple[tuple[Gamma, float], ...], Counter[str]]:
+    def _settle(self, finished: bool) -> tuple[tuple[tuple[ParallelismChoice, float], ...], Counter[str]]:
         """Choices of which no configuration is listed, with their bounds; those whose bound excludes them are
         discarded, as are families."""
         slow = {gamma: LAYOUT for gamma, entry in self.values.items() if entry.seconds > self.most}
@@ -706,17 +702,6 @@ class Search:
                 bounds[key] = min(bounds[key], self._bound(gamma))
         settled = [replace(entry, bound=min(entry.seconds, bounds[key])) for key, entry in best.items()]
         return tuple(sorted(settled, key=lambda entry: entry.seconds))
-
-
-def search(
-    problem: TrainingProblem,
-    fix: Iterable[str] = (),
-    forbid: Iterable[str] = (),
-    layouts: str = "any",
-    settings: Settings | None = None,
-) -> Report:
-    """Search a problem in a scope that is given by words, to the end."""
-    return Search(problem, read_scope(fix, forbid, layouts), settings).run()
 
 
 def rule_of_thumb(

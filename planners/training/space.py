@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from itertools import combinations, product
+from typing import Any
 
-from ...instances.training.frameworks import hidden_shares, one_name_each
+import numpy as np
+
+from ...instances.physics.kernels import HALF, WORKSPACE_BYTES
+from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
+from ...instances.training.cases import (
+    AT_THE_END,
+    NONE,
+    WHOLE,
+    CaseMaker,
+    Modules,
+    ParallelismChoice,
+    gradient_bytes_of,
+    state_bytes,
+    update_seconds,
+)
+from ...instances.training.frameworks import fault_of_word, hidden_shares, one_name_each
 from ...instances.training.plan import (
-    DIVIDED,
     LARGEST,
     NOTHING,
-    V_SHAPES,
     Configuration,
     Degrees,
     Recompute,
@@ -26,37 +38,26 @@ from ...instances.training.plan import (
 )
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
-from .cases import NONE, UPDATE_BYTES, WHOLE, CaseMaker, Gamma, Modules, all_words, can_say, gradient_bytes_of
-from .holds import HALF, WORKSPACE_BYTES
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Column = np.ndarray[Any, np.dtype[Any]]
-
-INTERLEAVED = "interleaved-1f1b"
+Column = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the rules of a framework look at in a configuration, without a layout."""
+def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:
+    """Sets of modules that the framework can compute again in this model, and whole layers."""
+    names = [name for name in problem.model.modules if name in problem.rules.modules]
+    words = [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
+    return (*(word for word in words if can_say(problem, Recompute(word))), WHOLE)
 
-    degrees: Degrees
-    micro_batch: int
-    zero: int
-    schedule: str
-    layout: tuple[int, ...] = ()
 
-    def micro_batches(self, batch: int) -> int:
-        return batch // (self.degrees.data * self.micro_batch)
+def can_say(problem: TrainingProblem, word: Recompute) -> bool:
+    """Can the framework compute this again, under a schedule whose backward passes are whole?"""
+    return fault_of_word(problem, "1f1b", word) is None
 
 
 class Space:
     """The families of a problem that are in a scope, one row each of the arrays in `columns`."""
 
     def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
-        import numpy as np
-
         self.problem, self.scope = problem, scope
         self.units = len(problem.model.units)
         self.words = tuple(self._words())
@@ -111,7 +112,7 @@ class Space:
                     sizes = [b for b in divisors(problem.batch // d) if b <= LARGEST]
                     sizes = [b for b in sizes if self.scope.takes("micro-batch", b)]
                     if measured_layers:
-                        sizes = [b for b in sizes if self._is_measured(t, b)]
+                        sizes = [b for b in sizes if all(layer.is_measured(t, b) for layer in measured_layers)]
                     for e, s in self._experts(t, c, p, d):
                         zeros = self._zeros(Degrees(t, c, p, 1, d, e, s))
                         yield from ((t, c, p, d, e, s, b, zero) for b in sizes for zero in zeros)
@@ -120,17 +121,13 @@ class Space:
         """Does the scope take all these degrees?"""
         return all(self.scope.takes(name.replace("_", "-"), value) for name, value in degrees.items())
 
-    def _is_measured(self, tensor: int, micro_batch: int) -> bool:
-        """Has every measured layer times for this tensor degree and micro-batch?"""
-        layers = self.problem.model.own
-        return all(any((x.tensor, x.micro_batch) == (tensor, micro_batch) for x in layer.times) for layer in layers)
-
     def _can(self, degrees: Degrees, zero: int | None = None, schedule: str = "1f1b", micro_batch: int = 1) -> bool:
         """Does a configuration with these degrees keep all rules of the framework?"""
         rules = self.problem.rules
         if self.problem.model.own and (degrees.context > 1 or degrees.expert > 1 or degrees.expert_tensor > 1):
             return False
-        asked: Any = _Asked(degrees, micro_batch, rules.usual_zero if zero is None else zero, schedule)
+        # Rules look at nothing that a choice does not have.
+        asked: Any = ParallelismChoice(degrees, micro_batch, rules.usual_zero if zero is None else zero, schedule)
         return all(rule.kept(self.problem, asked) for rule in rules.rules)
 
     def _experts(self, t: int, c: int, p: int, d: int) -> list[tuple[int, int]]:
@@ -148,10 +145,10 @@ class Space:
 
     def _zeros(self, degrees: Degrees) -> list[int]:
         """ZeRO stages that the scope and the framework take with these degrees, each configuration under one name."""
-        zeros = [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
+        zeros = [z for z in self.problem.states if self.scope.takes("zero", z) and self._can(degrees, z)]
         return one_name_each(self.problem, degrees, zeros)
 
-    def gammas(self, row: int) -> list[Gamma]:
+    def gammas(self, row: int) -> list[ParallelismChoice]:
         """The choices of schedule and chunks on a rank for the family in this row."""
         t, c, p, d, e, s, b, zero = (int(column[row]) for column in self.columns.values())
         batches = self.problem.batch // (d * b)
@@ -159,7 +156,7 @@ class Space:
         for schedule, v in self._ways(p, batches):
             degrees = Degrees(t, c, p, v, d, e, s)
             if self._can(degrees, zero, schedule, b):
-                choices.append(Gamma(degrees, b, zero, schedule))
+                choices.append(ParallelismChoice(degrees, b, zero, schedule))
         return choices
 
     def _ways(self, p: int, batches: int) -> list[tuple[str, int]]:
@@ -183,17 +180,18 @@ class Space:
 
     def _chunks(self, schedule: str, p: int, batches: int) -> Iterable[int]:
         """Numbers of chunks on a rank that a schedule can have."""
-        if schedule == INTERLEAVED:
-            return range(2, self.units // p + 1) if p > 1 and batches % p == 0 else ()
-        if schedule in V_SHAPES:
+        rule = SCHEDULES[schedule]
+        if rule.in_groups and batches % p:
+            return ()
+        if rule.shape == LOOP:
+            return range(2, self.units // p + 1) if p > 1 else ()
+        if rule.shape == V_SHAPE:
             return (2,) if p > 1 and 2 * p <= self.units and NONE in self.words else ()
         return (1,)
 
     @cached_property
     def sizes(self) -> Column:
         """Number of choices (schedule and chunks) of each family."""
-        import numpy as np
-
         batches = self.problem.batch // (self.columns["data"] * self.columns["micro_batch"])
         pairs, index = np.unique(np.stack([self.columns["pipeline"], batches]), axis=1, return_inverse=True)
         counts = np.array([len(self._ways(int(p), int(m))) for p, m in pairs.T], np.int64)
@@ -204,8 +202,6 @@ class Space:
     @cached_property
     def key_rows(self) -> Column:
         """For each family, its row in the tables of `maker`, which depend on five of its columns."""
-        import numpy as np
-
         columns = self.columns
         keys = zip(
             *(columns[name].tolist() for name in ("tensor", "context", "expert", "expert_tensor", "micro_batch")),
@@ -214,13 +210,10 @@ class Space:
         return np.array([self.maker.row_of[key] for key in keys], np.int64)
 
     def per_zero(self, value: Any) -> Column:
-        """For each family, the number that `value` gives for its ZeRO stage."""
-        import numpy as np
-
-        zero = self.columns["zero"]
-        numbers = np.zeros(len(zero))
-        for stage in self.problem.rules.states:
-            numbers[zero == stage] = value(stage)
+        """For each family, what `value` gives for its ZeRO stage: a number, or a column of which it is one row."""
+        zero, numbers = self.columns["zero"], np.zeros(len(self))
+        for stage in self.problem.states:
+            numbers = np.where(zero == stage, value(stage), numbers)
         return numbers
 
     def _hidden(self, what: int, pipeline: int) -> Column:
@@ -232,15 +225,13 @@ class Space:
         """Lower bounds of each family: seconds of an iteration, and bytes of its fullest rank."""
         if self.problem.model.own:
             return self._measured_bounds()
-        import numpy as np
-
-        columns, maker, rates = self.columns, self.maker, self.problem.efficiencies
+        columns, maker = self.columns, self.maker
         p, batches = columns["pipeline"], self.problem.batch // (columns["data"] * columns["micro_batch"])
         shards = columns["context"] * columns["data"]
         expert_shards = np.maximum(1, columns["tensor"] * shards // (columns["expert"] * columns["expert_tensor"]))
         dense = maker.cluster.groups(columns["tensor"], shards)
         experts = maker.cluster.groups(columns["expert_tensor"] * columns["expert"], expert_shards)
-        states = self.problem.rules.states
+        states = self.problem.states
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
         zero, row = columns["zero"], self.key_rows
         reduced, gathered = (
@@ -251,16 +242,20 @@ class Space:
         least_layer = np.full(len(p), np.inf)
         first, first_forward, first_tail = (np.zeros(len(p)) for _ in range(3))
         least_forward = np.full(len(p), np.inf)
-        each = [self._each_bytes(counts) for counts in (shards, expert_shards)]
-        memory_rate = rates.memory * self.problem.gpu.memory_rate
+        ranks = (shards, expert_shards)
+        each, updates = (
+            [self.per_zero(lambda zero, of=of, n=n: of(self.problem, zero, n)) for n in ranks]
+            for of in (state_bytes, update_seconds)
+        )
+        often = [self.per_zero(lambda zero, way=way: AT_THE_END[zero][way]) for way in (0, 1)]
         for name, count in self.problem.model.counted.items():
-            seconds, forward, backward = (np.zeros(len(p)) for _ in range(3))
+            forward, backward = np.zeros((2, len(p)))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
                 unit = maker.seconds(name, bytes_each)
-                seconds = np.where(gradient == bytes_each, (unit.forward + unit.backward)[row], seconds)
-                forward = np.where(gradient == bytes_each, unit.forward[row], forward)
-                backward = np.where(gradient == bytes_each, unit.backward[row], backward)
-            sent, sent_experts = (column[row] for column in maker.sent_numbers[name])
+                ways = unit.forward.sum(axis=0)[row], (unit.inputs.sum(axis=0) + unit.weights)[row]
+                forward, backward = np.where(gradient == bytes_each, ways, (forward, backward))
+            seconds = forward + backward
+            sent, sent_experts = maker.numbers(name, "sent", "sent_experts")[row].T
             if self.problem.model.tied and name == "head":
                 sent = 0 * sent  # on one rank with the embedding it is there once
             ring = dense.ring * sent + experts.ring * sent_experts
@@ -268,28 +263,18 @@ class Space:
             passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * gather, 0), 0)
             hidden = np.minimum(reduced * passes, seconds)
             seconds = seconds + passes - hidden
-            sums = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0))
-            gathers = np.where((zero == 1) | (zero == 2), gather, 0)
-            update = sent * (
-                UPDATE_BYTES / np.where(zero > 0, shards, 1) + gradient / np.where(zero >= 2, shards, 1)
-            )
-            update = update + sent_experts * (
-                UPDATE_BYTES / np.where(zero > 0, expert_shards, 1)
-                + gradient / np.where(zero >= 2, expert_shards, 1)
-            )
+            sums, gathers = often[0] * reduce, often[1] * gather
+            update = sent * updates[0] + sent_experts * updates[1]
             busy += count * seconds
             # Of both a share is hidden, but no more than one pass of the rank takes.
-            update = update / memory_rate
-            behind = (
-                np.where(zero <= 1, sums - backward, 0),
-                np.where((zero == 1) | (zero == 2), gathers - forward, 0),
-            )
-            ways = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
-            tails = [before + count * (update + sum(way)) for before, way in zip(tails, ways, strict=True)]
+            behind = np.where(often[0], sums - backward, 0), np.where(often[1], gathers - forward, 0)
+            ends = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
+            tails = [before + count * (update + sum(way)) for before, way in zip(tails, ends, strict=True)]
             tail = update + (1 - reduced) * sums + (1 - gathered) * gathers
-            kept = maker.bytes[name]
-            standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
-            stash += count * np.minimum.reduce([kept.stash[word] for word in self.words or (NONE,)])[row]
+            usual, of_experts = maker.numbers(name, "usual", "experts")[row].T
+            standing += count * (usual * each[0] + of_experts * each[1])
+            stashes = maker.bytes[name].stash
+            stash += count * np.minimum.reduce([stashes[word] for word in self.words or (NONE,)])[row]
             if name == "embedding":
                 first, first_forward, first_tail = seconds, forward, tail
             elif name != "head":
@@ -303,29 +288,14 @@ class Space:
         # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
         # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
         seconds = np.maximum.reduce(tails) / p + ramp(first_forward, least_forward)
-        if not {*DIVIDED} & {*self.problem.rules.schedules}:
+        if not any(SCHEDULES[name].divided for name in self.problem.rules.schedules):
             seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
         seconds = batches * busy / p + seconds
         fixed = WORKSPACE_BYTES + self.problem.reserve_bytes
         return seconds, (standing + stash) / p + fixed
 
-    def _each_bytes(self, shards: Column) -> Column:
-        """For each family, bytes of weights, gradients and optimizer of one parameter on a rank."""
-        import numpy as np
-
-        eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
-        amounts = np.zeros(len(shards))
-        for zero, state in self.problem.rules.states.items():
-            parts = (state.weights, state.gradients, state.optimizer)
-            whole = eight + sum(part.whole for part in parts)
-            shared = sum(part.shared for part in parts)
-            amounts = np.where(self.columns["zero"] == zero, whole + shared / shards, amounts)
-        return amounts
-
     def _measured_bounds(self) -> tuple[Column, Column]:
         """The bounds of models with measured layers: seconds of the work alone, and bytes that are always there."""
-        import numpy as np
-
         seconds = np.zeros(len(self))
         for i in range(len(self)):
             t, b = int(self.columns["tensor"][i]), int(self.columns["micro_batch"][i])
@@ -338,7 +308,7 @@ class Space:
         ) + WORKSPACE_BYTES + self.problem.reserve_bytes
 
 
-def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
+def configuration(gamma: ParallelismChoice, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
     """A configuration of the choice and layout, in which every chunk computes the same again."""
     return Configuration(
         gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)

@@ -23,6 +23,7 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
+from pipeplan.instances.physics.efficiencies import ABOUT
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
@@ -34,7 +35,6 @@ from pipeplan.instances.staging.files import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel
 from pipeplan.instances.stored_results import result_from_json
-from pipeplan.instances.training.efficiencies import ABOUT
 from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.plan import Configuration
 

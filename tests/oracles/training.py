@@ -1,8 +1,8 @@
 """All configurations of a tiny training problem, one by one, judged by the referee.
 
 What is computed again is the same in every chunk: any set of modules and whole layers, in all layers or in the first
-ones of each chunk; the referee is asked which of these a framework can run, and which layouts. Nothing is shared with
-the planners.
+ones of each chunk; the referee is asked which of these a framework can run, and which layouts. With the planners it
+shares what units cost and hold, which `training_costs.py` checks.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from fractions import Fraction
 
 from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.training.model import MODULES
-from pipeplan.instances.training.plan import DIVIDED, V_SHAPES, Configuration, Degrees, Recompute
+from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
 NOTHING_FIXED: Mapping[str, str] = {}
+# Schedules with backward passes in two parts, and with two chunks of a rank there and back.
+DIVIDED = ("zb-h1", "zb-h2", "zb-v", "dualpipe-v")
+V_SHAPES = ("zb-v", "dualpipe-v")
 Fixed = Mapping[str, str]
 """Values that are asked for, by the keys of `plan configure`."""
 
@@ -55,7 +58,7 @@ def configurations(problem: TrainingProblem, fixed: Fixed = NOTHING_FIXED) -> It
         if any(own[name] != value for name, value in fixed.items() if name in own):
             continue
         for b, zero, schedule in itertools.product(
-            _divisors(problem.batch // degrees.data), problem.rules.states, problem.rules.schedules
+            _divisors(problem.batch // degrees.data), problem.states, problem.rules.schedules
         ):
             rest = {"micro-batch": str(b), "zero": str(zero), "schedule": schedule}
             if any(rest[name] != value for name, value in fixed.items() if name in rest):

@@ -82,17 +82,9 @@ def test_an_error_made_by_hand_explains_its_arguments() -> None:
 CHAIN = pipeplan.load_packaged("golden-4")
 RESULT = pipeplan.solve(CHAIN, planner="contiguous")
 GIVEN: dict[str, Any] = {
-    "problem": CHAIN,
-    "plan": RESULT.plan,
-    "result": RESULT,
-    "value": CHAIN,
-    "path": "nowhere/file.json",
-    "name": "golden-4",
-    "micro_batches": 4,
-    "build": "my.py:build",
-    "problems": ["tiny-chain"],
-    "methods": ["dp"],
-}
+    "problem": CHAIN, "plan": RESULT.plan, "result": RESULT, "value": CHAIN, "path": "nowhere/file.json",
+    "name": "golden-4", "micro_batches": 4, "build": "my.py:build", "problems": ["tiny-chain"], "methods": ["dp"],
+}  # fmt: skip
 """What every function takes that has an argument of this name; all others have defaults."""
 
 REMEDIES = {
@@ -112,33 +104,17 @@ REMEDIES = {
 """How to get what an argument of this name takes, as the sentence says it."""
 
 WRONG: Mapping[str, object] = {
-    "None": None,
-    "a number": 5.5,
-    "a dict": {"kind": "chain", "schema": "pipeplan.chain/1"},
-    "a list": ["golden-4"],
-    "bytes": b"golden-4",
-    "an object": object(),
-    "a class": ChainProblem,
-    "a problem": CHAIN,
-    "a plan": RESULT.plan,
-    "a result": RESULT,
-    "a text": "golden-4",
+    "None": None, "a number": 5.5, "a dict": {"kind": "chain", "schema": "pipeplan.chain/1"},
+    "a list": ["golden-4"], "bytes": b"golden-4", "an object": object(), "a class": ChainProblem,
+    "a problem": CHAIN, "a plan": RESULT.plan, "a result": RESULT, "a text": "golden-4",
     "a path": Path("golden-4.json"),
-}
+}  # fmt: skip
 TAKEN = {
-    "problem": {"a problem", "a text", "a path"},
-    "plan": {"a plan"},
-    "warm_start": {"a plan", "a text"},
-    "result": {"a result"},
-    "value": {"a problem", "a plan", "a result"},
-    "path": {"a text", "a path"},
-    "limits": {"None"},
-    "options": {"None", "a dict"},
-    "on_progress": {"None", "a class"},
-    "formulation": {"None", "a text"},
-    "planner": {"None", "a text"},
-    "solver": {"a text"},
-}
+    "problem": {"a problem", "a text", "a path"}, "plan": {"a plan"}, "warm_start": {"a plan", "a text"},
+    "result": {"a result"}, "value": {"a problem", "a plan", "a result"}, "path": {"a text", "a path"},
+    "limits": {"None"}, "options": {"None", "a dict"}, "on_progress": {"None", "a class"},
+    "formulation": {"None", "a text"}, "planner": {"None", "a text"}, "solver": {"a text"},
+}  # fmt: skip
 """Which of these are of the right type; `test_names_that_nothing_has` has the texts."""
 
 
@@ -206,7 +182,6 @@ def test_a_path_that_leads_nowhere(function: Callable[..., Any], argument: str) 
         (pipeplan.save, {"format": {}}),
         (pipeplan.load_packaged, {"name": {}}),
         (pipeplan.packaged_names, {"kind": {}}),
-        (pipeplan.verify, {"contiguity": "chian"}),
     ],
     ids=lambda value: getattr(value, "__name__", None) or str(value),
 )
@@ -230,16 +205,6 @@ def test_a_misspelt_contiguity_is_not_taken_for_the_default(contiguity: Any) -> 
 def test_a_plan_for_another_kind_of_problem(function: Callable[..., Any], argument: str) -> None:
     with pytest.raises(pipeplan.UsageError, match="A placement plan does not fit a chain problem"):
         call(function, **{argument: PlacementPlan(())})
-
-
-@pytest.mark.parametrize("name", ["golden-4", "tiny-chain", "tiny-stages", "tiny-levels", "tiny-graph"])
-def test_every_kind_has_a_smallest_memory_and_options_are_those_of_its_methods(name: str) -> None:
-    found = pipeplan.smallest_memory(name, pipeplan.SolveOptions(threads=1))
-    assert found.proven
-    assert found.memory_bytes == found.lower_bytes
-    assert found.plan is not None
-    with pytest.raises(pipeplan.UsageError, match=r"There is no option 'nonsense' for a .*; give one of"):
-        pipeplan.smallest_memory(name, options={"nonsense": True})
 
 
 # ---- instances by name and by path ---------------------------------------------------------------------

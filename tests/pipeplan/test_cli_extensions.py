@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, has, refused
 
 import pipeplan
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
-
-Plan = Callable[..., Any]
 
 CHAIN = PlacementProblem(
     tuple(Node(name, 4.0, 40.0, 2.0, float(name != "d"), weight_bytes=2.0) for name in "abcd"),
@@ -65,8 +64,7 @@ def test_show_draws_types(plan: Plan, files: Any) -> None:
 
 
 def test_a_flat_plan_has_no_new_columns(plan: Plan, files: Any) -> None:
-    said = plan("show", *files(CHAIN, PlacementPlan((Device("acc0", "accelerator", tuple("abcd")),))))
-    assert said.code == 0
+    said = done(plan("show", *files(CHAIN, PlacementPlan((Device("acc0", "accelerator", tuple("abcd")),)))))
     assert not {"type", "repl.", "group", "sync", "level"} & set(said.out.split())
 
 
@@ -84,10 +82,8 @@ def test_show_of_a_plan_that_means_nothing_says_why(plan: Plan, files: Any) -> N
 
 def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: Any) -> None:
     problem, _ = files(NESTED, NESTED_PLAN)
-    said = plan("solve", problem, "-v")
-    assert said.code == 0
-    assert "level 2" in said.out
-    assert "verified: yes" in said.out
+    said = done(plan("solve", problem, "-v"))
+    has(said.out, "level 2", "verified: yes")
     typed, _ = files(TYPED, TYPED_PLAN)
     assert "1 fast with memory 8 B" in plan("solve", typed, "--verbose").out
 
@@ -106,8 +102,7 @@ def test_convert_keeps_them_in_our_own_format_alone(plan: Plan, files: Any, tmp_
     assert plan("convert", problem, "-o", tmp_path / "own.json").code == 0
     assert pipeplan.load(tmp_path / "own.json") == NESTED
     said = plan("convert", problem, "-o", tmp_path / "published.json", "--to", "published")
-    assert said.code == 2
-    assert "levels has no place in the published format" in said.err
+    refused(said, "levels has no place in the published format")
 
 
 def test_the_lists_say_who_can_plan_them(plan: Plan) -> None:

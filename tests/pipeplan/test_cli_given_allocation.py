@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-Plan = Callable[..., Any]
+from command_line import Plan, done, refused
 
 
 @pytest.fixture
@@ -56,8 +54,7 @@ def test_an_old_result_that_names_a_file_says_that_this_was_not_checked(
     result = edited(solved, allocation="long-gone.json")
     words = "the result names a file for its allocation, 'long-gone.json', and not the allocation itself"
     for command in ("verify", "show"):
-        answer = plan(command, "golden-4", result)
-        assert answer.code == 0
+        answer = done(plan(command, "golden-4", result))
         assert words in " ".join(answer.err.split())
     page = tmp_path / "page.html"
     assert plan("report", result, "--output", page).code == 0
@@ -65,6 +62,4 @@ def test_an_old_result_that_names_a_file_says_that_this_was_not_checked(
 
 
 def test_nonsense_is_refused_in_one_sentence(plan: Plan, solved: Path) -> None:
-    answer = plan("verify", "golden-4", edited(solved, allocation=[[0], 1, 1, 0]))
-    assert answer.code == 2
-    assert "puts layer 1 on GPU" in answer.err
+    refused(plan("verify", "golden-4", edited(solved, allocation=[[0], 1, 1, 0])), "puts layer 1 on GPU")

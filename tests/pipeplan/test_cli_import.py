@@ -6,16 +6,15 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, refused
 
 import pipeplan
 from pipeplan.instances.networks.profile.files import profile_from_json
 
-Plan = Callable[..., Any]
 FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
 EIGHT = ("--devices", 8, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
 
@@ -39,10 +38,10 @@ def table(plan: Plan, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_eight_devices_in_two_nodes(plan: Plan, table: Path) -> None:
     """The first thing that a new user does: from the template to a proof that names each stage's layers."""
-    said = plan("solve", table, *EIGHT)
-    assert said.code == 0
+    said = done(plan("solve", table, *EIGHT))
     assert "optimal" in said.out
     assert "planned as a staging problem, because --levels is given" in said.err
     result = plan("solve", table, *EIGHT, "--json").json
@@ -56,11 +55,11 @@ def test_eight_devices_in_two_nodes(plan: Plan, table: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Plan, table: Path) -> None:
     path, page = table.with_name("r.json"), table.with_name("r.html")
     own = ("--optimizer", "adam", "--data-parallel", "--tensor-parallel", "1,2", "--batch", 16)
-    solved = plan("solve", table, *EIGHT, *own, "--planner", "equi", "-o", path)
-    assert solved.code == 0
+    done(plan("solve", table, *EIGHT, *own, "--planner", "equi", "-o", path))
     assert plan("report", path, table, *EIGHT, *own, "-o", page).code == 0
     text = html.unescape(page.read_text("utf-8"))
     (command,) = re.findall(r"<code>plan (solve .*?)</code>", text)
@@ -73,6 +72,7 @@ def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Pl
     assert "planned as a staging problem, because" in text.partition("<h3>Assumptions</h3>")[2]
 
 
+@pytest.mark.sweeps("graph-pipeline-method3")
 @pytest.mark.parametrize(
     ("kind", "method"),
     [
@@ -85,8 +85,7 @@ def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Pl
 )
 def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, method: tuple[str, ...]) -> None:
     named = () if kind is None else ("--kind", kind)
-    said = plan("solve", table, *FOUR, *named, *method, "--json")
-    assert said.code == 0
+    said = done(plan("solve", table, *FOUR, *named, *method, "--json"))
     result = said.json
     assert (result["stop"], result["found"], result["verified"]) == ("proven", "optimal", True)
     assert result["problem"]["kind"] == (kind or "staging")
@@ -96,8 +95,7 @@ def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, m
 
 
 def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Path) -> None:
-    said = plan("solve", table, *FOUR, "--kind", "graph-pipeline")
-    assert said.code == 0
+    said = done(plan("solve", table, *FOUR, "--kind", "graph-pipeline"))
     assert "verified: yes" in said.out
     # the least time per sample is not that of an iteration, and so the even split is a candidate, here the best one,
     # with more samples in flight
@@ -118,8 +116,7 @@ def test_a_table_is_compared_with_an_even_split(plan: Plan, table: Path) -> None
 
 def test_a_profile_is_as_good_as_its_table(plan: Plan, table: Path, tmp_path: Path) -> None:
     profile = tmp_path / "t.profile.json"
-    said = plan("import", "table", table, "-o", profile)
-    assert said.code == 0
+    said = done(plan("import", "table", table, "-o", profile))
     assert "a profile of 34 layers" in said.out
     assert pipeplan.load_profile(profile).hash == pipeplan.load_profile(table).hash
     hashes = {plan("solve", path, *FOUR, "--json").json["problem"]["hash"] for path in (profile, table)}
@@ -139,11 +136,11 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
         ("convert", table, "-o", problem),
         ("sensitivity", table, "--time-limit", "600s"),
     ):
-        said = plan(*words, *FOUR)
-        assert said.code == 0, (words, said)
+        done(plan(*words, *FOUR))
     assert pipeplan.load(problem).hash == plan("solve", table, *FOUR, "--json").json["problem"]["hash"]
 
 
+@pytest.mark.slow("cluster0")
 @pytest.mark.parametrize(
     "cluster",
     [
@@ -159,13 +156,11 @@ def test_a_result_knows_its_cluster(plan: Plan, table: Path, tmp_path: Path, clu
     for words in (("verify", table, result), ("show", table, result), ("simulate", table, result)):
         if words[0] == "simulate" and "placement" in cluster:
             continue  # its devices wait for each other
-        said = plan(*words)
-        assert said.code == 0, (words, said)
+        said = done(plan(*words))
         assert f"on the cluster of {result}: --devices" in said.err
         assert "made for another problem" not in said.err
     for words in ((result,), (result, table)):
-        said = plan("report", *words, "-o", page)
-        assert said.code == 0, said
+        done(plan("report", *words, "-o", page))
     other = plan("verify", table, result, *cluster, "--memory", "39GB")
     assert "made for another problem" in other.err
 
@@ -183,36 +178,30 @@ def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp
     result = json.loads(path.read_text("utf-8"))
     result["asked"]["cluster"]["memory"] = "much"
     path.write_text(json.dumps(result), encoding="utf-8")
-    said = plan("verify", table, path)
-    assert said.code == 2
-    assert f"{path}: asked.cluster.memory cannot be read" in said.err
+    refused(plan("verify", table, path), f"{path}: asked.cluster.memory cannot be read")
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
-    said = plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison")
-    assert said.code == 0, said
-    said = plan("compare", table, "-m", "dp", "--kind", "placement", *FOUR, "-o", tmp_path / "placements")
-    assert said.code == 0, said
+    done(plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison"))
+    done(plan("compare", table, "-m", "dp", "--kind", "placement", *FOUR, "-o", tmp_path / "placements"))
     rows = (tmp_path / "placements" / "runs.csv").read_text("utf-8")
     assert ",placement," in rows
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
-    said = plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json")
-    assert said.code == 0, said
+    said = done(plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json"))
     assert "planned as a staging problem, because --levels is given" in said.err
     assert said.json["problem"]["kind"] == "staging"
     best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
     assert said.json["points"][-1]["value"] == best["objective"]
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
     words = ("--kind", "chain", "--method", "contiguous", "--points", 2)
-    said = plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words)
-    assert said.code == 0, said
+    done(plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words))
 
 
 def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
@@ -246,48 +235,34 @@ def test_numbers_without_a_unit_are_asked_back(plan: Plan, table: Path) -> None:
         (("import", "table"), "Name the table, or give --template for an example."),
         (("import", "table", "t.csv"), "Say where the profile goes: give -o my.profile.json, or --json."),
         (("import", "table", "t.csv", "--template"), "--template prints an example and reads nothing"),
-        (
-            ("import", "table", "t.txt", "--json"),
-            "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet",
-        ),
+        (("import", "table", "t.txt", "--json"),
+         "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet"),
         (("import", "table", "gone.csv", "--json"), "gone.csv: file does not exist; check the path"),
         (("import", "table", "t.csv", "-o", "no/where.json"), "no/where.json lies in a folder that does not exist"),
-        (
-            ("solve", "t.csv"),
-            "t.csv: cluster is missing: a model or a table of layers names none; "
-            "add --devices 4 --memory 40GB --bandwidth 300GB/s.",
-        ),
-        (
-            ("solve", "t.csv", "--devices", 0, "--memory", "40GB", "--bandwidth", "9GB/s"),
-            "t.csv: --devices is 0; give at least 1",
-        ),
-        (
-            ("solve", "config.json"),
-            "is a model's configuration, which names no times; run plan import hf config.json",
-        ),
+        (("solve", "t.csv"),
+         "t.csv: cluster is missing: a model or a table of layers names none; "
+         "add --devices 4 --memory 40GB --bandwidth 300GB/s."),
+        (("solve", "t.csv", "--devices", 0, "--memory", "40GB", "--bandwidth", "9GB/s"),
+         "t.csv: --devices is 0; give at least 1"),
+        (("solve", "config.json"),
+         "is a model's configuration, which names no times; run plan import hf config.json"),
         (("solve", "net.py"), "is a Python file; run plan import torch net.py:build"),
         (("solve", "net.py:build"), "is a Python file; run plan import torch net.py:build"),
         (("solve", "gone.py"), "gone.py: file does not exist"),
         (("solve", "net.onnx"), "is an ONNX model; run plan import onnx net.onnx"),
-        (
-            ("solve", "schedule.csv", *FOUR),
-            "is PyTorch's file of a schedule, an order without times; give it as PLAN",
-        ),
+        (("solve", "schedule.csv", *FOUR),
+         "is PyTorch's file of a schedule, an order without times; give it as PLAN"),
         (("show", "schedule.csv"), "is PyTorch's file of a schedule, an order without times; give it as PLAN"),
-        (
-            ("configure", "net.py", "--devices", "8xh100-80gb", "--sequence", 64, "--batch", 8),
-            "is a Python file; run",
-        ),
+        (("configure", "net.py", "--devices", "8xh100-80gb", "--sequence", 64, "--batch", 8),
+         "is a Python file; run"),
         (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
         (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
         (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),
         (("solve", "t.profile.json", *FOUR, "--bytes-per-parameter", 2), "--bytes-per-parameter is for tables"),
-        (
-            ("solve", "t.csv", *FOUR, "--time-unit", "s"),
-            "--option time-unit is for files that name no unit of time",
-        ),
+        (("solve", "t.csv", *FOUR, "--time-unit", "s"),
+         "--option time-unit is for files that name no unit of time"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_is_one_sentence(
     plan: Plan, table: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[Any, ...], says: str
 ) -> None:
@@ -295,16 +270,11 @@ def test_what_makes_no_sense_is_one_sentence(
     assert plan("import", "table", "t.csv", "-o", "t.profile.json").code == 0
     for name, content in OTHERS.items():
         Path(name).write_text(content, encoding="utf-8")
-    said = plan(*words)
-    assert said.code == 2
-    assert says in said.err
-    assert not said.out
+    refused(plan(*words), says)
 
 
 def test_degrees_that_are_none_are_bad_usage(plan: Plan, table: Path) -> None:
-    said = plan("solve", table, *FOUR, "--tensor-parallel", "1,two")
-    assert said.code == 2
-    assert "no list of degrees" in said.err
+    refused(plan("solve", table, *FOUR, "--tensor-parallel", "1,two"), "no list of degrees")
 
 
 def test_from_python(table: Path) -> None:
@@ -327,8 +297,7 @@ def test_columns_for_people_are_left_alone(plan: Plan, tmp_path: Path) -> None:
 
 def test_a_file_whose_name_is_misspelt_is_guessed(plan: Plan, table: Path) -> None:
     said = plan("solve", table.with_name("tt.csv"), *EIGHT)
-    assert said.code == 2
-    assert "does not exist (did you mean 't.csv'?); check the path" in said.err
+    refused(said, "does not exist (did you mean 't.csv'?); check the path")
 
 
 @pytest.mark.parametrize(
@@ -339,9 +308,7 @@ def test_levels_that_make_another_number_of_devices_are_mended(
     plan: Plan, table: Path, devices: int, words: str
 ) -> None:
     said = plan("solve", table, "--devices", devices, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
-    assert said.code == 2
-    assert f"levels make 8 devices, not {devices}" in said.err
-    assert words in said.err
+    refused(said, f"levels make 8 devices, not {devices}", words)
 
 
 @pytest.mark.parametrize("levels", [("--levels", "2x300GB/s,2x12GB/s"), ()])
@@ -367,8 +334,7 @@ def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, le
 def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
     """Nobody has to say how much there is to be told how much is needed."""
     asked = ("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--time-limit", "600s")
-    said = plan(*asked, "--json")
-    assert said.code == 0, said
+    said = done(plan(*asked, "--json"))
     least = said.json["least"]["memory_bytes"]
     assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least}B").code == 0
     assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least - 1}B").code == 1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import Plan, done, has, refused
 
 import pipeplan
 
-Plan = Callable[..., Any]
 METHOD = ("--formulation", "ip-tarnawski-latency", "--threads", "1")
 
 
@@ -50,16 +48,14 @@ def test_subgraphs_per_device_count_and_travel_with_the_result(plan: Plan, insta
 def test_the_schedule_as_a_gantt(plan: Plan, instance: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     plan("solve", instance, *METHOD, "--subgraphs-per-device", "2", "--output", result)
-    said = plan("show", instance, result)
-    assert said.code == 0
+    said = done(plan("show", instance, result))
     assert all(len(line) <= 80 for line in said.out.splitlines())
     rows = {line.split("|")[0].strip(): line.split("|")[1] for line in said.out.splitlines() if "|" in line}
     accelerator, pool = rows["acc0"], rows["CPU pool"]
     assert accelerator.index("2") > accelerator.rindex("1")
     assert "#" in pool
     assert not any(x in "12" and y == "#" for x, y in zip(accelerator, pool, strict=True))
-    assert "CPU pool: 1 node, work 1" in said.out
-    assert "verified: yes, recomputed latency 3.2 s" in said.out
+    has(said.out, "CPU pool: 1 node, work 1", "verified: yes, recomputed latency 3.2 s")
     assert plan("show", instance, result, "--json").json["latency"] == pytest.approx(3.2)
 
 
@@ -79,20 +75,14 @@ def test_any_split_can_be_judged_for_latency(plan: Plan, instance: Path, tmp_pat
 def test_subgraphs_without_latency_are_refused(plan: Plan, instance: Path, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"kind": "placement", "devices": []}))
-    said = plan("verify", instance, path, "--subgraphs-per-device", "2")
-    assert said.code == 2
-    assert "only with --objective latency" in said.err
+    refused(plan("verify", instance, path, "--subgraphs-per-device", "2"), "only with --objective latency")
 
 
 def test_no_subgraphs_at_all_are_refused(plan: Plan, instance: Path) -> None:
-    said = plan("solve", instance, *METHOD, "--subgraphs-per-device", "0")
-    assert (said.code, said.out) == (2, "")
-    assert "whole number from 1 to" in said.err
+    refused(plan("solve", instance, *METHOD, "--subgraphs-per-device", "0"), "whole number from 1 to")
 
 
 def test_the_objective_finds_the_formulation(plan: Plan, instance: Path) -> None:
     facts = plan("solve", instance, "--objective", "latency", "--threads", "1", "--json").json
     assert (facts["formulation"], facts["stop"]) == ("ip-tarnawski-latency", "proven")
-    said = plan("solve", instance, "--objective", "speed")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "give one of max-load, gpipe, latency" in said.err
+    refused(plan("solve", instance, "--objective", "speed"), "give one of max-load, gpipe, latency")

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from signals import after_work, hear_ctrl_c
+from command_line import Plan, done, refused
+from signals import PATIENCE_S, after_work, started
 
 import pipeplan
 from pipeplan.instances.base.result import Stop
 from pipeplan.studies.memory import MemoryPoint, settled
 from pipeplan.studies.sweep import Candidate
 
-Plan = Callable[..., Any]
-PATIENCE_S = 600.0
-
 LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29, "tiny-graph": 13}
 """One instance of each kind, and one with levels."""
 
 
+@pytest.mark.sweeps("golden-4", "tiny-graph")
 @pytest.mark.parametrize("instance", LEAST)
 def test_the_answer_is_one_sentence_for_every_kind(plan: Plan, instance: str) -> None:
     least = LEAST[instance]
-    said = plan("memory", instance, "--points", 0, "--time-limit", "600s")
-    assert said.code == 0
+    said = done(plan("memory", instance, "--points", 0, "--time-limit", "600s"))
     assert said.out.startswith(f"{instance}: {least} bytes of memory per device is the least with a plan (proven")
     assert f"--memory {least} asks for it" in said.out
     assert plan("solve", instance, "--memory", f"{least}B", "--time-limit", "600s").code == 0
@@ -42,8 +35,7 @@ def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tm
     """Every value that is shown is the optimum with that memory, and at the last one more does not help."""
     answer, curve = tmp_path / "answer.json", tmp_path / "curve.svg"
     asked = ("memory", "tiny-stages", "--time-limit", "600s")
-    said = plan(*asked, "-o", answer, "--picture", curve)
-    assert said.code == 0
+    said = done(plan(*asked, "-o", answer, "--picture", curve))
     assert (
         "from 50 bytes on more memory does not help (proven by dp-piper); with 30 bytes it still does" in said.out
     )
@@ -113,33 +105,18 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         ("tiny-stages", "--progress", "loud"): "give one of auto, json, none",
     }
     for arguments, words in wrong.items():
-        said = plan("memory", *arguments)
-        assert said.code == 2, arguments
-        assert words in said.err
-        assert said.err.count("\n") == 1
+        refused(plan("memory", *arguments), words)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.sweeps
 def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
     """The least memory of many nodes on few accelerators, in any order, is hard; a bracket is there at once."""
-    command = [sys.executable, "-m", "pipeplan", "memory", "bert-large-training", "--formulation", "ip-tarnawski"]
-    command += ["--non-contiguous", "--time-limit", "10min", "--progress", "json", "--json"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=hear_ctrl_c,
-    )
-    try:
+    asked = ("memory", "bert-large-training", "--formulation", "ip-tarnawski", "--non-contiguous")
+    with started(*asked, "--time-limit", "10min", "--progress", "json", "--json") as process:
         after_work(process.pid, seconds=2.0)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
     least = json.loads(out)["least"]
     assert process.returncode in (0, 130)
     assert (least["stop"], least["proven"]) == ("interrupted", False)

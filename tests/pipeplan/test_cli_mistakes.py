@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from command_line import Plan, refused
 from problems.mistaken_commands import COMMANDS, MISTAKES, OPTIONS, Mistake
 
 import pipeplan
 from pipeplan.cli.app import COMMANDS as OURS
 from pipeplan.cli.app import GROUPS, app
-
-Plan = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -74,5 +72,4 @@ def test_a_misnamed_key_of_a_file(plan: Plan, tmp_path: Path, name: str, ours: s
     path = tmp_path / "problem.json"
     pipeplan.save(pipeplan.load(name), path)
     path.write_text(path.read_text("utf-8").replace(f'"{ours}"', f'"{theirs}"'), "utf-8")
-    done = plan("solve", path)
-    assert (done.code, KEYS[name, ours, theirs] in done.err) == (2, True), done.err
+    refused(plan("solve", path), KEYS[name, ours, theirs])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import typer
+from command_line import Plan
 
 import pipeplan
 from pipeplan.cli.app import COMMANDS, GROUPS, build
@@ -18,22 +19,11 @@ from pipeplan.formulations.registry import Entry
 from pipeplan.planners.registry import all_methods
 from pipeplan.planners.run.choose import resolve_options
 
-Plan = Callable[..., Any]
-
 NUMBERS = ("-3", "0", "1" + "0" * 30, "nan", "inf")
 CHEAP: dict[str, tuple[str, ...]] = {
     "solve": ("tiny-chain", "--planner", "greedy"),
-    "configure": (
-        "llama-3-8b",
-        "--devices",
-        "8xh100-80gb",
-        "--sequence",
-        "8192",
-        "--batch",
-        "64",
-        "--judge",
-        "data=8",
-    ),
+    "configure": ("llama-3-8b", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "64", "--judge",
+     "data=8"),
     "verify": ("tiny-chain", "r.json"),
     "show": ("tiny-chain", "r.json"),
     "memory": ("tiny-chain", "--points", "0"),
@@ -54,7 +44,7 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "import hf": ("config.json", "-o", "p.json"),
     "import onnx": ("m.onnx", "-o", "p.json"),
     "import megatron-layout": ("E|t|L", "p.json"),
-}
+}  # fmt: skip
 """Beginnings of command lines that plan something small at once, or stop at a file that is not there."""
 
 NO_NUMBERS = {"warm-up", "instances", "formulations", "planners", "solvers"}

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from signals import hear_ctrl_c
-
-Plan = Callable[..., Any]
-PATIENCE_S = 600.0
+from command_line import Plan, refused
+from signals import PATIENCE_S, started
 
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
@@ -25,15 +18,9 @@ def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_p
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg", "page.html")}
     asked = ("--points", 3, "--output", files["points.jsonl"])
     said = plan(
-        "pareto",
-        *asked,
-        "--csv",
-        files["points.csv"],
-        "--picture",
-        files["curves.svg"],
-        "--report",
+        "pareto", *asked, "--csv", files["points.csv"], "--picture", files["curves.svg"], "--report",
         files["page.html"],
-    )
+    )  # fmt: skip
     assert said.code == 0
     for words in ("exact-beaumont gap", "pipedream-eager", "smallest memory with any pattern: 29 B (proven)"):
         assert words in said.out
@@ -57,18 +44,9 @@ def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_p
 
 def test_methods_memories_and_the_cluster_can_be_chosen(plan: Plan) -> None:
     facts = plan(
-        "pareto",
-        "golden-4",
-        "--method",
-        "contiguous",
-        "--memory",
-        "34B",
-        "--memory",
-        "40B",
-        "--devices",
-        1,
+        "pareto", "golden-4", "--method", "contiguous", "--memory", "34B", "--memory", "40B", "--devices", 1,
         "--json",
-    ).json
+    ).json  # fmt: skip
     assert [(p["method"], p["memory_bytes"]) for p in facts["points"]] == [("contiguous", 34), ("contiguous", 40)]
     assert facts["problem"]["gpus"] == 1
     assert facts["settings"]["memory_bytes"] == [34, 40]
@@ -94,7 +72,7 @@ def test_a_limit_is_never_a_mistake_of_the_user(plan: Plan, instance: str) -> No
 def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:
     wrong = {
         ("tiny-graph",): "tiny-graph is a graph-pipeline problem",
-        ("--method", "dp"): "no method 'dp'",
+        ("--method", "dp"): "no method 'dp'; choose from exact-beaumont",
         ("--points", 1): "points is 1",
         ("--points", 3, "--memory", "34B"): "give one of them",
         ("--picture", tmp_path / "curves.gif"): "name a file that ends in .svg, .png or .pdf",
@@ -102,23 +80,19 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         ("--progress", "loud"): "give one of auto, json, none",
     }
     for arguments, words in wrong.items():
-        said = plan("pareto", *arguments)
-        assert said.code == 2, arguments
-        assert words in said.err
-        assert said.err.count("\n") == 1
+        refused(plan("pareto", *arguments), words)
 
 
 def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     common = ("pareto", "--method", "contiguous", "--output", path)
     assert plan(*common, "--memory", "34B").code == 0
-    said = plan(*common, "--memory", "35B")
-    assert said.code == 2
-    assert "settings.memory_bytes is [34.0] there and [35.0] now" in said.err
+    refused(plan(*common, "--memory", "35B"), "settings.memory_bytes is [34.0] there and [35.0] now")
     assert plan(*common, "--memory", "35B", "--no-resume").code == 0
 
 
-@pytest.mark.at_once(4)
+@pytest.mark.at_once(4, "slow")
+@pytest.mark.slow("levels-zero-bubble-4x12")
 @pytest.mark.parametrize("instance", ["golden-4", "tiny-stages", "zero-bubble-4x12"])
 @pytest.mark.parametrize("lost", ["levels", "lower", "least"])
 def test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew(
@@ -140,36 +114,8 @@ def test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew(
 # ---- as a process of its own: killed, and interrupted --------------------------------------------------------
 
 MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))
-ENDLESS = (
-    "resnet50-chain",
-    *MEMORIES,
-    "--time-limit",
-    "10min",
-    "--method",
-    "contiguous",
-    "--method",
-    "exact-beaumont",
-)
-
-
-@contextlib.contextmanager
-def started(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A sweep that would take an hour."""
-    command = [sys.executable, "-m", "pipeplan", "pareto", *ENDLESS, "--output", str(path), "--progress", "json"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=hear_ctrl_c,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+METHODS = ("--method", "contiguous", "--method", "exact-beaumont")
+ENDLESS = ("resnet50-chain", *MEMORIES, "--time-limit", "10min", *METHODS)
 
 
 def points(path: Path) -> list[tuple[str, float]]:
@@ -179,11 +125,12 @@ def points(path: Path) -> list[tuple[str, float]]:
     return [(record["method"], record["memory_bytes"]) for record in records if record.get("record") == "point"]
 
 
+@pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.sweeps
 def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
-    with started(path) as process:
+    hour = ("pareto", *ENDLESS, "--output", path, "--progress", "json")
+    with started(*hour) as process:
         deadline = time.monotonic() + PATIENCE_S
         while not points(path) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -191,7 +138,7 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
         process.wait()
     done = points(path)
     assert done
-    with started(path) as process:
+    with started(*hour) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "exact-beaumont at" in line and json.loads(line)["incumbent"] is not None:

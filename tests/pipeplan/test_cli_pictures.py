@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-Plan = Callable[..., Any]
+from command_line import Plan, done, has, refused
 
 
 @pytest.fixture
 def result(plan: Plan, tmp_path: Path) -> Path:
     path = tmp_path / "result.json"
-    said = plan("solve", "golden-4", "--output", path, "--picture", tmp_path / "solved.svg")
-    assert said.code == 0
+    done(plan("solve", "golden-4", "--output", path, "--picture", tmp_path / "solved.svg"))
     return path
 
 
+@pytest.mark.slow
 def test_solve_and_show_draw_the_same_picture(plan: Plan, result: Path, tmp_path: Path) -> None:
     assert plan("show", "golden-4", result, "--picture", tmp_path / "shown.svg").code == 0
     assert (tmp_path / "shown.svg").read_bytes() == (tmp_path / "solved.svg").read_bytes()
 
 
+@pytest.mark.slow("words1")
 @pytest.mark.parametrize("words", [("show", "golden-4", "RESULT"), ("solve", "golden-4")])
 def test_terminal_and_picture_show_one_view_of_a_plan(
     plan: Plan, result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
@@ -40,16 +38,17 @@ def test_terminal_and_picture_show_one_view_of_a_plan(
     assert len(views) == 1, "machines are told facts, no view"
 
 
+@pytest.mark.slow
 def test_a_pattern_shows_its_memory_over_the_period(plan: Plan, result: Path) -> None:
     said = plan("show", "golden-4", result).out
     assert "memory over the same period; a full block is the limit, 34 B" in said
     assert "everything repeats" not in said
 
 
+@pytest.mark.slow
 def test_the_pipeline_is_unrolled_on_demand(plan: Plan, result: Path) -> None:
     said = plan("show", "golden-4", result, "--unrolled").out
-    assert "gpu0 |00" in said
-    assert "^ from here on everything repeats" in said
+    has(said, "gpu0 |00", "^ from here on everything repeats")
 
 
 def test_what_cannot_be_drawn_is_refused_before_the_work(plan: Plan, tmp_path: Path) -> None:
@@ -59,9 +58,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_work(plan: Plan, tmp_path: P
         (("show", "golden-4", "--picture", tmp_path / "plan.svg"), "There is no plan to draw"),
         (("show", "tiny-stages", "plan.json", "--unrolled"), "--unrolled is for patterns of chains"),
     ):
-        said = plan(*arguments)
-        assert said.code == 2
-        assert words in said.err
+        refused(plan(*arguments), words)
     assert not list(tmp_path.iterdir())
 
 
@@ -79,8 +76,7 @@ def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None
 
 
 def test_an_instance_alone_is_shown_with_what_it_needs_at_least(plan: Plan) -> None:
-    said = plan("show", "golden-4")
-    assert said.code == 0
+    said = done(plan("show", "golden-4"))
     assert "29 B (proven to be the least) per GPU" in said.out
     facts = plan("show", "golden-4", "--json").json
     assert facts["smallest_memory"]["memory_bytes"] == 29

@@ -11,18 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from signals import hear_ctrl_c, ignore_ctrl_c
+from signals import PATIENCE_S, PLAN, hear_ctrl_c, ignore_ctrl_c, started
 
 import pipeplan
 
 pytestmark = pytest.mark.timing
-
-PLAN = (sys.executable, "-m", "pipeplan")
-PATIENCE_S = 600.0
 
 
 @pytest.fixture
@@ -38,25 +34,6 @@ def hard(tmp_path: Path) -> Path:
     path = tmp_path / "hard.json"
     pipeplan.save(pipeplan.PlacementProblem(tuple(nodes), tuple(edges), 6, 0, name="hard"), path)
     return path
-
-
-@contextlib.contextmanager
-def started(*arguments: object, born: Callable[[], None] = hear_ctrl_c) -> Iterator[subprocess.Popen[str]]:
-    """A `plan` process that does not outlive the test; `born`: what its signals are at its birth."""
-    process = subprocess.Popen(
-        [*PLAN, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=born,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def wait_for_incumbent(process: subprocess.Popen[str]) -> None:
@@ -90,6 +67,7 @@ def wait_for_children(pid: int) -> list[int]:
 HARD = ("--non-contiguous", "--json", "--progress", "json")
 
 
+@pytest.mark.sweeps("15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_prints_and_saves_the_incumbent(hard: Path, tmp_path: Path, number: int) -> None:
     saved = tmp_path / "saved.json"
@@ -117,6 +95,7 @@ def test_ctrl_c_reaches_the_whole_group_of_processes(hard: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_job_in_the_background_of_a_script_hears_sigterm_alone(hard: Path) -> None:
     """Its SIGINT is ignored, so that the Ctrl-C meant for another job of the script does not end this one."""
     with started("solve", hard, *HARD, born=ignore_ctrl_c) as process:
@@ -185,6 +164,7 @@ def test_a_full_disk_leaves_the_curve_that_was_there(tmp_path: Path) -> None:
     assert "cannot be written (File too large)" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
     """kill -9 of every worker that there ever is: the run ends and keeps the best verified plan."""
     code, out, err = without_workers(hard)
@@ -215,7 +195,7 @@ def kill_workers(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
     code, out, _ = without_workers(hard, "--solver", "highs")
     result = json.loads(out)

@@ -49,22 +49,6 @@ def test_nobody_who_did_not_ask_is_told(chain: Path, monkeypatch: pytest.MonkeyP
     assert told(chain, monkeypatch, PIPEPLAN_PROFILE="0") == {}
 
 
-def test_a_small_placement_loads_neither_networkx_nor_what_only_other_kinds_need(chain: Path) -> None:
-    """Each of them took longer than to plan it."""
-    unwanted = {
-        "networkx", "numba", "scipy", "pandas", "pyomo", "matplotlib",
-        "pipeplan.instances.networks.profile.profile", "pipeplan.instances.graph_pipeline.problem",
-        "pipeplan.instances.timeline.model",
-    }  # fmt: skip
-    script = (
-        "import sys\nfrom pipeplan.cli import main\n"
-        f"main(['solve', {str(chain)!r}, '--planner', 'dp'])\n"
-        f"print(sorted({unwanted!r} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stderr.strip() == "[]"
-
-
 def test_a_part_within_another_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 1.0, 4.0, 10.0, 20.0])  # start; outer begins, inner begins, inner ends, outer ends
     watch = stopwatch.start()
@@ -105,6 +89,7 @@ def test_a_finder_that_asks_all_others_does_not_ask_without_end() -> None:
         stopwatch.stop()
 
 
+@pytest.mark.slow
 def test_methods_without_a_solver_do_without_a_modelling_language() -> None:
     """It takes longer to import than a plan takes to find, and has numba's packages import more than they need."""
     body = (

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import Plan, done, has, refused
 from problems import malformed
 
 import pipeplan
-
-Plan = Callable[..., Any]
 
 
 @pytest.fixture
@@ -68,8 +66,7 @@ def test_every_violation_is_listed(plan: Plan, instance: Path, write: Callable[.
     assert said.code == 3
     lines = said.out.splitlines()
     assert lines[-1] == f"verified: no, {len(lines) - 1} violation{'s' if len(lines) > 2 else ''}"
-    assert "'x'" in said.out
-    assert "'b' is placed 2 times" in said.out
+    has(said.out, "'x'", "'b' is placed 2 times")
 
 
 def test_violations_for_machines(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
@@ -123,8 +120,7 @@ def test_another_problem_is_noticed(plan: Plan, instance: Path, tmp_path: Path) 
 
 
 def test_a_drawing_in_80_columns_without_colours(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
-    said = plan("show", instance, write(cpu0="", acc0="ab", acc1="cd"))
-    assert said.code == 0
+    said = done(plan("show", instance, write(cpu0="", acc0="ab", acc1="cd")))
     assert "\x1b" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
     [slowest] = [line for line in said.out.splitlines() if "<--" in line]
@@ -164,14 +160,74 @@ def test_malformed_plans(plan: Plan, tmp_path: Path, command: str, case: malform
     sound = tmp_path / "sound.json"
     sound.write_text(json.dumps(malformed.PUBLISHED))
     path = malformed.write(case, tmp_path)
-    said = plan(command, sound, path)
-    assert (said.code, said.out) == (2, "")
-    [sentence] = said.err.splitlines()
-    for words in (path.name, case.field, case.remedy):
-        assert words in sentence
+    refused(plan(command, sound, path), path.name, case.field, case.remedy)
 
 
 def test_wrong_words(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
     path = write(acc0="abcd")
     assert "none, device, chain" in plan("verify", instance, path, "--contiguity", "always").err
     assert "max-load, gpipe" in plan("show", instance, path, "--objective", "speed").err
+
+
+# ---- results of another problem, and claims ----------------------------------------------------------
+
+
+UNCHECKED = "the file claims that its plan is optimal, which was not checked here; add --proof to prove it again"
+
+
+@pytest.fixture
+def forged(tmp_path: Path) -> Path:
+    """A plan that is not the best, with an altered bound that meets its value."""
+    result = pipeplan.solve("tiny-chain", planner="dp").to_json()
+    poor = pipeplan.PlacementPlan.from_assignment(
+        pipeplan.load("tiny-chain"), {"a": 0, "b": 0, "c": 0, "d": 1, "e": 1, "f": 2}
+    )
+    assert isinstance(poor, pipeplan.PlacementPlan)
+    value = pipeplan.evaluate("tiny-chain", poor).max_load
+    assert value > result["objective"]
+    path = tmp_path / "forged.json"
+    path.write_text(
+        json.dumps({**result, "plan": poor.to_json(), "objective": value, "claimed": value, "bound": value})
+    )
+    return path
+
+
+def test_verify_says_that_optimality_is_the_files_claim(plan: Plan, forged: Path) -> None:
+    done = plan("verify", "tiny-chain", forged)
+    assert done.code == 0
+    assert " ".join(done.out.split()).endswith(f"not checked: {UNCHECKED}.")
+    assert plan("verify", "tiny-chain", forged, "--json").json["unchecked"] == UNCHECKED
+    assert plan("verify", "tiny-chain", forged, "--proof").code == 3
+
+
+def test_a_plan_that_claims_nothing_of_others_has_nothing_unchecked(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    pipeplan.save(pipeplan.solve("tiny-chain", planner="greedy").unproven(), path)
+    done = plan("verify", "tiny-chain", path)
+    assert (done.code, "not checked" in done.out) == (0, False)
+    assert plan("verify", "tiny-chain", path, "--json").json["unchecked"] is None
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "simulate", "report"])
+def test_a_cluster_that_nobody_typed_is_not_refused_as_an_option(plan: Plan, tmp_path: Path, command: str) -> None:
+    result = tmp_path / "r.json"
+    assert plan("solve", "tiny-stages", "--bandwidth", "1GB/s", "--planner", "equi", "-o", result).code == 0
+    words = (result, "tiny-chain") if command == "report" else ("tiny-chain", result)
+    said = plan(command, *words)
+    refused(said, f"Error: {result} belongs to 'tiny-stages', not to tiny-chain, where its cluster does not fit")
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_whose_result_it_is_is_said(plan: Plan, tmp_path: Path, command: str) -> None:
+    result = tmp_path / "r.json"
+    pipeplan.save(pipeplan.solve("tiny-chain", planner="greedy"), result)
+    done = plan(command, "memory-tight", result)
+    assert done.code == 3
+    assert "it belongs to 'tiny-chain', not to 'memory-tight'" in done.err
+    assert "cluster options" not in done.err
+
+
+def test_convert_writes_to_standard_output(plan: Plan) -> None:
+    done = plan("convert", "tiny-chain", "-o", "-")
+    assert (done.code, done.json["schema"], done.err) == (0, "pipeplan.placement/1", "")
+    refused(plan("convert", "tiny-chain", "-o", "-", "--json"), "drop --json, or name a file.")

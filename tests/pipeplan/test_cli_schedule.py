@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, has, refused
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
 from pipeplan.instances.chain.problem import ChainProblem
-
-Plan = Callable[..., Any]
 
 
 @pytest.fixture
@@ -37,15 +35,14 @@ IN_TURN = ("--planner", "1f1b")
 """Finite schedules at once."""
 
 
+@pytest.mark.slow
 def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
     plan: Plan, chain: tuple[Path, Path]
 ) -> None:
     """1F1B of 12 micro-batches takes 15 x 15, and has four of them in flight on the first GPU: 8 bytes."""
-    said = plan("schedule", *chain, "--micro-batches", 12, *GREEDY)
-    assert said.code == 0, said.err
+    said = done(plan("schedule", *chain, "--micro-batches", 12, *GREEDY))
     line = said.out.splitlines()[-1]
-    assert "less than the plan's own schedule (225 ms, 8 B)" in line
-    assert "the best named rule that fits" in line
+    has(line, "less than the plan's own schedule (225 ms, 8 B)", "the best named rule that fits")
     data = plan("schedule", *chain, "--micro-batches", 12, *GREEDY, "--json").json
     assert (data["own"]["value"], data["own"]["peak"], data["own"]["fits"]) == (225, 8, True)
     assert data["rule"]["value"] < 225
@@ -115,6 +112,7 @@ def test_an_export_with_a_model_for_the_problem_says_what_to_drop(
     assert "--devices" not in said.err
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_problem_unless_it_is_given(
     plan: Plan, chain: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -158,6 +156,7 @@ def test_a_stage_graph_is_compared_with_its_own_kfkb(plan: Plan, tmp_path: Path)
     assert "a micro-batch is one of 1 sample" in data["notes"]
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path) -> None:
     picture = tmp_path / "schedule.svg"
     assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, "--picture", picture).code == 0
@@ -179,15 +178,11 @@ def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path
 def test_what_makes_no_sense_is_refused_in_a_sentence(
     plan: Plan, chain: tuple[Path, Path], options: Any, words: str
 ) -> None:
-    said = plan("schedule", *chain, "--micro-batches", 4, *options)
-    assert said.code == 2
-    assert words in said.err
-    assert len(said.err.strip().splitlines()) == 1
+    refused(plan("schedule", *chain, "--micro-batches", 4, *options), words)
 
 
 def test_a_steady_state_has_no_makespan(plan: Plan, chain: tuple[Path, Path]) -> None:
-    said = plan("schedule", *chain, "--objective", "makespan")
-    assert (said.code, "give --micro-batches" in said.err) == (2, True)
+    refused(plan("schedule", *chain, "--objective", "makespan"), "give --micro-batches")
 
 
 def test_too_little_memory_is_no_plan(plan: Plan, chain: tuple[Path, Path]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import has
 from typer.testing import CliRunner
 
 import pipeplan
@@ -38,13 +39,9 @@ def typed(problem: Any, limit: float | None) -> Problem:
 LARGE = 1e15
 
 CASES: dict[str, tuple[str, Callable[[Any, float | None], Problem]]] = {
-    "staging": ("tiny-stages", given),
-    "levels": ("tiny-levels", given),
-    "types": ("tiny-stages", typed),
-    "graph-pipeline": ("tiny-graph", given),
-    "chain": ("figure-4", given),
-    "placement": ("tiny-chain", given),
-}
+    "staging": ("tiny-stages", given), "levels": ("tiny-levels", given), "types": ("tiny-stages", typed),
+    "graph-pipeline": ("tiny-graph", given), "chain": ("figure-4", given), "placement": ("tiny-chain", given),
+}  # fmt: skip
 
 
 def simulated(folder: Path, problem: Problem, plan: Any, *words: str) -> tuple[dict[str, Any], str]:
@@ -57,6 +54,7 @@ def simulated(folder: Path, problem: Problem, plan: Any, *words: str) -> tuple[d
     return json.loads(said.stdout), said.stderr
 
 
+@pytest.mark.sweeps("graph-pipeline", "placement")
 @pytest.mark.parametrize("case", CASES)
 def test_gpipe_needs_more_than_there_is(tmp_path: Path, case: str) -> None:
     instance, limited = CASES[case]
@@ -68,8 +66,7 @@ def test_gpipe_needs_more_than_there_is(tmp_path: Path, case: str) -> None:
 
     less = limited(problem, held * 0.99)
     facts, words = simulated(tmp_path, less, plan, "--schedule", "gpipe")
-    assert "with this schedule a device of" in words
-    assert "more than its memory of" in words
+    has(words, "with this schedule a device of", "more than its memory of")
     assert facts["over_memory"] == [
         stage.name for stage in stages if stage.limit_bytes == LARGE and stage.memory_bytes == held
     ]

@@ -37,18 +37,14 @@ COMMANDS = (
     "generate layered --nodes 5 -o {new}.json",
     "import table table.csv -o {new}.json",
 )
-EACH = [pytest.param(words, marks=() if words in QUICK else pytest.mark.sweeps) for words in COMMANDS]
+EACH = [pytest.param(words, marks=() if words in QUICK else pytest.mark.slow) for words in COMMANDS]
 PACKAGE = Path(pipeplan.__file__).parent
 # Streams of solvers and ranks, files in temporary folders, a journal of whole lines, and the makers of the package.
 OTHERS = {
-    "instances/base/json_file.py",
-    "planners/backends/client.py",
-    "planners/backends/cp_sat.py",
-    "planners/backends/scip.py",
-    "pipeplan/models/run/launch.py",
-    "pipeplan/models/run/torch_engine.py",
+    "instances/base/json_file.py", "planners/backends/client.py", "planners/backends/cp_sat.py",
+    "planners/backends/scip.py", "pipeplan/models/run/launch.py", "pipeplan/models/run/torch_engine.py",
     "pipeplan/studies/journal.py",
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -73,13 +69,9 @@ def run(words: str, body: str, limit: int = resource.RLIM_INFINITY) -> subproces
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     return subprocess.run(
-        [sys.executable, "-c", code, *shlex.split(words)],
-        capture_output=True,
-        text=True,
-        preexec_fn=born,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        timeout=600,
-    )
+        [sys.executable, "-c", code, *shlex.split(words)], capture_output=True, text=True, preexec_fn=born,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, timeout=600,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("words", EACH)

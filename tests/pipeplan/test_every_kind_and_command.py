@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan
 from kind_commands import COMMANDS, SMALLEST
 
 import pipeplan
 from pipeplan.instances.registry import KINDS, any_plan_from_json
 from pipeplan.kinds import SHOWN
 from pipeplan.planners.kinds import PLANNED
-
-Plan = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +33,12 @@ def test_every_kind_has_its_row() -> None:
     assert set(SMALLEST) == set(KINDS) == set(SHOWN) == set(PLANNED)
 
 
+@pytest.mark.sweeps("compare-chain", "compare-graph-pipeline", "compare-staging")
+@pytest.mark.slow("compare-placement", "compare-schedule", "compare-training")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_answers_or_refuses(
-    plan: Plan,
-    results: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    kind: str,
+    plan: Plan, results: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = COMMANDS[name]

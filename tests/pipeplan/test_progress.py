@@ -29,13 +29,8 @@ def test_json_lines_hold_every_record(capsys: pytest.CaptureFixture[str]) -> Non
     assert [line["bound"] for line in lines] == [1.0, 1.0, 2.0, 3.0]
     assert lines[0]["incumbent"] is None
     assert lines[1] == {
-        "seconds": 0.2,
-        "incumbent": 4.0,
-        "bound": 1.0,
-        "nodes": None,
-        "source": "greedy",
-        "gap": 0.75,
-    }
+        "seconds": 0.2, "incumbent": 4.0, "bound": 1.0, "nodes": None, "source": "greedy", "gap": 0.75,
+    }  # fmt: skip
 
 
 def test_plain_lines_come_with_a_better_plan_or_after_a_while(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,7 @@ def test_a_result_takes_three_lines_and_more_in_a_notebook(result: pipeplan.Resu
     assert all(re.escape(name.split()[-1]) for name in result.loads)
 
 
+@pytest.mark.sweeps("tiny-graph")
 def test_a_result_shows_what_the_command_prints(
     result: pipeplan.Result, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_result_shows_what_the_command_prints(
     assert "verified: yes" in capsys.readouterr().out
 
 
+@pytest.mark.at_once(1, "slow")
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_plan_is_drawn(result: pipeplan.Result, ending: str, tmp_path: Path) -> None:
     picture = result.plot(tmp_path / f"plan.{ending}")
@@ -127,6 +129,7 @@ def test_problems_are_generated_by_name() -> None:
         pipeplan.generate("layered", sead=1)
 
 
+@pytest.mark.slow
 def test_methods_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     problem = pipeplan.generate("layered", seed=1, nodes=8, devices=2)
     comparison = pipeplan.compare([problem, "tiny-chain"], ["dp", "greedy"], time_limit_s=600, jobs=1)

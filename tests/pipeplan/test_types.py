@@ -84,6 +84,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False).stdout
 
 
+@pytest.mark.slow("editable-right")
 @pytest.mark.parametrize("script", ["right", "readme", "names"])
 def test_a_users_script_has_types(said: str, script: str) -> None:
     assert "checked 4 source files" in said

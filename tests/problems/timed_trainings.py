@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeplan.instances.training.efficiencies import Efficiencies
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.model import Attention, MeasuredTime, Mlp, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem

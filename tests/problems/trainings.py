@@ -8,17 +8,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from oracles.training import DIVIDED, V_SHAPES
+
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
 from pipeplan.instances.training.generators import random_levels, random_model
 from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
-from pipeplan.instances.training.plan import (
-    DIVIDED,
-    NOTHING,
-    V_SHAPES,
-    Configuration,
-    Degrees,
-    Recompute,
-)
+from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
@@ -139,7 +134,7 @@ def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> 
     return Configuration(
         degrees,
         micro_batch=rng.choice(sizes),
-        zero=rng.choice(tuple(problem.rules.states)),
+        zero=rng.choice(tuple(problem.states)),
         schedule=schedule,
         layout=even or random_layout(rng, len(problem.model.units), degrees.chunks),
         recompute=(NOTHING,) * degrees.chunks if schedule in DIVIDED else words,

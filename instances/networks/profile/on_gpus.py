@@ -16,9 +16,8 @@ from ...base.amounts import as_written
 from ...base.cluster import Cluster
 from ...base.curve import TimeCurve
 from ...base.errors import UsageError
-from ...base.gpus import GPUS, KnownGpu
 from ...base.quantities import written_bytes
-from ..analytic.hardware import DEVICES
+from ...physics.hardware import GPUS, KnownGpu
 from .profile import Profile, Time
 from .work import on_hardware
 
@@ -68,17 +67,13 @@ def on_each(profile: Profile, cluster: Cluster) -> tuple[Profile, ...]:
     """The profile with the times of each kind of GPU, in the order of their names."""
     names = [name for _, name in cluster.gpus or ()]
     if _has_kernels(profile):
-        return tuple(on_hardware(profile, DEVICES[name]).replace(time_unit="s") for name in names)
+        return tuple(on_hardware(profile, GPUS[name].roofline).replace(time_unit="s") for name in names)
     return tuple(_slower(profile, peak_ratio(GPUS[names[0]], GPUS[name])) for name in names)
 
 
 def peak_ratio(first: KnownGpu, other: KnownGpu) -> Fraction:
     """The ratio of the other GPU's time to the first one's, by the most that each can calculate in a second."""
-    return as_written(_peak(first)) / as_written(_peak(other))
-
-
-def _peak(gpu: KnownGpu) -> float:
-    return gpu.flops.get("bf16", gpu.flops["fp16"])
+    return as_written(first.half_flops) / as_written(other.half_flops)
 
 
 def _has_kernels(profile: Profile) -> bool:

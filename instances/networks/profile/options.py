@@ -13,15 +13,11 @@ from ...base.checks import check_amount, check_whole
 from ...base.cluster import spelled
 from ...base.errors import InputError, UsageError, show
 from ...base.kind import Samples
-from ...base.zero import WITHOUT_REPLICAS, Bytes, check_zero, copies_by
+from ...physics.optimizers import OPTIMIZERS, WITHOUT_REPLICAS, Bytes, check_zero, copies_by
 
 if TYPE_CHECKING:
     from ...base.cluster import Cluster
     from .profile import Profile, ProfileNode
-
-# What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
-# for weights of 2 bytes, with both moments and a master copy in 4 bytes each.
-COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
 
 # Larger numbers are refused as slips of the pen.
 MAX_DEGREE = 65_536
@@ -78,8 +74,8 @@ PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
 
 
 def _check(options: ProfileOptions) -> None:
-    if options.optimizer is not None and options.optimizer not in COPIES:
-        raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(COPIES)}")
+    if options.optimizer is not None and options.optimizer not in OPTIMIZERS:
+        raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(OPTIMIZERS)}")
     if options.in_flight is not None:
         check_whole("--option in-flight", options.in_flight, MAX_IN_FLIGHT)
     for degree in options.tensor_parallel:
@@ -161,9 +157,9 @@ def require_cluster(cluster: Cluster) -> tuple[int, float]:
     return devices, bandwidth
 
 
-def copies_of(profile: Profile, options: ProfileOptions) -> int:
+def copies_of(profile: Profile, options: ProfileOptions) -> float:
     """Copies of the parameters in memory; one where nothing is trained."""
-    return COPIES[options.optimizer or "sgd"] if profile.training else 1
+    return copies_by(0, options.optimizer or "sgd").whole if profile.training else 1.0
 
 
 def divided_copies(profile: Profile, options: ProfileOptions, *, replicas: bool) -> Bytes:
@@ -174,7 +170,7 @@ def divided_copies(profile: Profile, options: ProfileOptions, *, replicas: bool)
         raise UsageError("--zero is for training, and nothing is trained here; drop --zero.")
     if not replicas:
         raise UsageError(WITHOUT_REPLICAS)
-    return copies_by(options.zero, copies_of(profile, options))
+    return copies_by(options.zero, options.optimizer or "sgd")
 
 
 def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
@@ -186,9 +182,9 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
     )
 
 
-def held_bytes(node: ProfileNode, copies: int) -> Fraction:
+def held_bytes(node: ProfileNode, copies: float) -> Fraction:
     """Bytes that a node holds whatever is in flight: all copies of its parameters, and its buffers."""
-    return exact_sum(node.parameters.values()) * copies + as_written(node.buffer_bytes)
+    return exact_sum(node.parameters.values()) * as_written(copies) + as_written(node.buffer_bytes)
 
 
 def without_limit(value: float | None) -> float | None:

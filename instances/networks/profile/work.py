@@ -10,19 +10,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ...base.checks import check_amount, check_whole
-from ...base.errors import InputError
-from ...base.fields import as_entries, each, read_record, to_record
+from ...base.errors import InputError, show
+from ...base.fields import as_entries, as_list, each, read_record, to_record
+from ...physics.hardware import PRODUCTS, Hardware, KernelShare
 
 if TYPE_CHECKING:
-    from ..analytic.hardware import Hardware
     from .profile import Profile
 
 MAX_KERNELS = 10_000_000
 MAX_ELEMENT_BYTES = 16
 _COLUMNS = ("flops", "moved_bytes", "count", "element_bytes")
+_SHARES = get_args(KernelShare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,12 @@ class Kernels:
     count: int = 1
     element_bytes: int = 4
     """Bytes of the numbers that they compute with, which decides a device's peak."""
+    share: KernelShare = PRODUCTS
+    """Which share of the peak they reach."""
 
     def seconds(self, device: Hardware) -> float:
         """The time of these kernels, one after the other."""
-        together = device.seconds(self.flops, self.moved_bytes, self.element_bytes)
+        together = device.seconds(self.flops, self.moved_bytes, self.element_bytes, self.share)
         return together + (self.count - 1) * device.launch_s
 
 
@@ -61,19 +64,20 @@ class Work:
 
 def merged(kernels: Iterable[Kernels]) -> tuple[Kernels, ...]:
     """The kernels with all of the same intensity in one entry, in the order of the first ones."""
-    groups: dict[tuple[int, Fraction | None], list[Kernels]] = {}
+    groups: dict[tuple[int, KernelShare, Fraction | None], list[Kernels]] = {}
     for kernel in kernels:
         moved = Fraction(kernel.moved_bytes)
         ratio = Fraction(kernel.flops) / moved if moved else None
-        groups.setdefault((kernel.element_bytes, ratio), []).append(kernel)
+        groups.setdefault((kernel.element_bytes, kernel.share, ratio), []).append(kernel)
     return tuple(
         Kernels(
             math.fsum(kernel.flops for kernel in group),
             math.fsum(kernel.moved_bytes for kernel in group),
             sum(kernel.count for kernel in group),
             size,
+            share,
         )
-        for (size, _), group in groups.items()
+        for (size, share, _), group in groups.items()
     )
 
 
@@ -113,15 +117,25 @@ def check_work(where: str, work: Work) -> None:
             check_amount(f"{place}.moved_bytes", entry.moved_bytes)
             check_whole(f"{place}.count", entry.count, MAX_KERNELS)
             check_whole(f"{place}.element_bytes", entry.element_bytes, MAX_ELEMENT_BYTES)
+            if entry.share not in _SHARES:
+                raise InputError(f"{place}.share", f"is {show(entry.share)}", f"give one of {', '.join(_SHARES)}")
 
 
 def work_to_json(work: Work) -> dict[str, Any]:
-    """Each entry as flops, bytes, number, bytes of an element; passes without kernels are left out."""
+    """Each entry as flops, bytes, number, bytes of an element, and its share of the peak where that is another one
+    than of products; passes without kernels are left out."""
     rows: dict[str, Any] = {
-        side: [[_short(getattr(entry, column)) for column in _COLUMNS] for entry in getattr(work, side)]
+        side: [
+            [*(_short(getattr(entry, column)) for column in _COLUMNS), *_other(entry)]
+            for entry in getattr(work, side)
+        ]
         for side in ("forward", "backward")
     }
     return to_record(work, **rows)
+
+
+def _other(entry: Kernels) -> tuple[str, ...]:
+    return () if entry.share == PRODUCTS else (entry.share,)
 
 
 def _short(value: float) -> float:
@@ -136,4 +150,5 @@ def work_from_json(where: str, value: object) -> Work:
 
 
 def _kernels(where: str, value: object) -> Kernels:
-    return Kernels(*as_entries(where, value, len(_COLUMNS), "give flops, bytes, kernels, bytes of an element"))
+    count = len(_COLUMNS) + (len(as_list(where, value)) > len(_COLUMNS))
+    return Kernels(*as_entries(where, value, count, "give flops, bytes, kernels, bytes of an element"))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from ...base.amounts import as_written, in_digits
 from ...base.errors import Violation
 from ...base.quantities import of_limit, several
-from ...base.zero import GATHERED_UNITS
+from ...physics.optimizers import GATHERED_UNITS
 from ..problem import Configuration, StagingProblem
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from ...base.errors import UsageError
 from ...base.fields import plain_fields
-from ..fits import Fit, Margin, fit_of
+from ...base.quantities import GIB
 from ..plan import Configuration
-from ..problem import GIB, TrainingProblem
+from ..problem import TrainingProblem
+from ..scope import Fit, Margin, fit_of
 from .memory import RankMemory, memory_of_ranks
 from .seconds import Timing, timing_of
 from .verify import shape_faults

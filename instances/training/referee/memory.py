@@ -1,33 +1,24 @@
 """What every rank holds at its fullest, counted by the events of its passes.
 
 A rank holds weights, gradients and the optimizer's state all the time. A forward pass adds what it keeps; during a
-backward pass, layer by layer from the last one, what this layer needs besides is there for a moment.
+backward pass, layer by layer from the last one, what this layer needs besides is there for a moment. What a unit has
+and keeps is counted in `unit_bytes`, for the search as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
-from ...base.zero import GATHERED_UNITS
-from ...timeline.named_orders import BY_NAME
-from ..frameworks import StateBytes
-from ..plan import FULL as WHOLE_LAYER
+from ...physics.kernels import HALF, WORKSPACE_BYTES
+from ...physics.optimizers import GATHERED_UNITS
+from ..cases import NONE, CaseMaker, ParallelismChoice, words_of_chunk
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
-from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
-from .steady import listed_for_memory
-
-# Bytes for the libraries that multiply matrices: 32 MiB for cuBLAS and 32 MiB for the layers that call it.
-WORKSPACE_BYTES = 64 * 2**20
-# Copies of all routed tokens while the experts of a layer run backward: their gradients before and after
-# sorting and on both sides of the exchange; measured on three stages of DeepSeek-V2.
-TOKEN_COPIES = 5
-# What the backward pass of a measured layer holds for a moment, as a multiple of the bytes that the layer
-# keeps: gradients, and what is made on the way. Published runs of one, two and four stages with 1 to 8
-# sequences hold as much.
-OWN_MOMENT = 2
+from ..unit_seconds import LAYERS
+from .seconds import listed_for_memory
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 
@@ -48,104 +39,8 @@ class RankMemory:
 
 def memory_of_ranks(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
     """The memory of each pipeline rank at its fullest moment; all ranks of one stage are alike."""
-    sizes = Sizes(problem, plan)
-    stashes = [_stash_of_chunk(sizes, chunk) for chunk in range(plan.degrees.chunks)]
-    return tuple(_memory_of(sizes, rank, stashes) for rank in range(plan.degrees.pipeline))
-
-
-def _memory_of(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> RankMemory:
-    activations, moment = _fullest(sizes, rank, stashes)
-    constant = _always_there(sizes, rank)
-    parts = {**_standing(sizes, rank), "activations": activations, "transient": moment + constant}
-    return RankMemory(rank, {**parts, "reserve": sizes.problem.reserve_bytes})
-
-
-# ---- what stands all the time ----------------------------------------------------------------------------
-
-
-def units_of_rank(sizes: Sizes, rank: int) -> list[int]:
-    """Positions of the units that a pipeline rank has."""
-    intervals = sizes.plan.intervals
-    return [unit for chunk in sizes.plan.chunks_of_ranks[rank] for unit in intervals[chunk]]
-
-
-def _weights_of_rank(sizes: Sizes, rank: int) -> Iterator[Weight]:
-    """The weights of a rank; a head or a prediction whose embedding lies on another rank has a copy of the table."""
-    row, units = sizes.model.units, units_of_rank(sizes, rank)
-    types = [row[unit] for unit in units]
-    for name in types:
-        yield from weights_of(sizes, name)
-    reads_words = ("head" in types and sizes.model.tied) or "prediction" in types
-    if reads_words and "embedding" not in types:
-        yield next(weights_of(sizes, "embedding"))
-
-
-def numbers_of_rank(sizes: Sizes, rank: int) -> tuple[float, float]:
-    """Parameters of a pipeline rank: those of experts stand apart, in the second place."""
-    if sizes.model.own:
-        own = sum(sizes.model.own[unit].parameters for unit in units_of_rank(sizes, rank))
-        return own / sizes.tensor, 0.0
-    weights = list(_weights_of_rank(sizes, rank))
-    return (
-        sum(weight.numbers for weight in weights if not weight.experts),
-        sum(weight.numbers for weight in weights if weight.experts),
-    )
-
-
-def expert_data(plan: Configuration) -> int:
-    """Number of data-parallel ranks among which experts with the same weights are divided."""
-    return plan.degrees.stage_ranks // (plan.degrees.expert * plan.degrees.expert_tensor)
-
-
-def _standing(sizes: Sizes, rank: int) -> dict[str, float]:
-    states: StateBytes = sizes.problem.rules.states[sizes.plan.zero]
-    shards = sizes.plan.degrees.data * sizes.plan.degrees.context
-    usual, experts = numbers_of_rank(sizes, rank)
-    parts = {
-        name: usual * state.on(shards) + experts * state.on(expert_data(sizes.plan))
-        for name, state in (
-            ("weights", states.weights),
-            ("gradients", states.gradients),
-            ("optimizer", states.optimizer),
-        )
-    }
-    if sizes.problem.fp8_weight_copy and sizes.problem.precision == "fp8":
-        parts["weights"] += usual + experts
-    return parts
-
-
-# ---- what is there from the first backward pass on -------------------------------------------------------
-
-
-def _always_there(sizes: Sizes, rank: int) -> float:
-    """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
-    received = sizes.hidden_bytes if rank and not sizes.model.own else 0.0
-    return WORKSPACE_BYTES + received + _cached_gradients(sizes, rank) + _gathered(sizes, rank)
-
-
-def _cached_gradients(sizes: Sizes, rank: int) -> float:
-    """Bytes of one buffer for each shape of weights, however many layers have it."""
-    if not sizes.problem.rules.cached_gradients or sizes.model.own:
-        return 0.0
-    shapes = {(weight.rows, weight.columns) for weight in _weights_of_rank(sizes, rank) if weight.product}
-    return HALF * sum(rows * columns for rows, columns in shapes)
-
-
-def _gathered(sizes: Sizes, rank: int) -> float:
-    """Bytes of the largest unit's weights, gathered while it runs, where data-parallel ranks divide them."""
-    each = sizes.problem.rules.states[sizes.plan.zero].gathered
-    if not each:
-        return 0.0
-    model, units = sizes.model, units_of_rank(sizes, rank)
-    if model.own:
-        largest = max(model.own[unit].parameters for unit in units) / sizes.tensor
-    else:
-        types = {model.units[unit] for unit in units}
-        largest = max(sum(weight.numbers for weight in weights_of(sizes, name)) for name in types)
-    return GATHERED_UNITS * each * largest
-
-
-# ---- what passes keep --------------------------------------------------------------------------------------
+    ranks = Ranks(problem, plan)
+    return tuple(ranks.memory(rank) for rank in range(plan.degrees.pipeline))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,146 +56,102 @@ class Stash:
     """Bytes that are there besides at that moment."""
 
 
-def _stash_of_chunk(sizes: Sizes, chunk: int) -> Stash:
-    """What a micro-batch keeps in a chunk. Backward passes begin with the last unit and free what they have passed."""
-    model, interval, recompute = sizes.model, sizes.plan.intervals[chunk], sizes.plan.recompute[chunk]
-    row, layer = model.units, 0
-    stashes, weights, moments = [], 0.0, []
-    for unit in interval:
-        name = row[unit]
-        modules: tuple[str, ...] = ()
-        if name in ("dense", "experts", "own"):
-            modules, layer = recompute.of_layer(layer), layer + 1
-        stash, for_weights, unit_moments = _unit(sizes, unit, modules)
-        stashes.append(stash)
-        weights += for_weights
-        moments.append(unit_moments)
-    before = [0.0, *accumulate(stashes)]
-    fullest = max(
-        ((before[i] + kept, extra) for i, unit_moments in enumerate(moments) for kept, extra in unit_moments),
-        key=lambda pair: pair[0] + pair[1],
-        default=(0.0, 0.0),
-    )
-    return Stash(before[-1], weights, *fullest)
+class Ranks:
+    """What the ranks of a configuration hold."""
 
+    def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
+        self.problem, self.plan, self.gamma = problem, plan, ParallelismChoice.of(plan)
+        words = sorted({NONE, *(own.modules for own in plan.recompute)})
+        self.costs = CaseMaker(problem, [self.gamma.key], words)
+        self.kept = {word: self.costs.kept_of(self.gamma, word) for word in words}
+        self.parameters = self.costs.numbers_of(self.gamma)[0]
 
-def _unit(sizes: Sizes, unit: int, modules: tuple[str, ...]) -> tuple[float, float, list[tuple[float, float]]]:
-    """What a unit keeps, the part of it for gradients of weights, and the moments of its backward pass: what it still
-    keeps, and what is there besides."""
-    model = sizes.model
-    if model.own:
-        kept = model.own[unit].stash_bytes * sizes.plan.micro_batch / sizes.tensor
-        return kept, kept / 2, [(kept, OWN_MOMENT * kept)]
-    name = model.units[unit]
-    tensors = list(kept_by(sizes, name))
-    left = [tensor for tensor in tensors if _is_kept(tensor, modules)]
-    again = [tensor for tensor in tensors if not _is_kept(tensor, modules)]
-    stash = _total(left)
-    moments = [(stash, more + _total(_computed_by(again, modules))) for more in _moments(sizes, name)]
-    if name in ("dense", "experts", "prediction"):
-        ended = "feed-forward"
-        moments.append(
-            (
-                _total(tensor for tensor in left if tensor.part != ended),
-                _attention_moment(sizes) + _total(tensor for tensor in again if tensor.part != ended),
-            )
+    def memory(self, rank: int) -> RankMemory:
+        """The fullest moment of a pipeline rank."""
+        activations, moment = max(self._moments(rank), key=sum)
+        transient = moment + self._always_there(rank)
+        parts = {**self._standing(rank), "activations": activations, "transient": transient}
+        return RankMemory(rank, {**parts, "reserve": self.problem.reserve_bytes})
+
+    def most_kept(self, rank: int) -> float:
+        """What the micro-batches in flight keep on a rank at most, whatever else is there at that moment."""
+        return max(live for live, _ in self._moments(rank, backward=False))
+
+    # ---- what is there all the time ---------------------------------------------------------------------
+
+    def units(self, rank: int) -> list[int]:
+        """Positions of the units that a pipeline rank has."""
+        return [unit for chunk in self.plan.chunks_of_ranks[rank] for unit in self.plan.intervals[chunk]]
+
+    def _together(self, rank: int) -> tuple[float, float]:
+        """Bytes of cached gradients, and parameters of a copy of the table of words."""
+        names = [self.problem.model.units[unit] for unit in self.units(rank)]
+        return (0.0, 0.0) if self.problem.model.own else self.costs.together(list(dict.fromkeys(names)), 0)
+
+    def numbers(self, rank: int) -> tuple[float, float]:
+        """Parameters of a pipeline rank; those of experts are counted apart, in the second place."""
+        types = [self.costs.positions[unit] for unit in self.units(rank)]
+        usual, experts = map(float, self.parameters[types].sum(axis=0))
+        return usual + self._together(rank)[1], experts
+
+    def _standing(self, rank: int) -> dict[str, float]:
+        (usual, experts), (shards, expert_shards) = self.numbers(rank), self.gamma.shards
+        states = self.problem.states[self.plan.zero]
+        parts = {
+            name: usual * state.on(shards) + experts * state.on(expert_shards)
+            for name, state in zip(PARTS, (states.weights, states.gradients, states.optimizer), strict=False)
+        }
+        if self.problem.fp8_weight_copy and self.problem.precision == "fp8":
+            parts["weights"] += usual + experts
+        return parts
+
+    def _always_there(self, rank: int) -> float:
+        """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
+        model, numbers = self.problem.model, self.parameters.sum(axis=1)
+        largest = max(float(numbers[self.costs.positions[unit]]) for unit in self.units(rank))
+        gathered = GATHERED_UNITS * self.problem.states[self.plan.zero].gathered * largest
+        received = HALF * float(self.costs.keys.tokens_between(self.problem)[0]) * model.hidden
+        return WORKSPACE_BYTES + (received if rank and not model.own else 0.0) + self._together(rank)[0] + gathered
+
+    # ---- what passes keep -------------------------------------------------------------------------------
+
+    @cached_property
+    def stashes(self) -> list[Stash]:
+        """For each chunk. Backward passes begin with the last unit and free what they have passed."""
+        return [self._stash(chunk) for chunk in range(self.plan.degrees.chunks)]
+
+    def _stash(self, chunk: int) -> Stash:
+        at = self.costs.positions
+        units = [self.kept[word][at[unit]] for unit, word in words_of_chunk(self.problem, self.plan, chunk)]
+        before = [0.0, *accumulate(stash for stash, _, _ in units)]
+        moments = (
+            (before[i] + kept, beside) for i, (_, _, moments) in enumerate(units) for kept, beside in moments
         )
-    return stash, _total(tensor for tensor in left if tensor.for_weights), moments
+        return Stash(before[-1], sum(part for _, part, _ in units), *max(moments, key=sum, default=(0.0, 0.0)))
 
-
-def _computed_by(again: list[Kept], modules: tuple[str, ...]) -> list[Kept]:
-    """What is there when the feed-forward part runs backward: all of a whole layer, else what that part lost."""
-    return again if WHOLE_LAYER in modules else [tensor for tensor in again if tensor.part == "feed-forward"]
-
-
-def _is_kept(tensor: Kept, modules: tuple[str, ...]) -> bool:
-    if WHOLE_LAYER in modules:
-        return tensor.layer_input
-    return not set(tensor.dropped_by) & set(modules)
-
-
-def _total(tensors: Sequence[Kept] | Iterator[Kept]) -> float:
-    return sum(tensor.bytes for tensor in tensors)
-
-
-def _moments(sizes: Sizes, unit: str) -> Iterator[float]:
-    """Bytes that are there for a moment while the head, the feed-forward part or the embedding runs backward."""
-    model, t = sizes.model, sizes.tensor
-    u, whole = sizes.hidden_bytes, HALF * sizes.tokens * model.hidden
-    if unit == "embedding":
-        yield HALF * model.vocabulary / t * (model.embedding_size or model.hidden)
-    if unit in ("head", "prediction"):
-        # The gradient of the head's input; among tensor ranks the input gathered anew, and its share of the gradient.
-        gathered = whole + u if t > 1 and sizes.problem.sequence_parallel else 0.0
-        fresh = 0.0 if sizes.problem.fused_loss else FULL * sizes.tokens * model.vocabulary / t
-        yield whole + gathered + fresh
-    if unit == "experts" or (unit == "prediction" and model.experts is not None):
-        yield u + TOKEN_COPIES * HALF * sizes.routed_tokens * model.hidden
-    elif unit in ("dense", "prediction"):
-        assert model.mlp is not None, "a dense layer has an MLP"
-        # The gradient of the output, and of the first product; that of the second one takes the place of its input.
-        yield u + HALF * (2 if model.mlp.gated else 1) * sizes.tokens * model.mlp.hidden / t
-
-
-def _attention_moment(sizes: Sizes) -> float:
-    """Gradients of queries, keys, values and output; those of queries are added up in fp32 as well."""
-    attention = sizes.model.attention
-    assert attention is not None, "layers with shapes have attention"
-    heads, size = attention.heads / sizes.tensor, attention.head_size + attention.rope_size
-    groups = heads if attention.latent else sizes.key_value_heads
-    each = HALF * (heads * (size + attention.values) + groups * (size + attention.values)) + FULL * heads * size
-    return sizes.hidden_bytes + each * sizes.tokens
-
-
-# ---- the events ------------------------------------------------------------------------------------------
-
-
-def passes_of(sizes: Sizes, rank: int) -> tuple[int, Iterator[tuple[str, int, int]]]:
-    """What a pipeline rank runs, in its order: the sort of the pass, the chunk of the rank, the micro-batch; of very
-    many micro-batches so many as are enough to see the fullest moment, and before them the number that are kept."""
-    plan = sizes.plan
-    degrees = plan.degrees
-    listed, kept = listed_for_memory(plan.schedule, degrees.pipeline, plan.micro_batches(sizes.problem.batch))
-    return kept, BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, listed)
-
-
-def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:
-    """Activations and what is there besides, at the fullest moment of the rank's passes."""
-    chunks = sizes.plan.chunks_of_ranks[rank]
-    kept, passes = passes_of(sizes, rank)
-    live, fullest = kept * stashes[chunks[0]].bytes, (0.0, 0.0)
-    for kind, number, _ in passes:
-        stash = stashes[chunks[number]]
-        if kind == "F":
-            live += stash.bytes
-            fullest = max(fullest, (live, 0.0), key=sum)
-        elif kind == "W":
-            live -= stash.for_weights
-        else:
-            then = live - stash.bytes + stash.kept_then
-            fullest = max(fullest, (then, stash.moment), key=sum)
-            live -= stash.bytes if kind == "B" else stash.bytes - stash.for_weights
-    return fullest
+    def _moments(self, rank: int, backward: bool = True) -> Iterator[tuple[float, float]]:
+        """Activations and what is there besides, at the moments of a rank's passes at which most may be there; of very
+        many micro-batches so many are listed as are enough to see the fullest one, and others are kept before them."""
+        plan, chunks, degrees = self.plan, self.plan.chunks_of_ranks[rank], self.plan.degrees
+        batches = plan.micro_batches(self.problem.batch)
+        listed, kept = listed_for_memory(plan.schedule, degrees.pipeline, batches)
+        live = kept * self.stashes[chunks[0]].bytes
+        yield live, 0.0
+        for kind, number, _ in plan.rule.order(rank, degrees.pipeline, degrees.virtual, listed):
+            stash = self.stashes[chunks[number]]
+            if kind == "F":
+                live += stash.bytes
+                yield live, 0.0
+            elif kind == "W":
+                live -= stash.for_weights
+            else:
+                if backward:
+                    yield live - stash.bytes + stash.kept_then, stash.moment
+                live -= stash.bytes if kind == "B" else stash.bytes - stash.for_weights
 
 
 def stash_bytes(problem: TrainingProblem, plan: Configuration, unit: int, recompute: Recompute) -> float:
     """What one micro-batch keeps in one unit, by its position in the row."""
-    return _unit(Sizes(problem, plan), unit, recompute.of_layer(0))[0]
-
-
-def most_kept_bytes(problem: TrainingProblem, plan: Configuration, rank: int) -> float:
-    """What the micro-batches in flight keep on a pipeline rank at most, whatever else is there at that moment."""
-    sizes = Sizes(problem, plan)
-    stashes = {chunk: _stash_of_chunk(sizes, chunk) for chunk in plan.chunks_of_ranks[rank]}
-    kept, passes = passes_of(sizes, rank)
-    live = most = kept * stashes[plan.chunks_of_ranks[rank][0]].bytes
-    for kind, number, _ in passes:
-        stash = stashes[plan.chunks_of_ranks[rank][number]]
-        live += {
-            "F": stash.bytes,
-            "W": -stash.for_weights,
-            "B": -stash.bytes,
-            "I": stash.for_weights - stash.bytes,
-        }[kind]
-        most = max(most, live)
-    return most
+    ranks = Ranks(problem, replace(plan, recompute=(recompute,)))
+    word = recompute.of_layer(0) if problem.model.units[unit] in LAYERS else NONE
+    return ranks.kept[word][ranks.costs.positions[unit]][0]

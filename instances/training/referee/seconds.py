@@ -1,28 +1,15 @@
 """How long an iteration takes: the makespan of its simulated schedule, and what each rank spends on what.
 
-A chunk's passes take what its units take (`work`). They run in the order that the schedule's name says, in the
-simulator that all kinds share. Between stages that lie on different ranks there are delays, for sending 2 h S1 bytes
-(measured layers: what the last one sends) from the first GPU of one stage to the first of the other, on the lowest
-level that has both: (bytes / (links x bandwidth) + alpha) (1 - pipeline_hidden). Backward passes have recomputation
-before them; where they come in two parts it belongs to the first.
+A chunk's passes take what its units take (`unit_seconds`, and `cases` for what ZeRO sends in them). They run in the
+order that the schedule's name says, in the simulator that all kinds share. Between stages that lie on different ranks
+there are delays, for sending 2 h S1 bytes (measured layers: what the last one sends) from the first GPU of one stage to
+the first of the other, on the lowest level that has both: (bytes / (links x bandwidth) + alpha) (1 - pipeline_hidden).
+Backward passes have recomputation before them; where they come in two parts it belongs to the first.
 
-After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them:
-
-    P       weights of the rank: N K for every product that `work` lists, those of experts apart; V / t x (size of the
-            tables, or h) and positions x h for an embedding; a prediction has no head of its own; where the head's
-            weight is that of the embedding and both lie on the rank, once; a measured layer's parameters / t
-    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `work`
-    zero 0  all-reduce of g P bytes, g those of a gradient
-    zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
-    zero 2  the first one in every backward pass of every unit, the second one as above
-    zero 3  2 P bytes forward, and 2 P and g P bytes backward, in every pass of every unit
-    update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on;
-            measured layers: the sum of their own seconds instead
-
-A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
-behind: for gathers of weights at the end the rank's forward passes of one micro-batch, for gradients at the end its
-backward passes of one micro-batch, recomputation included; in the passes of a unit that pass itself, recomputation
-not included. What is left belongs to the forward pass and to the pass for inputs.
+After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them, as
+`cases` says. The head's weights count once where they are those of the embedding and both lie on the rank. A share of
+that is hidden, but no more than there is to hide it behind: for gathers of weights the rank's forward passes of one
+micro-batch, for gradients its backward passes of one micro-batch, recomputation included.
 
     seconds = max over ranks (end of its last pass + what is left of communication + update) + step_seconds
 
@@ -33,38 +20,25 @@ of its matrix where a token sees all before it), for all tokens; recomputation i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
+from ...physics.efficiencies import Efficiencies
+from ...physics.schedules import SCHEDULES
+from ...physics.tolerances import STEADY
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
-from ...timeline.named_orders import BY_NAME
-from ..frameworks import hidden_shares
-from ..model import UnitType
-from ..plan import DIVIDED, Configuration, Degrees
-from ..plan import NOTHING as NO_RECOMPUTATION
-from ..problem import TrainingProblem
-from .steady import LISTED, ends_of_gpipe, ends_of_ranks
-from .work import (
-    HALF,
-    PART_NAMES,
-    Attend,
-    Clock,
-    Links,
-    Module,
-    PassTimes,
-    Product,
-    Shapes,
-    exposed,
-    measured_time,
-    sum_of,
-)
+from ...timeline.timeline import Simulation
+from ..cases import AT_THE_END, NONE, CaseMaker, ParallelismChoice, words_of_chunk
+from ..plan import Configuration, Degrees
+from ..problem import Gpu, TrainingProblem
+from ..unit_seconds import PARTS, Keys, SecondsOfUnits, exposed
 
-# Bytes that the update of a parameter moves: its gradient read twice, three numbers of four bytes read and
-# written, one of two bytes written.
-UPDATE_BYTES = 34
+# What the seconds of passes are for, as `Case.parts` has them.
+PARTS_OF_PASSES = (*PARTS, "data", "measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +66,22 @@ class RankTime:
         """Seconds of the passes alone, without sums of gradients, the update and waiting."""
         passes = ("products", "attention", "memory", "tensor", "context", "expert", "recomputation", "measured")
         return sum(float(getattr(self, name)) for name in passes)
+
+
+@dataclass(frozen=True, slots=True)
+class PassTimes:
+    """Seconds of one micro-batch through one chunk."""
+
+    forward: float
+    inputs: float
+    """The backward pass for inputs."""
+    weights: float
+    again: float
+    """Recomputation, before the backward pass."""
+
+    @property
+    def backward(self) -> float:
+        return self.inputs + self.weights + self.again
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +118,40 @@ class Iteration:
     """The pieces of an iteration (passes, delays and tails) and the time that they take together."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
-        self.problem, self.plan = problem, plan
-        sharding, clock = _Sharding(problem, plan, Parameters(problem, plan)), Clock(problem, plan)
-        self.chunks = tuple(
-            _chunk(problem, plan, clock, sharding, j, interval) for j, interval in enumerate(plan.intervals)
-        )
-        self.delays = delays_of(problem, plan)
-        self.tails = [sharding.tail(rank, self.chunks) for rank in range(plan.degrees.pipeline)]
+        self.problem, self.plan, gamma = problem, plan, ParallelismChoice.of(plan)
+        words = sorted({NONE, *(own.modules for own in plan.recompute)})
+        costs = CaseMaker(problem, [gamma.key], words)
+        self.case, self.positions = costs.case(gamma), costs.positions
+        self.chunks = tuple(self._chunk(chunk) for chunk in range(plan.degrees.chunks))
+        self.delays = tuple(self.case.delays_of(plan.layout))
+        self.tails = [self._tail(rank) for rank in range(plan.degrees.pipeline)]
+
+    def parts(self, chunk: int) -> tuple[Any, Any]:
+        """Seconds of one micro-batch through a chunk by part: of the forward pass, and of that for inputs."""
+        types = [self.positions[unit] for unit in self.plan.intervals[chunk]]
+        forward, inputs = (way[types].sum(axis=0) for way in self.case.parts)
+        return forward, inputs
+
+    def _chunk(self, chunk: int) -> PassTimes:
+        words = words_of_chunk(self.problem, self.plan, chunk)
+        again = sum(float(self.case.by_word[word].again[unit]) for unit, word in words if word)
+        forward, inputs = (float(way.sum()) for way in self.parts(chunk))
+        return PassTimes(forward, inputs, float(self.case.weights[list(self.plan.intervals[chunk])].sum()), again)
+
+    def _tail(self, rank: int) -> tuple[float, float]:
+        """Seconds of exposed communication and of the update, after the rank's last pass."""
+        case, model = self.case, self.problem.model
+        own = self.plan.chunks_of_ranks[rank]
+        units = [unit for chunk in own for unit in self.plan.intervals[chunk]]
+        sent, update = case.sent[units].sum(axis=0), float(case.update[units].sum())
+        if model.tied and not model.own and {0, len(model.units) - 1} <= {*units}:
+            sent, update = sent - case.sent[-1], update - float(case.sent[-1] @ case.update_rates)
+        gradients, weights = (float(sent @ case.tail[:, way] + (sent > 0) @ case.tail[:, 2]) for way in (0, 1))
+        reduced, gathered = case.hidden_shares
+        sums, gathers = AT_THE_END[self.plan.zero]
+        backward, forward = (sum(getattr(self.chunks[j], way) for j in own) for way in ("backward", "forward"))
+        left = exposed(sums * gradients, reduced, backward) + exposed(gathers * weights, gathered, forward)
+        return float(left), update
 
     def pipeline(self, micro_batches: int) -> Pipeline:
         return pipeline_of(self.plan, self.chunks, self.delays, micro_batches)
@@ -147,7 +164,7 @@ class Iteration:
     def _last_ends(self) -> list[float]:
         """When each rank has run its last pass."""
         ranks, micro_batches = self.plan.degrees.pipeline, self.plan.micro_batches(self.problem.batch)
-        if self.plan.schedule == "gpipe" and micro_batches > LISTED * ranks:
+        if self.plan.rule.all_first and micro_batches > LISTED * ranks:
             return ends_of_gpipe(_stages(self.chunks, divided=False), self.delays, micro_batches)
         return ends_of_ranks(self.pipeline, ranks, micro_batches)
 
@@ -174,7 +191,7 @@ class Iteration:
     def along(self, path: Path) -> float:
         """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
         seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
-        times = _stages(self.chunks, self.plan.schedule in DIVIDED)
+        times = _stages(self.chunks, self.plan.rule.divided)
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
             seconds += count * forward + count_back * backward
         return seconds + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
@@ -203,196 +220,102 @@ def _awaited(
 def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     """Times and rates of an iteration, whether or not the framework's rules allow the configuration."""
     iteration = Iteration(problem, plan)
-    chunks, seconds = iteration.chunks, iteration.seconds()
-    ranks = tuple(
-        _rank(problem, plan, rank, chunks, iteration.delays, tail, seconds)
-        for rank, tail in enumerate(iteration.tails)
-    )
+    seconds, operations = iteration.seconds(), model_operations(problem)
+    ranks = tuple(_rank(iteration, rank, seconds) for rank in range(plan.degrees.pipeline))
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
-    operations = model_operations(problem)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
     tails = tuple(sum(tail) for tail in iteration.tails)
-    return Timing(seconds, tokens, mfu, ranks, chunks, iteration.delays, tails)
+    return Timing(seconds, tokens, mfu, ranks, iteration.chunks, iteration.delays, tails)
 
 
 def model_operations(problem: TrainingProblem) -> float | None:
     """Floating-point operations of an iteration on all GPUs; None where the model has measured layers, whose
-    shapes are unknown."""
+    shapes are unknown. They are the seconds of products and attention on a GPU that does one of them a second."""
     model = problem.model
     if model.own:
         return None
-    alone = replace(problem, efficiencies=replace(problem.efficiencies, expert_imbalance=1.0))
-    one = Configuration(Degrees(), 1, 0, "1f1b", (len(model.units),), (NO_RECOMPUTATION,))
-    shapes = Shapes(replace(alone, flash_attention=True), one)
-    operations = 0.0
-    for unit, count in model.counted.items():
-        operations += count * sum(_operations(module) for module in shapes.of(unit))
+    ideal = replace(
+        problem,
+        precision="bf16",
+        gpu=Gpu("one operation a second", None, {"bf16": 1.0}, 1e100),
+        flash_attention=True,
+        efficiencies=Efficiencies(
+            products=1, grouped_products=1, attention=1, half_side=0, launch_seconds=0, expert_imbalance=1
+        ),
+    )
+    units = SecondsOfUnits(ideal, Keys.of([(1, 1, 1, 1, 1)]), 0.0)
+    operations = sum(count * float(units.unit(name).forward[:2].sum()) for name, count in model.counted.items())
     return 3 * problem.batch * operations
 
 
-def _operations(module: Module) -> float:
-    operations = 0.0
-    for item in module.items:
-        if isinstance(item, Product):
-            operations += 2 * item.count * item.rows * item.columns * item.inner
-        elif isinstance(item, Attend):
-            operations += item.operations
-    return operations
+# ---- iterations of many micro-batches: those in the middle are counted, not listed ---------------------
+#
+# An order of passes repeats itself from the warm-up to the last micro-batches. There the ends of passes follow
+# from those of the last few micro-batches by sums and maxima alone: if all of them are a time t later, so are all
+# later ones. Thus, where all passes of a window as long as what is waited for end t later than those `lag`
+# micro-batches before, every `lag` micro-batches that are added take t. Where they differ by a share of at most
+# `STEADY`, so does what is added.
+#
+# Under GPipe nothing but the first backward pass waits for a later rank, and ranks have paces of their own. There
+# a row of passes takes its sum, and every further micro-batch the longest of them.
+
+# Of more than LISTED micro-batches for each rank so many are listed, and the pace is that of LAG for each rank, in a
+# window of WINDOW for each rank, which is as far from the last micro-batch. Every order looks back fewer.
+LISTED, LAG, WINDOW = 60, 12, 8
 
 
-# ---- weights and what is done with them once ---------------------------------------------------------------
+def listed_for_memory(schedule: str, ranks: int, micro_batches: int) -> tuple[int, int]:
+    """Of how many micro-batches the passes show the fullest moment, and how many more are kept at that moment."""
+    listed = min(micro_batches, LISTED * ranks)
+    return listed, micro_batches - listed if SCHEDULES[schedule].all_first else 0
 
 
-class Parameters:
-    """Numbers of parameters on one rank, by unit; those of experts are counted apart."""
+def ends_of_ranks(pipeline_of: Callable[[int], Pipeline], ranks: int, micro_batches: int) -> list[float]:
+    """When each rank has run its last pass. `pipeline_of` lists so many micro-batches: more of them, up to all, until
+    those that are left out are in the steady state."""
+    lag, least = LAG * ranks, LISTED * ranks
+    while True:
+        listed = micro_batches if least >= micro_batches else least + (micro_batches - least) % lag
+        pipeline = pipeline_of(listed)
+        if least > LISTED * ranks:
+            check_tasks([listed] * len(pipeline.stages))
+        simulation = run(pipeline)
+        pace = 0.0 if listed == micro_batches else pace_of(simulation, ranks)
+        if pace is not None:
+            break
+        least *= 4
+    added = (micro_batches - listed) // lag * pace
+    ends = [max(task.end for task in stage.tasks) for stage in simulation.stages]
+    return [max(ends[x] for x in {x for x, _ in order}) + added for order in pipeline.shared]
 
-    def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
-        self.problem, self.plan = problem, plan
-        self.shapes = Shapes(problem, plan)
-        self.by_type: dict[UnitType, tuple[float, float]] = {}
 
-    def unit(self, position: int) -> tuple[float, float]:
-        """Dense parameters and parameters of experts of a unit."""
-        model = self.problem.model
-        if model.own:
-            return model.own[position].parameters / self.plan.degrees.tensor, 0.0
-        unit = model.units[position]
-        if unit not in self.by_type:
-            self.by_type[unit] = self._count(unit)
-        return self.by_type[unit]
+def pace_of(simulation: Simulation, ranks: int) -> float | None:
+    """Seconds of LAG micro-batches for each rank; None: the passes have not found their pace."""
+    lag, window = LAG * ranks, WINDOW * ranks
+    moved = []
+    for stage in simulation.stages:
+        for kind in ("forward", "backward"):
+            ends = [task.end for task in stage.tasks if task.kind == kind]
+            middle = range(len(ends) - 2 * window, len(ends) - window) if ends else ()
+            moved += [ends[n] - ends[n - lag] for n in middle]
+    return min(moved) if max(moved) - min(moved) <= STEADY * min(moved) else None
 
-    def _count(self, unit: UnitType) -> tuple[float, float]:
-        model, t = self.problem.model, self.plan.degrees.tensor
-        if unit == "embedding":
-            words = model.vocabulary / t * (model.embedding_size or model.hidden)
-            return words + model.positions * model.hidden, 0.0
-        dense = experts = 0.0
-        modules = self.shapes.of(unit)
-        if unit == "prediction":
-            modules = tuple(module for module in modules if module.name != "head")  # it has no head of its own
-        for module in modules:
-            for item in module.items:
-                if isinstance(item, Product) and item.weights:
-                    size = item.count * item.columns * item.inner
-                    dense, experts = (dense, experts + size) if item.grouped else (dense + size, experts)
-        return dense, experts
 
-    def rank(self, rank: int) -> tuple[float, float]:
-        """Dense parameters and parameters of experts of all units of a rank."""
-        model, units = (
-            self.problem.model,
-            [x for j in self.plan.chunks_of_ranks[rank] for x in self.plan.intervals[j]],
+def ends_of_gpipe(times: list[tuple[float, float]], delays: tuple[float, ...], micro_batches: int) -> list[float]:
+    """When each rank has run its last pass under GPipe; `times`: of a forward and a backward pass."""
+    forward, backward = zip(*times, strict=True)
+    more, ranks = micro_batches - 1, range(len(times))
+    down = [sum(forward[: k + 1]) + sum(delays[:k]) + more * max(forward[: k + 1]) for k in ranks]
+    return [
+        max(
+            down[last] + sum(backward[k : last + 1]) + sum(delays[k:last]) + more * max(backward[k : last + 1])
+            for last in ranks[k:]
         )
-        dense, experts = (sum(column) for column in zip((0.0, 0.0), *map(self.unit, units), strict=True))
-        if model.tied and not model.own and {0, len(model.units) - 1} <= {*units}:
-            dense -= self.unit(len(model.units) - 1)[0]
-        return dense, experts
-
-
-class _Sharding:
-    """Communication among ranks with the same weights, and the update."""
-
-    def __init__(self, problem: TrainingProblem, plan: Configuration, parameters: Parameters) -> None:
-        self.problem, self.plan, self.parameters = problem, plan, parameters
-        self.links, self.hidden = Links(problem), hidden_shares(problem, plan.zero, plan.degrees.pipeline)
-        d = plan.degrees
-        inner = d.expert_tensor * d.expert
-        self.groups = ((d.tensor, d.context * d.data), (inner, max(1, d.stage_ranks // inner)))
-        gradients = problem.rules.states[plan.zero].gradients
-        self.gradient_bytes = gradients.whole + gradients.shared
-
-    def gather(self, counts: tuple[float, float], each_bytes: float) -> float:
-        """Seconds to gather so many bytes of every parameter; `counts`: dense parameters, and those of experts."""
-        pairs = zip(counts, self.groups, strict=True)
-        return sum(self.links.gather(each_bytes * count, *group) for count, group in pairs if count)
-
-    def in_passes(self, position: int, times: PassTimes) -> PassTimes:
-        """A unit's passes with the collectives of gradients and weights that ZeRO runs in every one of them."""
-        zero = self.plan.zero
-        if zero < 2:
-            return times
-        counts = self.parameters.unit(position)
-        gradients = self.gather(counts, self.gradient_bytes)
-        weights = self.gather(counts, HALF) if zero == 3 else 0.0
-        reduced, gathered = self.hidden
-        forward = exposed(weights, gathered, times.forward.total)
-        backward = exposed(weights + gradients, reduced, times.inputs.total + times.weights.total)
-        return replace(
-            times,
-            forward=replace(times.forward, data=forward),
-            inputs=replace(times.inputs, data=backward),
-        )
-
-    def tail(self, rank: int, chunks: tuple[PassTimes, ...]) -> tuple[float, float]:
-        """Seconds of exposed communication and of the update, after the rank's last pass."""
-        counts, own = self.parameters.rank(rank), self.plan.chunks_of_ranks[rank]
-        reduced, gathered = self.hidden
-        forward = sum(chunks[j].forward.total for j in own)
-        backward = sum(chunks[j].backward_seconds for j in own)
-        zero, sent = self.plan.zero, 0.0
-        if zero <= 1:
-            gradients = self.gather(counts, self.gradient_bytes) * (2 if zero == 0 else 1)
-            sent += exposed(gradients, reduced, backward)
-        if zero in (1, 2):
-            sent += exposed(self.gather(counts, HALF), gathered, forward)
-        return sent, self._update(rank, counts)
-
-    def _update(self, rank: int, counts: tuple[float, float]) -> float:
-        model, plan = self.problem.model, self.plan
-        if model.own:
-            units = [x for j in plan.chunks_of_ranks[rank] for x in plan.intervals[j]]
-            return sum(
-                measured_time(model.own[x], plan.degrees.tensor, plan.micro_batch)[0].update_seconds for x in units
-            )
-        size = 0.0
-        for count, (_, ranks) in zip(counts, self.groups, strict=True):
-            shards = ranks if plan.zero else 1
-            size += UPDATE_BYTES * count / shards
-            size += self.gradient_bytes * count / (ranks if plan.zero >= 2 else 1)
-        return size / (self.problem.efficiencies.memory * self.problem.gpu.memory_rate)
+        for k in ranks
+    ]
 
 
 # ---- the schedule ------------------------------------------------------------------------------------------
-
-
-def _chunk(
-    problem: TrainingProblem,
-    plan: Configuration,
-    clock: Clock,
-    sharding: _Sharding,
-    chunk: int,
-    interval: range,
-) -> PassTimes:
-    """Times of one micro-batch through a chunk."""
-    units, times_of = problem.model.units, {}
-    total, layer = PassTimes(), 0
-    for position in interval:
-        unit = units[position]
-        is_layer = unit in ("dense", "experts", "own")
-        again = plan.recompute[chunk].of_layer(layer) if is_layer else ()
-        layer += is_layer
-        key = (unit, position if unit == "own" else 0, again)
-        if key not in times_of:
-            times_of[key] = sharding.in_passes(position, clock.unit(unit, position, again))
-        total += times_of[key]
-    return total
-
-
-def delays_of(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...]:
-    """Seconds between the end of each chunk but the last and the beginning of the next."""
-    links, d, model = Links(problem), plan.degrees, problem.model
-    home = {j: rank for rank, own in enumerate(plan.chunks_of_ranks) for j in own}
-    seen = 1 - problem.efficiencies.pipeline_hidden
-    shapes = Shapes(problem, plan)
-    intervals, delays = plan.intervals, []
-    for j in range(d.chunks - 1):
-        size = HALF * model.hidden * shapes.own_tokens
-        if model.own:
-            last = intervals[j].stop - 1
-            size = plan.micro_batch * model.own[last].output_bytes if last >= 0 else 0.0
-        source, target = home[j] * d.stage_ranks, home[j + 1] * d.stage_ranks
-        delays.append(seen * links.send(size, source, target))
-    return tuple(delays)
 
 
 def pipeline_of(
@@ -407,7 +330,7 @@ def pipeline_of(
     names = [f"{what}chunk {x}" for what in ("", "weights of ") for x in range(len(chunks))]
     stages = tuple(
         Stage(names[x], 1, forward, backward, (orders[x],))
-        for x, (forward, backward) in enumerate(_stages(chunks, plan.schedule in DIVIDED))
+        for x, (forward, backward) in enumerate(_stages(chunks, plan.rule.divided))
     )
     arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
     return Pipeline(stages, arcs, micro_batches, shared=shared)
@@ -416,9 +339,8 @@ def pipeline_of(
 def _stages(chunks: tuple[PassTimes, ...], divided: bool) -> list[tuple[float, float]]:
     """Forward and backward seconds of each chunk's stage, and then of those that have passes for weights."""
     if not divided:
-        return [(own.forward.total, own.backward_seconds) for own in chunks]
-    found = [(own.forward.total, own.inputs.total + own.again.total) for own in chunks]
-    return found + [(own.weights.total, 0.0) for own in chunks]
+        return [(own.forward, own.backward) for own in chunks]
+    return [(own.forward, own.inputs + own.again) for own in chunks] + [(own.weights, 0.0) for own in chunks]
 
 
 @lru_cache(maxsize=8)  # a fit runs the same orders again and again
@@ -430,7 +352,7 @@ def _orders(
     orders: dict[int, list[int]] = {}
     for rank, own in enumerate(chunks_of_ranks):
         order = []
-        for kind, stage, batch in BY_NAME[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
+        for kind, stage, batch in SCHEDULES[schedule].order(rank, degrees.pipeline, degrees.virtual, micro_batches):
             x = own[stage] + (degrees.chunks if kind == "W" else 0)
             j = batch + 1 if kind in "FW" else -batch - 1
             order.append((x, j))
@@ -439,22 +361,21 @@ def _orders(
     return tuple(shared), {x: tuple(passes) for x, passes in orders.items()}
 
 
-def _rank(
-    problem: TrainingProblem,
-    plan: Configuration,
-    rank: int,
-    chunks: tuple[PassTimes, ...],
-    delays: tuple[float, ...],
-    tail: tuple[float, float],
-    seconds: float,
-) -> RankTime:
+def _rank(iteration: Iteration, rank: int, seconds: float) -> RankTime:
     """The seconds that a rank of this stage spends on each thing."""
-    m, own = plan.micro_batches(problem.batch), plan.chunks_of_ranks[rank]
-    passes = sum_of(part for j in own for part in (chunks[j].forward, chunks[j].inputs, chunks[j].weights))
-    spent = {name: m * getattr(passes, name) for name in PART_NAMES}
-    spent["data"] += tail[0]
-    again = m * sum(chunks[j].again.total for j in own)
-    left = max(0.0, seconds - sum(spent.values()) - again - tail[1])
+    plan, chunks, delays = iteration.plan, iteration.chunks, iteration.delays
+    m, own, (sent, update) = (
+        plan.micro_batches(iteration.problem.batch),
+        plan.chunks_of_ranks[rank],
+        iteration.tails[rank],
+    )
+    parts: Any = sum(way for chunk in own for way in iteration.parts(chunk))
+    spent = {name: m * float(part) for name, part in zip(PARTS_OF_PASSES, parts, strict=True)}
+    shape = "measured" if iteration.problem.model.own else "products"
+    spent[shape] += m * sum(chunks[chunk].weights for chunk in own)
+    spent["data"] += sent
+    again = m * sum(chunks[chunk].again for chunk in own)
+    left = max(0.0, seconds - sum(spent.values()) - again - update)
     waited = sum(delays[j - 1] for j in own if j) + sum(delays[j] for j in own if j < len(delays))
     pipeline = min(left, m * waited)
-    return RankTime(**spent, optimizer=tail[1], recomputation=again, pipeline=pipeline, idle=left - pipeline)
+    return RankTime(**spent, optimizer=update, recomputation=again, pipeline=pipeline, idle=left - pipeline)

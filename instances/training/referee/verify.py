@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from ...base.amounts import fits
 from ...base.errors import Violation
+from ...base.quantities import GIB
+from ...physics.schedules import LOOP, V_SHAPE
 from ..frameworks import ends_of, even_layout, fault_of_word, uncut
-from ..plan import V_SHAPES, Configuration
-from ..problem import GIB, TrainingProblem
+from ..plan import Configuration
+from ..problem import TrainingProblem
 from .memory import memory_of_ranks
 
 
@@ -56,21 +58,21 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
         )
     yield from _schedule_faults(plan)
     framework = problem.rules
-    if plan.zero not in framework.states:  # what a parameter takes there is not known
-        known = " or ".join(f"zero={zero}" for zero in framework.states)
+    if plan.zero not in problem.states:  # what a parameter takes there is not known
+        known = " or ".join(f"zero={zero}" for zero in problem.states)
         yield Violation("zero", f"{framework.name} has no ZeRO stage {plan.zero}; choose {known}.")
 
 
 def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
     virtual = plan.degrees.virtual
-    if plan.schedule in V_SHAPES:
+    if plan.rule.shape == V_SHAPE:
         if virtual != 2:
             yield Violation(
                 "schedule",
                 f"{plan.schedule} has two chunks on each rank, and here are {virtual}; choose virtual=2.",
             )
-    elif (virtual > 1) != (plan.schedule == "interleaved-1f1b"):
-        wanted = "one chunk" if plan.schedule != "interleaved-1f1b" else "several chunks"
+    elif (virtual > 1) != (plan.rule.shape == LOOP):
+        wanted = "several chunks" if plan.rule.shape == LOOP else "one chunk"
         yield Violation(
             "schedule",
             f"{plan.schedule} has {wanted} on each rank, and here are {virtual}; choose another schedule or number.",
@@ -110,7 +112,7 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
             "own layers",
             "Layers with measured times have neither context nor expert parallelism; choose degrees 1.",
         )
-    if own and not all(_is_timed(problem, plan, unit) for unit in range(len(own))):
+    if not all(layer.is_measured(plan.degrees.tensor, plan.micro_batch) for layer in own):
         yield Violation(
             "own layers",
             f"The layers were not measured at tensor={plan.degrees.tensor} and micro-batch={plan.micro_batch}; choose "
@@ -140,11 +142,6 @@ def _layout_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Vi
             f"{name} keeps the layers of multi-token prediction together, in the last chunk of a rank after the "
             "first; move them into the chunk of the head.",
         )
-
-
-def _is_timed(problem: TrainingProblem, plan: Configuration, unit: int) -> bool:
-    asked = (plan.degrees.tensor, plan.micro_batch)
-    return any((time.tensor, time.micro_batch) == asked for time in problem.model.own[unit].times)
 
 
 def _memory_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:

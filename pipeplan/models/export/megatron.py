@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...instances.base.errors import show
 from ...instances.base.quantities import several
+from ...instances.physics.optimizers import OPTIMIZERS
 from ...planners.staging.equal import RECOMPUTATION
 from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, servers_of, usual_notes
 from .parts import StageOfLayers, layers_by_stage
@@ -70,13 +71,12 @@ def _batches(job: ToExport) -> list[str]:
     return words + ([f"--seq-length {sequence}"] if isinstance(sequence, int) else [])
 
 
-# Megatron's options by the name of the optimizer for which the plan's memory was counted.
-OPTIMIZERS = {"sgd": "--optimizer sgd", "adam": "--optimizer adam", "adam-mixed": "--optimizer adam --bf16"}
-
-
 def _optimizer(job: ToExport) -> list[str]:
-    option = OPTIMIZERS.get(str(job.asked.get("optimizer")))
-    return [] if option is None else [option]
+    """Megatron's options of the optimizer for which the plan's memory was counted."""
+    optimizer = OPTIMIZERS.get(str(job.asked.get("optimizer")))
+    if optimizer is None or optimizer.megatron is None:
+        return []
+    return [optimizer.megatron + " --bf16" * optimizer.mixed]
 
 
 def _sharding(job: ToExport) -> tuple[list[str], list[str]]:

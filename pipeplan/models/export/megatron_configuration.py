@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from ...instances.base.errors import UsageError
+from ...instances.physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from .configurations import checked, is_even, is_whole, ranks_in_words, word_of_all
@@ -24,12 +26,23 @@ def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions
         *_batch(problem, plan),
         *_recomputation(problem, plan),
         *_as_judged(problem, plan),
+        *_optimizer(problem),
     ]
     notes = [
         ranks_in_words(problem, plan),
         "flags of the model's shapes, of data and of the optimizer come beside them",
     ]
     return Exported({FILE: "\n".join(words) + "\n"}, tuple(notes))
+
+
+def _optimizer(problem: TrainingProblem) -> list[str]:
+    """Megatron's options of an optimizer that is not its default."""
+    words = OPTIMIZERS[problem.optimizer].megatron
+    if words is None:
+        raise UsageError(
+            f"Megatron has no {problem.optimizer}; choose another optimizer, or write flags of your own."
+        )
+    return [words] if problem.optimizer != USUAL_OPTIMIZER else []
 
 
 def _degrees(problem: TrainingProblem, plan: Configuration) -> list[str]:

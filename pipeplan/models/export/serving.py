@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 from ...instances.base.errors import show
-from ...instances.base.gpus import GPUS
 from ...instances.base.quantities import several
+from ...instances.physics.hardware import GPUS
 from .contract import Exported, ToExport, degrees_of, usual_notes
 from .parts import layers_by_stage
 

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
-from ...instances.training.fits import fit_of
-from ...instances.training.problem import GIB
+from ...instances.base.quantities import GIB
+from ...instances.training.scope import fit_of
 from ...instances.training.words import recompute_word
 from ...studies.configure.least_change import memory_of_few
 from ...studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part

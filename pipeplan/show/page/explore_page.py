@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 from ...instances.base.cluster import SECONDS
 from ...instances.base.errors import UsageError
+from ...instances.base.quantities import GIB
 from ...instances.timeline.engine import run
 from ...instances.timeline.model import Pipeline
 from ..palette import BACKWARD, FORWARD, TERMS, ink_on
@@ -22,7 +23,6 @@ from .page import page, section
 
 Settings = Mapping[str, float | str]
 
-GIB = 2**30
 SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "kfkb": "kFkB"}
 USUAL_SCHEDULE = "1f1b"
 MOST_STAGES, MOST_MICRO_BATCHES = 16, 64

@@ -10,7 +10,7 @@ from ...instances.base.errors import InputError
 from ...instances.base.kind import Rules, Samples
 from ...instances.base.result import Asked, Moment, Result
 from ...instances.chain.allocation import unknown_allocation
-from ...instances.networks.profile.options import COPIES
+from ...instances.physics.optimizers import OPTIMIZERS, copies_by
 from ...instances.registry import Problem
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
@@ -78,8 +78,8 @@ def _of_the_table(asked: Asked | None) -> Iterable[str]:
     if asked is None:
         return
     optimizer = asked.cluster.get("optimizer")
-    if isinstance(optimizer, str) and optimizer in COPIES:
-        yield f"memory counts {COPIES[optimizer]} copies of the parameters (--optimizer {optimizer})"
+    if isinstance(optimizer, str) and optimizer in OPTIMIZERS:
+        yield f"memory counts {copies_by(0, optimizer).whole:g} copies of the parameters (--optimizer {optimizer})"
     yield from asked.notes
 
 

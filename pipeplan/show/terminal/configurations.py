@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...instances.training.problem import GIB
+from ...instances.base.quantities import GIB
 from ...instances.training.words import layout_word, recompute_word
 from ..configurations import (
     LETTERS,

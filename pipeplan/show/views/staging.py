@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...instances.base.kind import Rules
+from ...instances.physics.tolerances import SAME
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
@@ -18,9 +19,6 @@ from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, time_scale, with_memory
-
-# A load within this share of the largest sets the pace as well: the difference is rounding.
-EQUAL = 1e-9
 
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
@@ -269,7 +267,7 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
         label=_label(row.name, *(() if leaf is not None else (f"level {cost.level}",)), *_degrees(stage)),
         memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
-        slowest=row.load >= largest * (1 - EQUAL),
+        slowest=row.load >= largest * (1 - SAME),
         depth=len(row.path) - 1,
         held=layers.fold(stage.nodes),
         told={} if leaf is None else _ways(problem, stage),

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...instances.base.kind import Rules
+from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.timeline.timeline import Simulation
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation
-from ...instances.training.referee.seconds import RankTime, delays_of, pipeline_of
+from ...instances.training.referee.seconds import RankTime, pipeline_of
 from ...instances.training.words import recompute_word, words_of
 from ..configurations import memory_in_words, shortly
 from ..names import Held, Order
@@ -41,7 +42,7 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
-        "framework": problem.framework,
+        "framework": problem.framework + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER),
     }
 
 
@@ -146,7 +147,7 @@ def _timeline(problem: TrainingProblem, plan: Configuration, own: ConfigurationE
     """The timeline of as many micro-batches as show the steady state, with a lane for each pipeline stage."""
     p, m = plan.degrees.pipeline, own.micro_batches
     few = min(m, max(2 * p, (MOST_MICRO_BATCHES // p) * p))
-    simulation = run(pipeline_of(plan, own.timing.chunks, delays_of(problem, plan), few))
+    simulation = run(pipeline_of(plan, own.timing.chunks, own.timing.delays, few))
     return Timeline(
         f"{few} of {_micro_batches(m)}, simulated" if few < m else f"{_micro_batches(m)}, simulated",
         tuple(f"stage {rank}" for rank in range(p)),

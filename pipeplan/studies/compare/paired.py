@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from ...instances.physics.tolerances import SAME
 from .table import values
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 # With fewer cases than this, nothing is said of an interval.
 FEWEST = 3
-# Logarithms of ratios that are nearer to 0 count as alike.
-SAME = 1e-9
 # What a reader must know of the numbers.
 ASSUMED = (
     "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "

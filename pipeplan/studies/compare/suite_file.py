@@ -9,12 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...instances.base.cluster import STAGING_OPTIONS, devices_given
+from ...instances.base.cluster import STAGING_OPTIONS
 from ...instances.base.errors import InputError, PipeplanError, UsageError, did_you_mean, show
 from ...instances.base.fields import as_list, as_object, join, refuse_unknown, require
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import duration, levels, rate, size, size_or_none
 from ...instances.networks.profile.options import PROFILE_FIELDS
+from ...instances.physics.hardware import devices_given
 from ...planners.options import SolveOptions
 from .suite import Competitor, Instance, Published, Setting, Suite, of_name
 

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.kind import Displayed
-from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
-from ...instances.training.fits import Margin, fit_of, plain_margin
+from ...instances.base.quantities import GIB
+from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.kind_functions import facts
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.referee.seconds import model_operations
+from ...instances.training.scope import Margin, fit_of, plain_margin
 from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts
 from .least_change import memory_of_few

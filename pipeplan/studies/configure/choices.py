@@ -24,18 +24,18 @@ from ...instances.base.fields import (
     require,
 )
 from ...instances.base.result import Result, Stop
-from ...instances.training.fits import Margin, plain_margin
 from ...instances.training.plan import Configuration, Degrees
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import evaluate_configuration
 from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.scope import Margin, plain_margin
 from ...instances.training.words import configuration_from_words, usual_schedule, words_of
 from .answer import Answer, Asked
 from .judge import Judged, with_data_hidden
 from .least_change import least_change
 
 if TYPE_CHECKING:
-    from ...planners.training.cases import Gamma
+    from ...instances.training.cases import ParallelismChoice
     from ...planners.training.search import Found
 
 # The most entries of the lists of a file. A search of thousands of GPUs lists some hundreds of
@@ -123,13 +123,13 @@ def _listed(problem: TrainingProblem, where: str, value: object) -> Found:
     return Found(plan, seconds, bound, sure=False)
 
 
-def _not_excluded(where: str, value: object) -> tuple[Gamma, float]:
-    from ...planners.training.cases import Gamma
+def _not_excluded(where: str, value: object) -> tuple[ParallelismChoice, float]:
+    from ...instances.training.cases import ParallelismChoice
 
     top = as_object(where, value)
     degrees: Degrees = read_record(Degrees, join(where, "degrees"), require(where, top, "degrees"))
     micro_batch, zero = (as_whole(join(where, key), require(where, top, key)) for key in ("micro_batch", "zero"))
-    gamma = Gamma(degrees, micro_batch, zero, usual_schedule(degrees))
+    gamma = ParallelismChoice(degrees, micro_batch, zero, usual_schedule(degrees))
     return gamma, as_number(join(where, "bound"), require(where, top, "bound"))
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.fits import Fit, Margin, fit_of
 from ...instances.training.frameworks import effective
 from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import RankMemory, memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.scope import Fit, Margin, fit_of
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
 
 # The keys that change, in words, and the configuration with that change.
@@ -96,7 +96,7 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
     """Memory of all ranks on so few micro-batches that it takes no time: these reach the fullest moment of every order
     but GPipe's, which gets all micro-batches."""
     few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
-    if plan.schedule == "gpipe":
+    if plan.rule.all_first:
         return memory_of_ranks(problem, plan)
     return memory_of_ranks(problem.replace(batch=few * plan.degrees.data * plan.micro_batch), plan)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...instances.base.errors import InputError
+from ...instances.physics.schedules import SCHEDULES
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import DIVIDED, NOTHING, Configuration
+from ...instances.training.plan import NOTHING, Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import as_even_as_can_be
@@ -45,7 +46,7 @@ def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> It
     for gamma in space.gammas(row):
         if gamma.degrees.virtual > MOST_VIRTUAL:
             continue
-        again = NOTHING if gamma.schedule in DIVIDED else space.leanest_word
+        again = NOTHING if SCHEDULES[gamma.schedule].divided else space.leanest_word
         try:
             layout = even_layout(problem, gamma.degrees.chunks) or as_even_as_can_be(
                 len(problem.model.units), gamma.degrees.chunks

@@ -10,15 +10,14 @@ from typing import Any
 from ...instances.base.errors import show
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
-from ...instances.training.fits import both_sides
 from ...instances.training.frameworks import FRAMEWORKS
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.rules import IterationRules
+from ...instances.training.scope import both_sides
 from ...planners.referee import rule
 from ...planners.run.judge import RECOMPUTED, settle
 from ...planners.run.solve import describe
-from ...planners.training.family import family
-from ...planners.training.planner import CHECKS
+from ...planners.training.planner import CHECKS, family
 from .answer import Answer, Asked
 from .choices import choices_of
 from .judge import Judged

@@ -24,13 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from ....instances.physics.tolerances import SAFETY
 from .kernel import DEAD, TILE, Tables
 from .lattice import KEY_STEPS, Lattice
 from .magnitudes import rounding
 from .model import Kind, Model
-
-# Relaxes bounds on sums, relative to all that was added up.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
     alive = np.flatnonzero(live)
     lowest, highest, origin, values = _places(first_use[alive], last_use[alive])
     work = np.array([lattice.prefix(kind.work)[alive] for kind in model.kinds])
-    slack = ROUNDING * (float(work[0, -1]) or 1.0)
+    slack = SAFETY * (float(work[0, -1]) or 1.0)
     bits = np.ascontiguousarray(lattice.bits[alive].T)
     tables = Tables(
         bits=bits,
@@ -125,7 +123,7 @@ def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) 
     first = model.kinds[0]
     work = lattice.prefix(first.work)
     cut = lattice.cut.sum(axis=0) * float(first.pays)
-    slack = ROUNDING * (float(work[-1] + cut.max()) or 1.0)
+    slack = SAFETY * (float(work[-1] + cut.max()) or 1.0)
     used, left = (
         way_count[:, 1:],
         np.array([kind.count for kind in model.kinds[1:]], dtype=np.int64) - way_count[:, 1:],

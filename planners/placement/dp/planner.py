@@ -20,6 +20,7 @@ from typing import Any
 from ....instances.base.compiled import repays_loading
 from ....instances.base.errors import UsageError
 from ....instances.base.result import StartOutcome, Stop, WarmStart, met
+from ....instances.physics.tolerances import SAFETY
 from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.registry import evaluation_of, violations_of
@@ -391,8 +392,6 @@ def worst_load(model: Model) -> float:
 
 # Halvings of the interval that holds the bound.
 STEPS = 60
-# Relative: the bound is lowered by this, so that rounding never lifts it above the optimum.
-SAFETY = 1e-9
 
 
 def lower_bound(model: Model) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ....instances.physics.tolerances import BETTER
 from ...contract import Outcome, Request
 from ...method_options import RESTARTS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous
@@ -67,14 +68,11 @@ def random_chain(groups: Groups, rng: random.Random) -> tuple[list[int], list[in
 
 # ---- Single reassignments: what moving any group to any device would cost, for all at once -----------------
 
-# Least relative gain: a smaller one may be rounding, which would let the search run in circles.
-GAIN = 1e-12
-
 
 def mend(groups: Groups, device_of: Sequence[int]) -> list[int]:
     """Moves groups as long as each move lessens the violation of memory and support."""
     climb = Climb(Tables(groups), device_of, None)
-    while climb.violation > GAIN and climb.step():
+    while climb.violation > BETTER and climb.step():
         pass
     return climb.assignment
 
@@ -134,10 +132,10 @@ class Climb:
         values = np.where(self._allowed(), self._values(load), np.inf)
         values[np.arange(len(self.device)), self.device] = np.inf
         least = excess[np.isfinite(values)].min(initial=0.0)
-        if least < -GAIN * (1.0 + violation):
+        if least < -BETTER * (1.0 + violation):
             values[excess > least] = np.inf
         else:
-            values[(excess > 0) | (values >= value * (1 - GAIN))] = np.inf
+            values[(excess > 0) | (values >= value * (1 - BETTER))] = np.inf
         g, d = np.unravel_index(values.argmin(), values.shape)
         if not np.isfinite(values[g, d]):
             return False

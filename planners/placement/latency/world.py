@@ -10,12 +10,12 @@ import numpy as np
 
 from ....instances.base.compiled import compiled, repays_loading
 from ....instances.base.errors import InputError
+from ....instances.physics.tolerances import SAFETY
 from ....instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.registry import evaluation_of
 from ... import search as incumbent
 from ...contract import Request
-from ...search import SAFETY
 from ..heuristics.kernel import ragged
 from . import kernel
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....instances.physics.tolerances import BETTER
 from .arrays import Layers, Table
 from .options import fastest_stage, held_layers, new_scratch, options_of
 from .steps import chains, next_step
@@ -13,8 +14,6 @@ from .steps import chains, next_step
 # Branches of one knapsack; beyond them it is left undecided.
 MAX_BRANCHES = 300_000
 
-# Relative: a choice counts as better only if it is better by more than this.
-CLOSER = 1e-12
 
 # Relative: costs that differ by no more than this differ only by rounding.
 ALIKE = 1e-14
@@ -37,7 +36,7 @@ def optimal_knapsack(x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: i
     """Close the knapsack of a stage; False where that takes too many branches."""
     e = t.extra_start[r, tau] + y - t.fastest[r, tau] - 1
     while t.lower[e] < t.upper[e]:
-        budget = np.nextafter(t.upper[e] * (1 - CLOSER), -np.inf)
+        budget = np.nextafter(t.upper[e] * (1 - BETTER), -np.inf)
         answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)
         if answer < 0:
             return False

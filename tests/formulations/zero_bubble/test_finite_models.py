@@ -39,6 +39,20 @@ def test_models_agree_with_enumeration(seeds: int, method: tuple[str, str]) -> N
             assert result.objective == pytest.approx(float(least)), (seed, objective)
 
 
+@pytest.mark.parametrize("seed", [26, 27, 8, 29])
+def test_blocks_that_take_no_step_of_a_coarse_grid_keep_the_order_of_the_model(seed: int) -> None:
+    """Beside one block of 1e12 all others begin at one instant of the grid: their ranks order them, not their times."""
+    problem = tiny_problem(seed, 2 + seed % 2, 2 + (seed % 3 == 0))
+    long = seed % len(problem.blocks)
+    problem = problem.replace(
+        blocks=tuple(replace(block, time=1e12) if b == long else block for b, block in enumerate(problem.blocks))
+    )
+    for objective, enumerated in ENUMERATED.items():
+        options = {"objective": objective}
+        result = solve(problem, formulation="cp-schedule", options=options, limits=ONE, warm_start="none")
+        assert result.objective == pytest.approx(float(enumerated(problem) or 0), rel=1e-12), objective
+
+
 LARGE = 8589934592e9
 """Larger than the integers of CP-SAT where there are two of them."""
 

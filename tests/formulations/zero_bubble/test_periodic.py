@@ -38,6 +38,20 @@ def shortest(problem: ScheduleProblem, **changes: Any) -> Fraction | None:
     return result.plan.period  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("standing", "fits"), [(0.0, False), (98765432109.87654, True)])
+def test_amounts_beyond_the_integers_of_the_solver_decide_as_small_ones_do(standing: float, fits: bool) -> None:
+    """A work space that is 800,000 times what a block keeps, or a standing amount, in units of the last digit."""
+    kept = 123456.78901234566
+    workspace, limit = (0.0, standing + kept) if fits else (98765432109.87654, kept)
+    device = ScheduleDevice("d", memory=limit, standing=standing)
+    blocks = (
+        Block("a", "F", ("d",), 1.0, 0, memory={"d": kept}, workspace={"d": workspace} if workspace else {}),
+        Block("b", "B", ("d",), 2.0, 1, memory={"d": -kept}),
+    )
+    problem = ScheduleProblem((device,), blocks, (BlockEdge("a", "b"), BlockEdge("b", "a", offset=2)))
+    assert shortest(problem) == (3 if fits else None)
+
+
 # ---- against enumeration -------------------------------------------------------------------------------
 
 

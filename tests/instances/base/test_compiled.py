@@ -17,6 +17,8 @@ import pytest
 from pipeplan.instances.base import compiled as machine_code
 from pipeplan.instances.base.compiled import always_compiled, can_be_kept, compiled, is_kept, make_beside
 
+pytestmark = pytest.mark.machine_code
+
 NAME = "loops_for_a_test"
 
 STEPS = "FACTOR = {factor}\n\ndef step(x):\n    return FACTOR * x\n"

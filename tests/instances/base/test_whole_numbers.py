@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 import typer
 
-from pipeplan.instances.base.cluster import devices_given
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.quantities import levels, whole_number, whole_numbers
 from pipeplan.instances.chain.allocation import read_allocation
@@ -15,6 +14,7 @@ from pipeplan.instances.chain.generators import _whole_numbers
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
+from pipeplan.instances.physics.hardware import devices_given
 from pipeplan.instances.schedule.plan import exact
 from pipeplan.instances.staging.files import _by_degree, _way_from_json
 from pipeplan.instances.training.build import problem_of
@@ -22,7 +22,7 @@ from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.instances.training.plan import read_recompute
 from pipeplan.instances.training.scope import read_scope
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.training.run_tables import _whole
+from pipeplan.planners.training.runs import _whole
 
 PROBLEM = problem_of("llama-3-8b", "8xh100-80gb", sequence=8192, batch=64)
 # A superscript, an Arabic and a full-width digit, what Python reads as numbers and people do not, and more digits than

@@ -11,13 +11,14 @@ import pytest
 from problems.profiles import DIAMOND, ROW
 
 from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import model_of, problem_of
-from pipeplan.instances.training.efficiencies import usual_of
 from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.known_models import known_model
-from pipeplan.instances.training.problem import GIB, TrainingProblem
+from pipeplan.instances.training.problem import TrainingProblem
 
 QWEN = {
     "model_type": "qwen3",

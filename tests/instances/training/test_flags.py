@@ -11,11 +11,10 @@ from yardstick import million_turns
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flag_effects import DEEPSPEED_EFFECTS, MEGATRON_EFFECTS, TORCHTITAN_EFFECTS
-from pipeplan.instances.training.flag_words import Given
+from pipeplan.instances.training.flag_words import Given, tell_effects
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.said import tell_effects
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)

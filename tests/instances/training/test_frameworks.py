@@ -17,7 +17,7 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults
 from pipeplan.instances.training.scope import KEYS, read_scope
-from pipeplan.planners.training.cases import all_words
+from pipeplan.planners.training.space import all_words
 
 from ...problems.trainings import random_configuration, random_own_training, random_training
 
@@ -123,7 +123,7 @@ def test_stages_of_zero_under_one_name_are_the_same() -> None:
     for seed in range(30):
         problem = random_training(seed, devices=1 + seed % 2)
         plan = random_configuration(problem, seed)
-        stages = list(problem.rules.states)
+        stages = list(problem.states)
         names = one_name_each(problem, plan.degrees, stages)
         evaluated = {zero: evaluate_configuration(problem, replace(plan, zero=zero)) for zero in stages}
         facts = {zero: (own.timing.seconds, own.fullest.bytes) for zero, own in evaluated.items()}

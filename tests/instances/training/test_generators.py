@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from problems.trainings import random_configuration, random_own_training, random_training
 
+from pipeplan.instances.physics.optimizers import KEPT
 from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import GENERATORS
@@ -69,6 +70,6 @@ def test_random_configurations_have_everything() -> None:
         seen |= {"uneven"} if len(set(plan.layout)) > 1 else set()
     for name, framework in FRAMEWORKS.items():
         assert {(name, schedule) for schedule in framework.schedules} <= seen
-        assert {(name, zero) for zero in framework.states} <= seen
+        assert {(name, zero) for zero in KEPT[name].stages} <= seen
     degrees = {"tensor", "context", "pipeline", "virtual", "data", "expert", "expert_tensor"}
     assert degrees | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen

@@ -14,14 +14,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model
 from pipeplan.instances.training.plan import Recompute, read_recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.memory import (
-    RankMemory,
-    memory_of_ranks,
-    most_kept_bytes,
-    numbers_of_rank,
-    stash_bytes,
-)
-from pipeplan.instances.training.referee.shapes import Sizes
+from pipeplan.instances.training.referee.memory import RankMemory, Ranks, memory_of_ranks, stash_bytes
 from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.words import configuration_from_words
 
@@ -46,7 +39,7 @@ def ranks(own: TrainingProblem, words: str) -> tuple[RankMemory, ...]:
 
 
 def numbers(own: TrainingProblem, words: str, rank: int = 0) -> tuple[float, float]:
-    return numbers_of_rank(Sizes(own, configuration_from_words(own, words)), rank)
+    return Ranks(own, configuration_from_words(own, words)).numbers(rank)
 
 
 # ---- by hand -------------------------------------------------------------------------------------------
@@ -92,7 +85,7 @@ def test_1f1b_keeps_as_many_micro_batches_as_there_are_stages_behind(rank: int, 
     plan = configuration_from_words(own, "pipeline=4")
     layer = stash_bytes(own, plan, 1, Recompute())
     head = stash_bytes(own, plan, LAYERS + 1, Recompute()) if rank == 3 else 0.0
-    assert most_kept_bytes(own, plan, rank) == in_flight * (2 * layer + head)
+    assert Ranks(own, plan).most_kept(rank) == in_flight * (2 * layer + head)
 
 
 def test_interleaved_chunks_in_flight_are_counted_by_events() -> None:
@@ -100,7 +93,7 @@ def test_interleaved_chunks_in_flight_are_counted_by_events() -> None:
     own = problem(batch=64)
     plan = configuration_from_words(own, "pipeline=4 virtual=2")
     layer = stash_bytes(own, plan, 1, Recompute())
-    assert most_kept_bytes(own, plan, 0) == (2 * 3 + 4 + 1) * layer
+    assert Ranks(own, plan).most_kept(0) == (2 * 3 + 4 + 1) * layer
 
 
 # ---- mistakes that other estimators have made --------------------------------------------------------------
@@ -164,7 +157,7 @@ def test_more_recomputation_never_keeps_more(word: str) -> None:
     usual = configuration_from_words(own, "pipeline=2")
     less = configuration_from_words(own, f"pipeline=2 recompute={word}")
     for rank in (0, 1):
-        assert most_kept_bytes(own, less, rank) < most_kept_bytes(own, usual, rank)
+        assert Ranks(own, less).most_kept(rank) < Ranks(own, usual).most_kept(rank)
 
 
 def test_more_sharding_never_holds_more_all_the_time() -> None:
@@ -180,7 +173,7 @@ def test_fewer_micro_batches_are_never_more_in_flight() -> None:
     kept = []
     for batch in (16, 32, 64, 128, 256):
         own = problem(batch=batch)
-        kept.append(most_kept_bytes(own, configuration_from_words(own, "pipeline=4 virtual=1"), 0))
+        kept.append(Ranks(own, configuration_from_words(own, "pipeline=4 virtual=1")).most_kept(0))
     assert kept == sorted(kept)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeplan.instances.training.known_models import MODELS, known_model
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model
-from pipeplan.instances.training.parameters import parameters_of, unit_parameters
+from pipeplan.instances.training.unit_bytes import count_of, parameters_of
 
 # Counts that repositories at huggingface.co state for their checkpoints (safetensors); for DeepSeek-V3 the main model.
 TO_THE_LAST_DIGIT = {
@@ -104,7 +104,7 @@ def test_small_parts_by_hand() -> None:
 
     def layer(attention: Attention, **more: object) -> int:
         own: dict[str, object] = {"mlp": Mlp(5), **more}
-        return unit_parameters(Model("m", 8, 1, 11, attention, **own), "dense").total  # type: ignore[arg-type]
+        return count_of(Model("m", 8, 1, 11, attention, **own), "dense").total  # type: ignore[arg-type]
 
     plain = Attention(2, 3, 1)
     assert layer(plain) == 16 + 144 + 3 * 8 * 5
@@ -125,7 +125,7 @@ def test_latent_attention_by_hand() -> None:
     model = Model("m", 8, 1, 11, latent, Mlp(5))
     queries = 8 * 4 + 4 + 4 * 2 * (3 + 2)
     keys_and_values = 8 * (5 + 2) + 5 + 5 * 2 * (3 + 6)
-    assert unit_parameters(model, "dense").total == 16 + queries + keys_and_values + 2 * 6 * 8 + 120
+    assert count_of(model, "dense").total == 16 + queries + keys_and_values + 2 * 6 * 8 + 120
 
 
 def test_experts_by_hand() -> None:
@@ -133,11 +133,11 @@ def test_experts_by_hand() -> None:
     model = Model("m", 8, 1, 11, Attention(2, 4, 2), experts=experts)
     one = 3 * 8 * 3 + 3 + 3 + 8
     always = 16 + 4 * 64 + 8 * 4 + 4 + 3 * 8 * 5 + 8
-    counted = unit_parameters(model, "experts")
+    counted = count_of(model, "experts")
     assert (counted.total, counted.active) == (always + 4 * one, always + 2 * one)
 
 
 def test_ends_by_hand() -> None:
     model = Model("m", 8, 1, 11, Attention(2, 4, 2), Mlp(5), positions=3, embedding_size=2, head_bias=True)
-    assert unit_parameters(model, "embedding").total == 11 * 2 + 3 * 8 + 2 * 8
-    assert unit_parameters(model, "head").total == 8 + 8 * 2 + 11 * 2 + 11
+    assert count_of(model, "embedding").total == 11 * 2 + 3 * 8 + 2 * 8
+    assert count_of(model, "head").total == 8 + 8 * 2 + 11 * 2 + 11

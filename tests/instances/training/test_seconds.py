@@ -11,7 +11,8 @@ import pytest
 from problems.timed_trainings import PLAIN, configuration, measured_row, model, problem
 
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.timeline.named_orders import BY_NAME
+from pipeplan.instances.physics.optimizers import KEPT
+from pipeplan.instances.physics.schedules import SCHEDULES
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.plan import Recompute
 from pipeplan.instances.training.problem import Level
@@ -53,7 +54,7 @@ def test_passes_for_weights_fill_the_ramp() -> None:
     assert alike(p, m, schedule="zb-h2").seconds == pytest.approx(m * 3.0 + (p - 1) * 1.0)
 
 
-@pytest.mark.parametrize("schedule", sorted(BY_NAME))
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
 def test_every_schedule_runs_every_pass(schedule: str) -> None:
     virtual = 2 if schedule in ("interleaved-1f1b", "zb-v", "dualpipe-v") else 1
     timing = alike(4, 8, virtual, schedule)
@@ -80,7 +81,7 @@ def test_the_slowest_rank_ends_the_iteration() -> None:
     assert timing_of(own, configuration(own, pipeline=4)).seconds == pytest.approx(7 * 3.0 - 3 * 2.0 + 9.0)
 
 
-@pytest.mark.parametrize("schedule", sorted(BY_NAME))
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
 def test_the_longest_path_is_the_iteration(schedule: str) -> None:
     virtual = 2 if schedule in ("interleaved-1f1b", "zb-v", "dualpipe-v") else 1
     own = problem(16, own=model(layers=14), batch=32)
@@ -122,7 +123,7 @@ FAST = (Level(8, 1e14, 0.0),)
 def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
     """DeepSpeed hides nothing in pipelines and without ZeRO, and gathers of weights in stage 3 alone."""
     for framework in FRAMEWORKS.values():
-        for zero, pipeline in product(framework.states, (1, 2)):
+        for zero, pipeline in product(KEPT[framework.name].stages, (1, 2)):
             all_seen, usual = (
                 problem(framework=framework.name, batch=64, levels=FAST, efficiencies=replace(PLAIN, **share))
                 for share in ({"data_hidden": 0}, {"data_hidden": 0.8})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.timeline.named_orders import BY_NAME, Pass, PassRule
+from pipeplan.instances.physics.schedules import SCHEDULES as RULES
+from pipeplan.instances.physics.schedules import Pass, PassRule
+from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee import memory, seconds, steady
+from pipeplan.instances.training.referee import seconds
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration
 from pipeplan.planners.training import judging
-from pipeplan.planners.training.cases import NONE, CaseMaker, Gamma
 from pipeplan.planners.training.judging import judged
 
 from ...problems.trainings import random_own_training, random_training
@@ -37,12 +39,12 @@ def long_case(seed: int, schedule: str, micro_batches: int = 960) -> tuple[Train
     borders = [0, *sorted(draw.sample(range(1, units), chunks - 1)), units]
     layout = tuple(later - border for border, later in pairwise(borders))
     degrees = Degrees(pipeline=ranks, virtual=chunks // ranks)
-    plan = Configuration(degrees, 1, max(problem.rules.states), schedule, layout, (NOTHING,) * chunks)
+    plan = Configuration(degrees, 1, max(problem.states), schedule, layout, (NOTHING,) * chunks)
     return problem.replace(batch=micro_batches), plan
 
 
 def list_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (steady, seconds, judging):
+    for module in (seconds, judging):
         monkeypatch.setattr(module, "LISTED", 10**9)
 
 
@@ -86,21 +88,21 @@ def test_a_batch_of_millions_lists_no_more_passes_than_one_of_thousands(
 
         return passes
 
-    for module in (seconds, memory):
-        monkeypatch.setattr(module, "BY_NAME", {name: counting(rule) for name, rule in BY_NAME.items()})
+    for name, rule in dict(RULES).items():
+        monkeypatch.setitem(RULES, name, replace(rule, order=counting(rule.order)))  # type: ignore[index]
     problem, plan = long_case(0, schedule, 7_200_000)
     evaluate_configuration(problem, plan)
-    most = (steady.LISTED + steady.LAG) * plan.degrees.pipeline
+    most = (seconds.LISTED + seconds.LAG) * plan.degrees.pipeline
     assert len(listed) <= 2 * 3 * most * plan.degrees.chunks  # for time and memory, of up to three sorts
-    gamma = Gamma.of(plan)
-    judge = judging.Judge(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
+    gamma = ParallelismChoice.of(plan)
+    judge = judging.LayoutEvaluator(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
     assert next(judge._listings()) <= most
 
 
 def test_where_no_pace_is_found_more_are_listed_up_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the times are those of the full list to the last digit."""
     problem, plan = long_case(0, "1f1b", 500)
-    monkeypatch.setattr(steady, "pace_of", lambda simulation, ranks: None)
+    monkeypatch.setattr(seconds, "pace_of", lambda simulation, ranks: None)
     own = evaluate_configuration(problem, plan)
     list_all(monkeypatch)
     assert own.timing.seconds == evaluate_configuration(problem, plan).timing.seconds

@@ -12,7 +12,7 @@ from problems.models import FAMILIES, cut_evenly, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
-from pipeplan.instances.networks.analytic.hardware import DEVICES, Hardware  # noqa: E402
+from pipeplan.instances.physics.hardware import DEVICES, Hardware  # noqa: E402
 from pipeplan.models.analytic import NodeCost, costs  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.extraction import ModelInput, extract  # noqa: E402

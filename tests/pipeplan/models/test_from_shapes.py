@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, refused
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.networks.profile.work import on_hardware
+from pipeplan.instances.physics.hardware import DEVICES
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.config_json import model_from_config
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
-from pipeplan.instances.training.referee.shapes import Sizes, kept_by
+from pipeplan.instances.training.referee.memory import stash_bytes
 from pipeplan.instances.training.to_profile import with_fused_activations
 from pipeplan.models import extras
 
-Plan = Callable[..., Any]
 LLAMA = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 80,
-    "num_key_value_heads": 8,
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8192,
+    "intermediate_size": 28672, "num_attention_heads": 64, "num_hidden_layers": 80, "num_key_value_heads": 8,
     "vocab_size": 128256,
-}
+}  # fmt: skip
 MIXTRAL = {
-    "model_type": "mixtral",
-    "architectures": ["MixtralForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
+    "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
     "vocab_size": 32000,
-}
+}  # fmt: skip
 TRACED = {"llama-3-70b": LLAMA, "mixtral-8x7b": MIXTRAL}
 
 
 @pytest.mark.parametrize("name", TRACED)
 def test_operations_and_parameters_are_those_of_the_traced_model(name: str) -> None:
-    """Kernels are fused, so layers keep less and are faster, though not by much."""
-    traced = pipeplan.load_profile(name)
+    """Kernels are fused, so layers keep less, and they are faster, but for experts, which reach less of the peak."""
+    traced = on_hardware(pipeplan.load_profile(name), DEVICES["h100-80gb"])
     shapes = pipeplan.import_hf(TRACED[name], sequence=4096, hardware="h100-80gb", trace=False)
     assert shapes.ids == traced.ids
     for one, other in zip(shapes.nodes, traced.nodes, strict=True):
@@ -54,31 +45,18 @@ def test_operations_and_parameters_are_those_of_the_traced_model(name: str) -> N
         assert one.parameter_bytes == other.parameter_bytes
     layer, theirs = shapes.nodes[1], traced.nodes[1]
     assert 0.5 < layer.saved_bytes / theirs.saved_bytes < 0.8
-    assert 0.7 < shapes.time(layer.forward) / traced.time(theirs.forward) < 1
+    assert 0.7 < shapes.time(layer.forward) / traced.time(theirs.forward) < 1.5
     assert [tensor.bytes for tensor in shapes.tensors[:-1]] == [t.bytes for t in traced.tensors if t.readers]
 
 
 def test_latent_attention_and_experts_have_shapes_too() -> None:
     config = {
-        "model_type": "deepseek_v3",
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 3,
-        "vocab_size": 100,
-        "qk_nope_head_dim": 16,
-        "qk_rope_head_dim": 8,
-        "v_head_dim": 16,
-        "kv_lora_rank": 12,
-        "q_lora_rank": 20,
-        "n_routed_experts": 8,
-        "num_experts_per_tok": 2,
-        "moe_intermediate_size": 24,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 1,
-        "num_nextn_predict_layers": 1,
-    }
+        "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 64,
+        "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 3, "vocab_size": 100,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "kv_lora_rank": 12, "q_lora_rank": 20,
+        "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "num_nextn_predict_layers": 1,
+    }  # fmt: skip
     profile = pipeplan.import_hf(config, sequence=10, hardware="h100-80gb", trace=False)
     products = 64 * 20 + 20 * 4 * 24 + 64 * 20 + 12 * 4 * 32 + 4 * 16 * 64
     scores = 10 * 4 * (24 + 16)
@@ -109,11 +87,12 @@ def test_what_shapes_cannot_say_asks_for_a_traced_model() -> None:
 def test_the_command_needs_no_torch(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     target = tmp_path / "p.json"
-    said = plan(
-        *("import", "hf", tmp_path / "config.json", "--sequence", 8192, "--hardware", "h100-80gb"),
-        *("--no-trace", "-o", target),
+    done(
+        plan(
+            *("import", "hf", tmp_path / "config.json", "--sequence", 8192, "--hardware", "h100-80gb"),
+            *("--no-trace", "-o", target),
+        )
     )
-    assert said.code == 0
     assert len(pipeplan.load_profile(target).nodes) == 83
 
 
@@ -141,8 +120,7 @@ def test_layers_keep_what_the_referee_of_training_counts(config: dict[str, Any])
     model = model_from_config(config, "model")
     problem = problem_of(model, "1xh100", batch=1, sequence=1024)
     plan = Configuration(Degrees(), 1, 0, "1f1b", (len(model.units),), (NOTHING,))
-    unit = "experts" if model.experts is not None else "dense"
-    kept = sum(tensor.bytes for tensor in kept_by(Sizes(problem, plan), unit))
+    kept = stash_bytes(problem, plan, 1, NOTHING)
     rows_of_router = 1024 * 4 * model.experts.count if model.experts is not None else 0
     assert profile.nodes[1].saved_bytes == pytest.approx(kept + rows_of_router, rel=0.02)
 
@@ -172,7 +150,5 @@ def test_activations_are_asked_for_in_words(plan: Plan, tmp_path: Path) -> None:
         (("--activations", "eager", "--no-trace"), "--activations eager needs a traced model; drop --no-trace"),
         (("--activations", "fused", "--granularity", "op"), "give --activations eager"),
     ):
-        said = plan(*asked, *options)
-        assert said.code == 2
-        assert answer in " ".join(said.err.split())
+        refused(plan(*asked, *options), answer)
     assert "--activations eager counts what PyTorch keeps" in " ".join(plan(*asked, "--no-trace").err.split())

@@ -77,14 +77,9 @@ def test_a_step_in_pieces_gives_the_models_loss_and_gradients(family: str) -> No
 def test_the_blocks_of_a_transformer() -> None:
     grouped = group(captured("gpt2"))
     assert list(grouped.nodes) == [
-        "transformer.wte",
-        "transformer.wpe",
-        "transformer/add_1",
-        "transformer.h.0",
-        "transformer.h.1",
-        "transformer.ln_f",
-        "lm_head",
-    ]
+        "transformer.wte", "transformer.wpe", "transformer/add_1", "transformer.h.0", "transformer.h.1",
+        "transformer.ln_f", "lm_head",
+    ]  # fmt: skip
     assert grouped.tied == (("transformer.wte.weight", "lm_head.weight"),)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, refused
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -18,7 +19,6 @@ from pipeplan.models import extras  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-Plan = Callable[..., Any]
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128, "hidden_size": 64,
@@ -106,8 +106,7 @@ def config(tmp_path: Path) -> Callable[..., Path]:
 
 def test_from_a_configuration_to_a_plan(plan: Plan, config: Callable[..., Path], tmp_path: Path) -> None:
     profile = tmp_path / "my.json"
-    said = plan("import", "hf", config(), "--batch", 2, "--sequence", 32, *DEVICE, "-o", profile)
-    assert said.code == 0
+    said = done(plan("import", "hf", config(), "--batch", 2, "--sequence", 32, *DEVICE, "-o", profile))
     assert "a profile of 7 nodes" in said.out
     data = json.loads(profile.read_text())
     assert data["name"] == "tiny-llama"
@@ -180,8 +179,7 @@ def test_without_transformers_a_sentence_says_what_to_install(
             extras, "find_spec", lambda package, gone=missing: None if package == gone else object()
         )
         said = plan("import", "hf", config(), *DEVICE, "--trace", "--json")
-        assert said.code == 2
-        assert f"{missing} is not installed; run pip install 'pipeplan[hf]'" in " ".join(said.err.split())
+        refused(said, f"{missing} is not installed; run pip install 'pipeplan[hf]'")
 
 
 def test_a_trace_that_takes_long_names_what_takes_moments(plan: Plan, tmp_path: Path) -> None:
@@ -191,6 +189,5 @@ def test_a_trace_that_takes_long_names_what_takes_moments(plan: Plan, tmp_path: 
     said = " ".join(plan(*asked).err.split())
     assert "--no-trace calculates from the shapes, in moments, with other nodes and times" in said
     for more in (["--no-trace"], ["--trace"], ["--activations", "eager"]):
-        found = plan(*asked, *more)
-        assert found.code == 0
+        found = done(plan(*asked, *more))
         assert "--no-trace" not in found.err

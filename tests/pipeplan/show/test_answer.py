@@ -37,42 +37,23 @@ def sentence(name: str, planner: str, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("name", "planner", "words"),
     [
-        (
-            "tiny-chain",
-            "dp",
-            "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on",
-        ),
-        (
-            "tiny-chain",
-            "dp",
-            "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
-            "--non-contiguous asks for more); this is",
-        ),
-        (
-            "tiny-chain",
-            "latency-greedy",
-            "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the",
-        ),
-        (
-            "golden-4",
-            "exact-beaumont",
-            "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among",
-        ),
-        (
-            "golden-4",
-            "exact-beaumont",
-            "an even split (as many layers on each GPU) would be 38.5 % slower.",
-        ),
+        ("tiny-chain", "dp",
+         "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
+        ("tiny-chain", "dp",
+         "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
+         "--non-contiguous asks for more); this is"),
+        ("tiny-chain", "latency-greedy",
+         "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
+        ("golden-4", "exact-beaumont",
+         "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among"),
+        ("golden-4", "exact-beaumont", "an even split (as many layers on each GPU) would be 38.5 % slower."),
         ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
-        (
-            "tiny-levels",
-            "dp-piper",
-            "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %",
-        ),
+        ("tiny-levels", "dp-piper",
+         "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
         ("tiny-graph", "graphpipe", " per iteration: stage "),
         ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
     ],
-)
+)  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
     said = sentence(name, planner)
     assert words in said
@@ -183,6 +164,7 @@ def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
     assert even.value > 0.0850733
 
 
+@pytest.mark.slow
 def test_an_even_split_of_a_graph_tells_its_micro_batches_where_the_plan_has_others() -> None:
     """They are its best ones, also where somebody asks for a plan with others, which may then be slower."""
     assert "one stage behind the other) with micro-batches of " in sentence("mmt-8", "graphpipe", micro_batch=64)

@@ -55,6 +55,8 @@ EXPECTED = {
 """Parts in their order, with their numbers of tables and charts."""
 
 
+@pytest.mark.sweeps("comparison*", "configurations*", "golden-4-phone", "pareto*phone", "tiny-stages-desk", "zero*")
+@pytest.mark.slow("comparison-phone", "zero-bubble-4x12-phone")
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_part_is_seen_and_the_console_is_silent(
@@ -87,21 +89,14 @@ def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> No
     path = tmp_path / "faulty.html"
     path.write_text(FAULTY, encoding="utf-8")
     assert [fault.partition(" px")[0] for fault in faults(opened(browser, path))] == [
-        "cut off: DIV  too wide",
-        "cut off: beside the page",
-        "cut off: beyond the edge",
-        "overlap: one label on another",
-        "small: tiny 9.0",
-        "small: small in a picture 10.0",
-        "faint: pale 1.61",
-        "faint: seen through 2.32",
-        "faint: on its own ground 2.16",
-        "faint: struck through 1.00",
-        "faint: halo below a line 1.00",
-        "faint: on a bar 3.56",
-    ]
+        "cut off: DIV  too wide", "cut off: beside the page", "cut off: beyond the edge",
+        "overlap: one label on another", "small: tiny 9.0", "small: small in a picture 10.0", "faint: pale 1.61",
+        "faint: seen through 2.32", "faint: on its own ground 2.16", "faint: struck through 1.00",
+        "faint: halo below a line 1.00", "faint: on a bar 3.56",
+    ]  # fmt: skip
 
 
+@pytest.mark.sweeps("[!t]*", "tiny-graph")
 @pytest.mark.parametrize("name", KINDS)
 def test_one_page_of_each_kind_is_readable(browser: Any, pages: Pages, name: str) -> None:
     assert faults(opened(browser, pages(name), SHOWN["phone"], "dark")) == []
@@ -116,6 +111,7 @@ LOOKS = [
 ]
 
 
+@pytest.mark.slow("case-study-desk-light", "pareto of schedules-desk-light")
 @pytest.mark.sweeps
 @pytest.mark.parametrize(("shown", "scheme"), LOOKS)
 @pytest.mark.parametrize("name", EVERY)
@@ -123,6 +119,7 @@ def test_every_page_is_readable(browser: Any, pages: Pages, name: str, shown: st
     assert faults(opened(browser, pages(name), SHOWN[shown], scheme)) == []
 
 
+@pytest.mark.sweeps
 def test_a_page_is_printed_on_few_sheets(browser: Any, pages: Pages) -> None:
     page = opened(browser, pages("case-study"))
     printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
@@ -180,7 +177,7 @@ def test_a_table_is_sorted_by_its_heading_with_the_keyboard(browser: Any, pages:
     assert column() == ["local-search", "greedy", "dp"]
 
 
-@pytest.mark.at_once(1)
+@pytest.mark.sweeps
 @pytest.mark.parametrize("size", [(400, 800), DESK], ids=["narrow", "desk"])
 def test_the_shortlist_of_a_training_sorts_by_click_and_by_keyboard(
     browser: Any, pages: Pages, size: tuple[int, int]
@@ -208,6 +205,7 @@ def test_the_shortlist_of_a_training_sorts_by_click_and_by_keyboard(
     assert column("seconds") == sorted(column("seconds"))
 
 
+@pytest.mark.slow
 def test_the_keyboard_reaches_every_heading_and_chart_of_a_training(browser: Any, pages: Pages) -> None:
     from selenium.webdriver.common.keys import Keys
 

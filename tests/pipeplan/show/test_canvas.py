@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib.image as mpimg
 import pytest
+from command_line import has
 from fontTools.ttLib import TTFont
 
 from pipeplan.instances.base.errors import InputError
@@ -64,6 +65,7 @@ def test_logarithmic_axes_have_numbers_and_no_source_of_formulas(tmp_path: Path,
     assert b">0.05<" in text
 
 
+@pytest.mark.sweeps
 def test_the_ink_of_an_svg_is_that_of_the_page_and_black_on_paper(tmp_path: Path) -> None:
     with canvas() as figure:
         axes = figure.subplots()
@@ -74,14 +76,14 @@ def test_the_ink_of_an_svg_is_that_of_the_page_and_black_on_paper(tmp_path: Path
     text = (tmp_path / "one.svg").read_text("utf-8")
     assert INK not in text
     assert GROUND not in text
-    assert 'class="ground"' in text
-    assert "prefers-color-scheme: dark" in text
+    has(text, 'class="ground"', "prefers-color-scheme: dark")
     assert "fill: currentColor" in re.findall(r"<text[^>]*>", text)[0]
     assert "currentColor" not in next(tag for tag in re.findall(r"<text[^>]*>[^<]*", text) if "on a bar" in tag)
     first = mpimg.imread(tmp_path / "one.png")[0, 0]
     assert tuple(first) == (1, 1, 1, 1), "other files have their own ground"
 
 
+@pytest.mark.sweeps
 def test_axes_have_round_numbers_from_zero_on_and_enough_digits(tmp_path: Path) -> None:
     with canvas() as figure:
         left, right = figure.subplots(1, 2)

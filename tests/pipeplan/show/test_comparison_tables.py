@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from problems.made_up_runs import frame, record, run
 
 from pipeplan.show.comparison import case_cells, method_cells, run_cells
-from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.run import Record
 from pipeplan.studies.compare.suite import Published
 from pipeplan.studies.compare.suite_file import load_suite
-from pipeplan.studies.compare.table import best_proven, plain_rows, summary, tidy
+from pipeplan.studies.compare.table import best_proven, plain_rows, summary
 
 
-def record(
-    method: str, value: float | None, stop: str, gap: float | None = None, unit: str | None = None
-) -> Record:
-    run = Run("one", "", method, "placement", "hash", planner=method)
-    problem = {"time_unit": unit}
-    result = {"verified": value is not None, "objective": value, "stop": stop, "gap": gap, "problem": problem}
-    return Record(run, Status.DONE, result, wall_s=1.25, peak_memory_bytes=300 * 2**20)
-
-
-def frame(*records: Record) -> Any:
-    return tidy([r.run for r in records], {r.run.key: r for r in records})
+def one(method: str, value: float | None, stop: str, gap: float | None = None, unit: str | None = None) -> Record:
+    return record(run("one", method), value, stop, wall_s=1.25, gap=gap, problem={"time_unit": unit})
 
 
 RUNS = (
-    record("contiguous", 12.0, "proven"),
-    record("free", 10.0, "proven"),
-    record("weak", 11.0, "time", gap=0.9),
-    record("lucky", 10.0, "completed", gap=0.5),
-    record("lost", None, "time"),
+    one("contiguous", 12.0, "proven"),
+    one("free", 10.0, "proven"),
+    one("weak", 11.0, "time", gap=0.9),
+    one("lucky", 10.0, "completed", gap=0.5),
+    one("lost", None, "time"),
 )
 
 
@@ -58,20 +48,20 @@ def test_every_run_says_how_long_it_took_and_how_much_memory_it_held() -> None:
 
 
 def test_a_loss_that_rounds_to_nothing_is_said_to_be_small() -> None:
-    _, (row,) = case_cells(frame(record("best", 10.0, "proven"), record("near", 10.0003, "completed")))
+    _, (row,) = case_cells(frame(one("best", 10.0, "proven"), one("near", 10.0003, "completed")))
     assert row[1:] == ["10 proven", "10.0003 (< 0.01 %)"]
 
 
 def test_printed_values_have_a_row_of_their_own() -> None:
     printed = Published("one", "free", 10.01, "a table")
-    table = tidy([r.run for r in RUNS[:2]], {r.run.key: r for r in RUNS[:2]}, (printed,))
+    table = frame(*RUNS[:2], published=(printed,))
     assert [row[0] for row in case_cells(table)[1]] == ["one", "  published"]
     assert case_cells(table)[1][1][1:] == ["", "10.01"]
 
 
 def test_printed_seconds_stand_beside_the_wall_time() -> None:
     printed = Published("one", "weak", None, "a table", seconds=0.75)
-    table = tidy([RUNS[2].run], {RUNS[2].run.key: RUNS[2]}, (printed,))
+    table = frame(RUNS[2], published=(printed,))
     (row,) = run_cells(table)[1]
     assert row[-2] == "1.2 s [published 0.75 s]"
     assert case_cells(table)[1][0][1:] == ["11"]
@@ -84,7 +74,7 @@ def test_the_suite_of_graphpipe_carries_the_printed_seconds() -> None:
 
 
 def test_values_of_a_row_are_in_the_unit_in_which_people_read_them() -> None:
-    runs = (record("good", 30568.0, "proven", unit="us"), record("bad", 63270.0, "completed", unit="us"))
+    runs = (one("good", 30568.0, "proven", unit="us"), one("bad", 63270.0, "completed", unit="us"))
     assert case_cells(frame(*runs))[1] == [["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]]
     assert [row[3] for row in run_cells(frame(*runs))[1]] == ["30.568 ms", "63.27 ms"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import has
 from page_samples import JUDGED, TRAINING, configured, page_text, small_training
 
 from pipeplan.instances.base.result import Result
@@ -41,10 +42,10 @@ def test_the_shortlist_says_whose_times_it_has(stored: Result) -> None:
     listed = deepcopy(stored.to_json())["choices"]["shortlist"]
     assert len(listed) > MOST_JUDGED
     said = part(page_of(stored), "shortlist")
-    assert f"the fastest one is among these {len(listed)}" in said
-    assert (
-        f"times of places 1 to {MOST_JUDGED} are the referee's, those of the others are what the search said"
-        in said
+    has(
+        said,
+        f"the fastest one is among these {len(listed)}",
+        f"times of places 1 to {MOST_JUDGED} are the referee's, those of the others are what the search said",
     )
 
 
@@ -52,8 +53,7 @@ def test_a_time_that_the_referee_contradicts_is_told_and_not_shown(stored: Resul
     listed = deepcopy(stored.to_json())["choices"]["shortlist"]
     listed[1] = {**listed[1], "seconds": 123.0}
     said = part(page_of(stored, shortlist=listed), "shortlist")
-    assert "The file claims other times" in said
-    assert "place 2: 123.0 s, the referee computes" in said
+    has(said, "The file claims other times", "place 2: 123.0 s, the referee computes")
     assert "The file claims other times" not in part(page_of(stored), "shortlist")
 
 
@@ -68,10 +68,7 @@ def test_each_judged_configuration_says_what_it_loses_by_part(stored: Result) ->
     said = part(page_of(stored), "judged")
     for asked in JUDGED:
         assert asked in said
-    assert "tensor communication" in said
-    assert "recomputation" in said
-    assert "does not fit" in said
-    assert "rank 0 is over by" in said
+    has(said, "tensor communication", "recomputation", "does not fit", "rank 0 is over by")
 
 
 def test_text_of_a_file_is_only_text(stored: Result) -> None:

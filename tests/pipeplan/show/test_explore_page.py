@@ -19,11 +19,7 @@ from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.timeline import Simulation
 from pipeplan.show.page.explore_page import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
-PLANS = {
-    "golden-4": ("contiguous", 12),
-    "tiny-stages": ("piper-no-dp", 8),
-    "resnet50-training": ("dp", 9),
-}
+PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}
 """Plans whose stages are a chain of single devices, with the planner and a number of micro-batches."""
 
 
@@ -152,7 +148,7 @@ return shown.result;
 AT_ONCE = "show(arguments[0]); return shown.result;"
 
 
-@pytest.mark.at_once(1)
+@pytest.mark.sweeps
 @pytest.mark.parametrize("number", range(5))
 def test_fifty_settings_give_what_the_simulator_gives(page: Any, number: int) -> None:
     """Iteration, bubble, and of every device its busy time, most in flight, memory, and start and end of each pass."""
@@ -307,6 +303,8 @@ LARGE = {slider.key: slider.high for slider in SLIDERS} | {"schedule": "gpipe"}
 SMALL = {slider.key: slider.low for slider in SLIDERS} | {"schedule": "1f1b"}
 
 
+@pytest.mark.sweeps("desk-dark", "desk-light")
+@pytest.mark.slow("paper-dark")
 @pytest.mark.at_once(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("shown", SHOWN)

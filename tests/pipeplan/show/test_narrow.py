@@ -9,25 +9,15 @@ import sys
 import pytest
 
 from pipeplan.cli import main
-from pipeplan.show.console import _blocks
 
 CONFIGURE = ("configure", "llama-3-8b", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "128")
 COMMANDS = [
-    ("solve", "figure-4", "--planner", "contiguous"),
-    ("show", "tiny-graph"),
-    ("solve", "tiny-stages"),
-    ("solve", "tiny-chain", "--planner", "dp"),
-    ("show", "llama-3-8b-8xh100"),
-    ("show", "resnet-50"),
-    ("show", "tiny-levels"),
-    (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"),
-    ("instances",),
-    ("planners",),
-    ("planners", "dp"),
-    ("formulations", "ip-tarnawski"),
-    ("solvers",),
+    ("solve", "figure-4", "--planner", "contiguous"), ("show", "tiny-graph"), ("solve", "tiny-stages"),
+    ("solve", "tiny-chain", "--planner", "dp"), ("show", "llama-3-8b-8xh100"), ("show", "resnet-50"),
+    ("show", "tiny-levels"), (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"), ("instances",),
+    ("planners",), ("planners", "dp"), ("formulations", "ip-tarnawski"), ("solvers",),
     ("sensitivity", "tiny-stages"),
-]
+]  # fmt: skip
 
 
 def said(
@@ -63,30 +53,12 @@ def test_a_file_holds_whole_tables(words: tuple[str, ...], monkeypatch: pytest.M
     assert sorted(re.findall(r"\d+\.\d+", wide)) == sorted(numbers)
 
 
-def test_columns_that_do_not_fit_go_below_behind_the_first() -> None:
-    widths, gap = [32, 17, 19, 4], 2
-    assert list(_blocks(widths, gap, 1, 120)) == [[0, 1, 2, 3]]
-    assert list(_blocks(widths, gap, 1, 60)) == [[0, 1], [0, 2, 3]]
-    assert list(_blocks(widths, gap, 1, 10)) == [[0, 1], [0, 2], [0, 3]]
-
-
 def test_every_degree_and_layout_of_a_shortlist_is_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """And on a terminal of 80 columns a long layout is cut short, with a sign that it is."""
     degrees = ("tensor=1", "context=1", "pipeline=8", "virtual=2", "zero=1", "micro-batch=1", "recompute=none")
     fixed = [word for degree in degrees for word in ("--fix", degree)]
-    words = (
-        "configure",
-        "llama-3-8b",
-        *CONFIGURE[2:4],
-        "--sequence",
-        "4096",
-        "--batch",
-        "16",
-        "--layers",
-        "14",
-        *fixed,
-    )
-    words = (*words, "--layers", "14", *fixed)
+    own = ("--sequence", "4096", "--batch", "16", "--layers", "14", *fixed)
+    words = ("configure", "llama-3-8b", *CONFIGURE[2:4], *own)
     lines = said(words, monkeypatch).splitlines()
     (heading,) = (
         number for number, line in enumerate(lines) if line.split()[:2] == ["s", "GiB"] or " layout" in line

@@ -100,6 +100,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 QUICK = ("placement", "latency", "periods")
 
 
+@pytest.mark.sweeps("latency", "placement")
+@pytest.mark.slow("chain", "graph pipeline", "periods", "profile", "schedule", "simulation")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.sweeps) for name in PICTURES]
 )

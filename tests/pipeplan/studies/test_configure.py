@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import jsonschema
 import pytest
+from command_line import has
+from page_samples import JUDGED, configured, small_training
 from problems.trainings import random_configuration, random_training
+from referencing import Registry, Resource
 
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schemas import read_schema
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.schemas import NAMES, read_schema
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.fits import fit_of
+from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.memory import memory_of_ranks
 from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.training.cases import Gamma
+from pipeplan.planners.run.claims import recompute
 from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked
+from pipeplan.studies.configure.choices import MOST_CHARACTERS, MOST_JUDGED, stored_answer
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.least_change import least_change, memory_of_few
 from pipeplan.studies.configure.loss import by_part, lost
@@ -139,8 +146,8 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
     """The theorem speaks of both together, in words and in the JSON."""
     assert answer.report is not None
     *listed, last = answer.report.listed
-    other = Gamma(last.plan.degrees, last.plan.micro_batch, last.plan.zero, last.plan.schedule)
-    again = Gamma(listed[0].plan.degrees, listed[0].plan.micro_batch, listed[0].plan.zero, "zb-h1")
+    other = ParallelismChoice(last.plan.degrees, last.plan.micro_batch, last.plan.zero, last.plan.schedule)
+    again = ParallelismChoice(listed[0].plan.degrees, listed[0].plan.micro_batch, listed[0].plan.zero, "zb-h1")
     report = replace(answer.report, listed=tuple(listed), unsettled=((again, 0.5), (other, 1.5)))
     less = Answer(answer.problem, ASKED, (), report)
     told = less.to_json()
@@ -155,7 +162,7 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
 def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) -> None:
     assert answer.report is not None
     own = answer.report.listed[0].plan
-    gamma = Gamma(own.degrees, own.micro_batch, own.zero, own.schedule)
+    gamma = ParallelismChoice(own.degrees, own.micro_batch, own.zero, own.schedule)
     report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
     open_end = Answer(answer.problem, ASKED, (), report)
     assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 138 of 150 ")
@@ -175,8 +182,7 @@ def test_the_list_holds_what_takes_no_longer_than_the_theorem_says(answer: Answe
     assert answer.best is not None
     most = ASKED.ratio * answer.best.timing.seconds
     assert all(own.seconds <= most * (1 + 1e-6) for own in answer.listed)
-    assert "is among these" in list_in_words(answer)
-    assert "1.105 times" in list_in_words(answer)
+    has(list_in_words(answer), "is among these", "1.105 times")
 
 
 def test_a_list_of_one_is_called_so(answer: Answer) -> None:
@@ -251,3 +257,96 @@ def test_a_configuration_that_breaks_a_rule_is_refused_by_its_own_sentence() -> 
     refused: Callable[..., Any] = judge
     with pytest.raises(UsageError, match="cannot be run: Tensor parallelism divides"):
         refused(tiny().replace(framework="torchtitan"), "tensor=4", 0.03)
+
+
+# ---- the shortlist in a result -----------------------------------------------------------------------
+
+
+REGISTRY: Any = Registry().with_resources(
+    [(read_schema(name)["$id"], Resource.from_contents(read_schema(name))) for name in NAMES]
+)
+VALIDATOR = jsonschema.Draft202012Validator(read_schema("result-1"), registry=REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def written() -> Result:
+    return configured(JUDGED)
+
+
+def read(result: Result) -> Answer:
+    answer = stored_answer(small_training(), result)
+    assert answer is not None
+    return answer
+
+
+def test_the_list_and_what_was_judged_come_back_as_they_were_found(written: Result) -> None:
+    VALIDATOR.validate(written.to_json())
+    assert result_from_json(written.to_json()) == written
+    answer, stored = read(written), written.choices
+    assert stored is not None
+    assert answer.best is not None
+    assert answer.best.plan == written.plan
+    assert written.plan in [own.plan for own in answer.listed]
+    assert [own.seconds for own in answer.listed] == [entry["seconds"] for entry in stored["shortlist"]]
+    assert [own.asked for own in answer.judged] == list(JUDGED)
+    assert [own.fits for own in answer.judged] == ["yes", "yes", "no"]
+    for own, entry in zip(answer.judged, stored["judged"], strict=True):
+        assert own.evaluation.timing.seconds == entry["seconds"]
+        assert answer.lost(own) == pytest.approx(entry["lost"])
+        assert sum(entry["lost"].values()) == pytest.approx(entry["seconds"] - answer.best.timing.seconds)
+
+
+def test_losses_and_times_of_judged_configurations_are_never_taken_from_the_file(written: Result) -> None:
+    first, *_ = read(
+        changed(written, lambda top: top["judged"][0].update(seconds=1e-9, lost={"the bubble": -9.0}))
+    ).judged
+    assert first.evaluation.timing.seconds == read(written).judged[0].evaluation.timing.seconds
+
+
+def test_a_plan_that_the_referee_has_not_accepted_is_no_best_one(written: Result) -> None:
+    assert read(recompute(small_training(), written).result).best is not None
+    assert read(replace(written, verified=False)).best is None
+
+
+def test_results_of_other_commands_have_no_list(written: Result) -> None:
+    other = replace(written, choices=None)
+    assert stored_answer(small_training(), other) is None
+    assert "choices" not in other.to_json()
+
+
+BROKEN: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a share beyond all": (lambda top: top.update(error=1.5), "choices.error is 1.5; give a share"),
+    "a count below zero": (lambda top: top.update(considered=-1), "choices.considered is -1; give a count from 0"),
+    "no list": (lambda top: top.pop("shortlist"), "choices.shortlist is missing"),
+    "a list that is none": (lambda top: top.update(shortlist={}), "choices.shortlist is an object, not a list"),
+    "words that say nothing": (lambda top: top["shortlist"][1].update(words="fast=yes"),
+     "choices.shortlist[1].words says configuration, which has the key 'fast'"),
+    "another cluster": (lambda top: top["shortlist"][0].update(words="tensor=8"),
+     "choices.shortlist[0].words says configuration, which has 8 x 1 x 1 ranks for 4 GPUs"),
+    "what cannot be run": (lambda top: top["shortlist"][0].update(words="tensor=1 data=4 zero=0 schedule=zb-v"),
+     "choices.shortlist[0].words cannot be run"),
+    "flags for words": (lambda top: top["judged"][0].update(words="--tensor-model-parallel-size 2"),
+     "choices.judged[0].words says configuration, which holds"),
+    "an unknown framework": (lambda top: top["judged"][0].update(framework="x"),
+     "choices.judged[0].framework is 'x'"),
+    "endless words": (lambda top: top["judged"][0].update(words="x" * (MOST_CHARACTERS + 1)),
+     f"choices.judged[0].words has {MOST_CHARACTERS + 1} characters"),
+    "too many": (lambda top: top.update(judged=top["judged"][:1] * (MOST_JUDGED + 1)),
+     f"choices.judged has {MOST_JUDGED + 1} entries; give at most {MOST_JUDGED}"),
+    "time that is none": (lambda top: top["shortlist"][0].update(seconds="1"),
+     "choices.shortlist[0].seconds is '1'"),
+}  # fmt: skip
+
+
+def changed(result: Result, change: Callable[[Any], Any]) -> Result:
+    data = deepcopy(result.to_json())
+    change(data["choices"])
+    return result_from_json(data)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_is_refused_with_its_place(written: Result, name: str) -> None:
+    change, told = BROKEN[name]
+    with pytest.raises(InputError) as said:
+        read(changed(written, change))
+    assert told in str(said.value)

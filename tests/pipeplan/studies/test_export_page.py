@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import done
+from page_blocks import write_files
 
 import pipeplan
 from pipeplan.instances.staging.problem import StagingLevel
@@ -43,6 +45,7 @@ def exported(folder: Path, case: str, ending: str = ".lp") -> tuple[str, str]:
     return path.read_text("utf-8"), Path(f"{path}.md").read_text("utf-8")
 
 
+@pytest.mark.sweeps("* *", "latency")
 @pytest.mark.parametrize("case", CASES)
 def test_every_block_of_rows_and_columns_has_its_words(tmp_path: Path, case: str) -> None:
     _, page = exported(tmp_path, case)
@@ -55,6 +58,7 @@ def test_every_block_of_rows_and_columns_has_its_words(tmp_path: Path, case: str
     assert not [block for block, meaning in rows if not block.startswith("eq_") and not re.match(r"\(\w+", meaning)]
 
 
+@pytest.mark.sweeps("chain-.lp", "columns-.lp", "columns-.mps", "plain-.mps", "schedule-.mps")
 @pytest.mark.parametrize("ending", [".lp", ".mps"])
 @pytest.mark.parametrize("case", ["plain", "chain", "columns", "schedule"])
 def test_rows_and_columns_are_those_of_the_file(tmp_path: Path, case: str, ending: str) -> None:
@@ -93,6 +97,7 @@ def test_the_file_has_a_best_plan(tmp_path: Path) -> None:
     assert solver.getObjectiveValue() == pytest.approx(best.objective, rel=1e-6)
 
 
+@pytest.mark.sweeps
 def test_numbers_in_names_are_told(tmp_path: Path) -> None:
     assert re.search(r"^group \d+: nodes \w+", exported(tmp_path, "stages")[1], re.MULTILINE)
     assert re.search(r"^node 0: \S+$", exported(tmp_path, "plain")[1], re.MULTILINE)
@@ -100,9 +105,7 @@ def test_numbers_in_names_are_told(tmp_path: Path) -> None:
 
 
 def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = ROOT / "docs" / "extending.md"
-    for name, text in re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
-        (tmp_path / name).write_text(text, "utf-8")
+    write_files(ROOT / "docs" / "extending.md", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for address in ("example:ENTRY", "capacity:ENTRY"):
         export_model(pipeplan.load("tiny-chain"), str(tmp_path / "own.lp"), formulation=address)
@@ -117,8 +120,7 @@ def test_counted_rows_say_whose_they_are(plan: Callable[..., Any], tmp_path: Pat
 
 
 def test_the_command_names_both_files(plan: Callable[..., Any], tmp_path: Path) -> None:
-    said = plan("solve", "tiny-chain", "--variant", "plain", "--export-model", tmp_path / "m.lp")
-    assert said.code == 0
+    said = done(plan("solve", "tiny-chain", "--variant", "plain", "--export-model", tmp_path / "m.lp"))
     for name in ("m.lp", "m.lp.md"):
         assert (tmp_path / name).exists()
         assert f"wrote {tmp_path / name}\n" in said.err

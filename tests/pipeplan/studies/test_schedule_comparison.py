@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, refused
 
 import pipeplan
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
@@ -16,7 +16,6 @@ from pipeplan.instances.to_schedule import lower_to_schedule
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.schedule_comparison import ScheduleComparison, compare_schedules
 
-Plan = Callable[..., Any]
 QUICKLY = SolveOptions(time_limit_s=1.0, threads=1)
 NAMED = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-greedy", "zb-v", "dualpipe-v")
 
@@ -64,6 +63,7 @@ def test_uneven_stages_on_levels_have_all_schedules() -> None:
     assert "a third" not in " ".join(found.notes)
 
 
+@pytest.mark.slow("vgg16-training")
 @pytest.mark.at_once(2)
 @pytest.mark.parametrize("name", ["golden-4", "tiny-levels", "tiny-stages", "vgg16-training"])
 def test_every_kind_has_a_table(name: str) -> None:
@@ -85,6 +85,7 @@ def test_a_batch_of_samples_has_as_many_micro_batches_as_they_fill() -> None:
     assert compare_schedules(problem, result.plan, limits=QUICKLY).micro_batches == 8
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_says_how_much_it_needs() -> None:
     problem, plan = uneven_levels()
     found = compare_schedules(problem, plan, memory=100.0, limits=QUICKLY)
@@ -104,11 +105,11 @@ def test_chunks_of_levels_pay_for_the_links_between_their_devices() -> None:
     assert [len(block.devices) for block in made.blocks] == [1] * 16
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_and_refuses_what_is_for_one_schedule(plan: Plan, tmp_path: Path) -> None:
     target = tmp_path / "r.json"
     assert plan("solve", "tiny-stages", "-o", target).code == 0
-    said = plan("schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "1s")
-    assert said.code == 0, said.err
+    said = done(plan("schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "1s"))
     assert "is the shortest that fits: 4 micro-batches in" in " ".join(said.out.split())
     assert "verified: yes, every row" in said.out
     data = plan(
@@ -116,5 +117,4 @@ def test_the_command_prints_the_table_and_refuses_what_is_for_one_schedule(plan:
     ).json
     assert {row["name"] for row in data["rows"]} == {*NAMED, "best"}
     said = plan("schedule", "tiny-stages", target, "--compare", "--virtual", 2)
-    assert said.code == 2
-    assert "--compare tries all schedules, and --virtual is for one; drop one of them." in said.err
+    refused(said, "--compare tries all schedules, and --virtual is for one; drop one of them.")

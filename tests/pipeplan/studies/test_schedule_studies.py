@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import done
 from oracles.schedule import least_period
 
 import pipeplan
@@ -26,6 +27,7 @@ BYTES = replace(SMALL, memory_unit="bytes")
 LIMITS = SolveOptions(time_limit_s=600, threads=1)
 
 
+@pytest.mark.slow
 def test_every_point_of_the_study_is_the_optimum_with_so_much_memory() -> None:
     study = memory_study(SMALL, limits=LIMITS)
     assert study.least.memory_bytes == 2
@@ -56,8 +58,7 @@ def written(problem: ScheduleProblem, folder: Path) -> Path:
 
 
 def test_the_command_says_the_unit(plan: Callable[..., Any], tmp_path: Path) -> None:
-    said = plan("memory", written(SMALL, tmp_path), "--points", 2)
-    assert said.code == 0
+    said = done(plan("memory", written(SMALL, tmp_path), "--points", 2))
     assert "small: 2 half-activation of memory per device is the least with a plan (proven" in said.out
     assert "more memory does not help" in said.out
     assert "bytes" not in said.out
@@ -90,9 +91,9 @@ def test_links_and_devices_without_limits_get_no_more() -> None:
     assert "10 % more memory" not in changes(free)
 
 
+@pytest.mark.sweeps
 def test_the_command_says_what_each_change_is_worth(plan: Callable[..., Any], tmp_path: Path) -> None:
-    said = plan("sensitivity", written(SMALL, tmp_path), "--time-limit", "600s")
-    assert said.code == 0
+    said = done(plan("sensitivity", written(SMALL, tmp_path), "--time-limit", "600s"))
     assert said.out.startswith("as it is (2 devices, 3 half-activation): ")
     assert "10 % more memory (3.3 half-activation)" in said.out
     for change, better in changes(SMALL).items():

@@ -23,9 +23,10 @@ from pipeplan.instances.chain.referee.verify import verify_pattern
 from pipeplan.instances.chain.theory import figure_5
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.physics.schedules import V_SHAPE
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice

@@ -11,7 +11,8 @@ from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equal_stages
+from pipeplan.instances.physics.schedules import V_SHAPE
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule

@@ -118,7 +118,7 @@ def test_dualpipe_v_holds_one_stage_more_on_every_device(p: int, m: int) -> None
     "named", [GPIPE, ONE_F_ONE_B, ZB_H1, ZB_H2, ZB_V, DUALPIPE_V], ids=lambda named: named.name
 )
 def test_every_rule_is_valid_for_any_number_of_devices_and_micro_batches(named: Named, p: int, m: int) -> None:
-    problem = v_shape(p, m, (5, 6, 4)) if named.layout else pipeline(p, m, (5, 6, 4))
+    problem = v_shape(p, m, (5, 6, 4)) if named.rule.shape != "row" else pipeline(p, m, (5, 6, 4))
     judged(named, problem)
 
 

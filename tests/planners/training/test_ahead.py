@@ -10,12 +10,15 @@ import pytest
 
 from pipeplan.instances.base import compiled as machine_code
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.training.cases import NONE
 from pipeplan.planners.training import ahead
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import NONE
-from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.judging import LayoutEvaluator
 from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
+
+# To make the code takes half a minute of a processor.
+pytestmark = pytest.mark.sweeps
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,7 +29,9 @@ def searched() -> None:
         search.run()
         rows = (gamma for row in range(len(search.space)) for gamma in search.space.gammas(row))
         gamma = next(gamma for gamma in rows if gamma.degrees.pipeline > 1)
-        PathBound(LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))).seconds(math.inf, math.inf)
+        PathBound(LoadBound(search.loads(gamma), LayoutEvaluator(search.case(gamma), NONE))).seconds(
+            math.inf, math.inf
+        )
 
 
 def test_arguments_have_the_types_of_the_search() -> None:

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan.instances.training.cases import NONE, WHOLE, ParallelismChoice
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training import paths
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import NONE, WHOLE, Gamma
-from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.judging import LayoutEvaluator
 from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
@@ -41,7 +41,7 @@ def pipelines(seed: int) -> TrainingProblem:
     )
 
 
-def choices(search: Search, draw: random.Random) -> list[Gamma]:
+def choices(search: Search, draw: random.Random) -> list[ParallelismChoice]:
     """Some with more than one stage and few layouts."""
     found = [
         gamma
@@ -56,7 +56,7 @@ def choices(search: Search, draw: random.Random) -> list[Gamma]:
 Judged = list[tuple[float, float]]
 
 
-def judged(judge: Judge) -> Judged:
+def judged(judge: LayoutEvaluator) -> Judged:
     """Seconds and fullest rank of every layout."""
     answers = [judge.judge(layout) for layout in judge.all_layouts()]
     return [(seconds, max(held)) for seconds, held in answers]
@@ -83,7 +83,7 @@ def compared(seed: int) -> Iterator[tuple[str, float, float]]:
             if gamma.schedule not in ("1f1b", "gpipe", "interleaved-1f1b") and word != NONE:
                 continue
             search.space.maker.with_word(search.case(gamma), word)
-            judge = Judge(search.case(gamma), word, count)
+            judge = LayoutEvaluator(search.case(gamma), word, count)
             found = judged(judge)
             if word == WHOLE:
                 counted[count] = found
@@ -97,7 +97,7 @@ def compared(seed: int) -> Iterator[tuple[str, float, float]]:
                 )
         for least in (1, 2) if counted else ():
             several = [pair for count, own in counted.items() if count is None or count >= least for pair in own]
-            judge = Judge(search.case(gamma), WHOLE, least)
+            judge = LayoutEvaluator(search.case(gamma), WHOLE, least)
             for limit in limits(several, draw):
                 bound = LoadBound(search.loads(gamma), judge, least).seconds(limit)
                 yield f"{seed} {gamma} from {least} layers on", bound, best(several, limit)
@@ -127,7 +127,7 @@ def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
         search = Search(pipelines(seed))
         for gamma in choices(search, random.Random(seed)):
             if gamma.degrees.virtual > 1:
-                load = LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))
+                load = LoadBound(search.loads(gamma), LayoutEvaluator(search.case(gamma), NONE))
                 nearer.append(PathBound(load).seconds(math.inf, math.inf) > load.seconds(math.inf))
                 without_memory.append(PathBound(load).seconds(1.0, math.inf))
     assert sum(nearer) > 0.7 * len(nearer)

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from pipeplan import solve
+from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.base.result import Stop
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import Efficiencies
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
-from pipeplan.instances.training.problem import GIB, Level, TrainingProblem
+from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults
 

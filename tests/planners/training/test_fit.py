@@ -10,10 +10,10 @@ import pytest
 from problems.timed_trainings import PLAIN, configuration, measured_row, problem
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.planners.training.fit import Run, coordinate, fit, left_out, value_of
+from pipeplan.planners.training.runs import Run, coordinate, fit, value_of
 
 DEGREES = (
     {"data": 8},
@@ -76,13 +76,6 @@ def test_what_a_run_says_of_a_number_is_its_part_of_the_time() -> None:
     found = fit([Run(own, plan, timing.seconds)])
     # A factor e in the efficiency of products takes away their part of the time, to the first order.
     assert found.runs[0].says["products"] == pytest.approx(-timing.ranks[0].products / timing.seconds, rel=1e-3)
-
-
-def test_runs_that_are_left_out_are_predicted_by_the_others() -> None:
-    given = runs(replace(START, products=0.5))
-    errors = left_out(given, parts=2)
-    assert sorted(error.name for error in errors) == [run.name for run in given]
-    assert max(abs(error.error) for error in errors) < max(abs(error.error) for error in left_out(given[:1]))
 
 
 @pytest.mark.parametrize("name", list(ABOUT))

@@ -1,4 +1,4 @@
-"""The inner problem under 1F1B equals enumeration of all layouts and words, simulated pass by pass."""
+"""The inner problem under 1F1B equals enumeration of all layouts, simulated pass by pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Word:
     added_seconds: Array
     stash_bytes: Array
     only_first: int | None = None
-    """Layers of a stage, from the first on, that the word holds for, and the first word for the others; None: all."""
+    """Layers of a stage, from the first on, that the word holds for; None: all."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,26 @@ class Units:
     backward_seconds: Array
     static_bytes: Array
     tail_seconds: Array
-    words: tuple[Word, ...]
+    plain: Word
+    word: Word
+    """What holds for all units, or for the first layers of a stage, where the others are plain."""
     is_layer: list[bool]
     """Which units count where a word holds for the first layers of a stage alone."""
     transient_bytes: Array
-    """[word, first unit, unit behind the last]: what a stage needs besides while it works on one micro-batch."""
+    """[first unit, unit behind the last]: what a stage needs besides while it works on one micro-batch."""
 
 
 def intervals_of(units: Units) -> Intervals:
     size = len(units.forward_seconds) + 1
-    facts = np.zeros((len(units.words), size, size, 5))
-    for index, word in enumerate(units.words):
-        for first, end in itertools.combinations(range(size), 2):
-            facts[index, first, end] = facts_of_stage(units, word, index, first, end)
+    facts = np.zeros((size, size, 5))
+    for first, end in itertools.combinations(range(size), 2):
+        facts[first, end] = facts_of_stage(units, first, end)
     forward, backward, tail, stash, fixed = map(np.ascontiguousarray, np.moveaxis(facts, -1, 0))
-    return Intervals(forward[0], backward, fixed, stash, tail[0])
+    return Intervals(forward, backward, fixed, stash, tail)
 
 
 def random_units(draw: random.Random) -> Units:
-    """A row with layers alike, or units of any size; a heavy head; words that save memory and cost time."""
+    """A row with layers alike, or units of any size; a heavy head; a word that saves memory and costs time."""
     count = draw.randint(2, 7)
     alike = draw.random() < 0.5
     times = [1.0 if alike else draw.uniform(0.2, 3) for _ in range(count)]
@@ -63,16 +64,15 @@ def random_units(draw: random.Random) -> Units:
     forward = np.array(times)
     ratio = draw.choice((1, 2, 2.2))
     stash = np.array([draw.choice((1.0, 4.0)) for _ in times])
-    words = [Word(np.zeros(count), stash)]
-    for _ in range(draw.randint(0, 2)):
-        share = draw.random()
-        only = draw.choice((None, 1, 2))
-        words.append(Word(forward * (1 - share) * draw.random(), stash * share, only))
-    transient = np.array([[[draw.random() for _ in range(count + 1)] for _ in range(count + 1)] for _ in words])
+    plain = word = Word(np.zeros(count), stash)
+    if draw.random() < 0.7:
+        share, only = draw.random(), draw.choice((None, 1, 2))
+        word = Word(forward * (1 - share) * draw.random(), stash * share, only)
+    transient = np.array([[draw.random() for _ in range(count + 1)] for _ in range(count + 1)])
     layer = [draw.random() < 0.8 for _ in times]
     tails = np.array([draw.choice((0, 0.5)) for _ in times])
     static = np.array([draw.uniform(1, 5) for _ in times])
-    return Units(forward, forward * ratio, static, tails, tuple(words), layer, transient)
+    return Units(forward, forward * ratio, static, tails, plain, word, layer, transient)
 
 
 def random_pipeline(seed: int) -> tuple[Units, Pipeline]:
@@ -83,7 +83,7 @@ def random_pipeline(seed: int) -> tuple[Units, Pipeline]:
     memory = draw.choice((1e9, draw.uniform(2, 60)))
     delays = tuple(draw.choice((0.0, 0.1, 0.7)) for _ in range(stages - 1))
     batches = draw.choice((1, 2, 3, 4, 7, 12))
-    return units, Pipeline(intervals_of(units), stages, batches, memory, delays, draw.random() < 0.6)
+    return units, Pipeline(intervals_of(units), stages, batches, memory, delays)
 
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -92,21 +92,20 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
         yield tuple(b - a for a, b in itertools.pairwise(borders))
 
 
-def facts_of_stage(
-    units: Units, word: Word, index: int, first: int, end: int
-) -> tuple[float, float, float, float, float]:
+def facts_of_stage(units: Units, first: int, end: int) -> tuple[float, float, float, float, float]:
     """Forward and backward seconds, tail, stash and other bytes, unit by unit."""
+    word = units.word
     layers = 0
     backward = stash = 0.0
     for u in range(first, end):
         holds = word
         if word.only_first is not None:
             layers += units.is_layer[u]
-            holds = word if layers <= word.only_first else units.words[0]
+            holds = word if layers <= word.only_first else units.plain
         backward += units.backward_seconds[u] + holds.added_seconds[u]
         stash += holds.stash_bytes[u]
     forward = sum(units.forward_seconds[first:end])
-    fixed = sum(units.static_bytes[first:end]) + units.transient_bytes[index][first][end]
+    fixed = sum(units.static_bytes[first:end]) + units.transient_bytes[first][end]
     return forward, backward, sum(units.tail_seconds[first:end]), stash, fixed
 
 
@@ -146,18 +145,13 @@ def simulated(p: int, m: int, stages: list[tuple[float, ...]], delays: tuple[flo
 def enumerated(units: Units, pipeline: Pipeline) -> float | None:
     p, m = pipeline.stages, pipeline.micro_batches
     best = None
-    indices = range(len(units.words))
-    choices = [(w,) * p for w in indices] if pipeline.alike else list(itertools.product(indices, repeat=p))
     for layout in compositions(len(units.forward_seconds), p):
         borders = list(itertools.accumulate(layout, initial=0))
-        for words in choices:
-            stages = [
-                facts_of_stage(units, units.words[words[k]], words[k], borders[k], borders[k + 1]) for k in range(p)
-            ]
-            if any(own[4] + min(m, p - k) * own[3] > pipeline.memory_bytes for k, own in enumerate(stages)):
-                continue
-            value = simulated(p, m, stages, pipeline.delays)
-            best = value if best is None else min(best, value)
+        stages = [facts_of_stage(units, borders[k], borders[k + 1]) for k in range(p)]
+        if any(own[4] + min(m, p - k) * own[3] > pipeline.memory_bytes for k, own in enumerate(stages)):
+            continue
+        value = simulated(p, m, stages, pipeline.delays)
+        best = value if best is None else min(best, value)
     return best
 
 
@@ -167,7 +161,7 @@ def seeds(count: int) -> list[int]:
 
 @pytest.mark.at_once(1)
 @pytest.mark.parametrize("start", range(0, 300, 25))
-def test_the_best_layout_and_words_are_those_of_enumeration(start: int) -> None:
+def test_the_best_layout_is_that_of_enumeration(start: int) -> None:
     some = 0
     for seed in range(start, start + 25):
         units, pipeline = random_pipeline(seed)
@@ -184,19 +178,15 @@ def test_the_best_layout_and_words_are_those_of_enumeration(start: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_layout_and_words_of_an_answer_have_its_value_and_fit(seed: int) -> None:
+def test_the_layout_of_an_answer_has_its_value_and_fits(seed: int) -> None:
     units, pipeline = random_pipeline(1000 + seed)
     best = solve(pipeline)
     if best.value is None:
         return
     p = pipeline.stages
     assert sum(best.layout) == len(units.forward_seconds)
-    assert len(set(best.words)) == 1 or not pipeline.alike
     borders = list(itertools.accumulate(best.layout, initial=0))
-    stages = [
-        facts_of_stage(units, units.words[best.words[k]], best.words[k], borders[k], borders[k + 1])
-        for k in range(p)
-    ]
+    stages = [facts_of_stage(units, borders[k], borders[k + 1]) for k in range(p)]
     m = pipeline.micro_batches
     assert all(
         own[4] + min(m, p - k) * own[3] <= pipeline.memory_bytes * (1 + WORST) for k, own in enumerate(stages)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
+from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import Efficiencies
-from pipeplan.instances.training.fits import fit_of
-from pipeplan.instances.training.problem import GIB, TrainingProblem
+from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.measured import (
     Fitted,
@@ -25,8 +26,7 @@ from pipeplan.planners.training.measured import (
     saved_fit,
     with_fit,
 )
-from pipeplan.planners.training.run_tables import template
-from pipeplan.planners.training.runs import MeasuredRun
+from pipeplan.planners.training.runs import MeasuredRun, template
 
 
 @cache

@@ -14,6 +14,7 @@ import pytest
 from pipeplan import solve
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration
 from pipeplan.instances.training.problem import TrainingProblem
@@ -21,9 +22,8 @@ from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
-from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.judging import LayoutEvaluator
 from pipeplan.planners.training.search import Found, Key, Report, Search, Settings
 
 from ...oracles.training import best_configuration, configurations
@@ -139,7 +139,7 @@ def test_a_row_of_stages_may_have_its_slowest_one_first(seed: int) -> None:
     plans = [own for own in configurations(question.problem, question.fixed) if own.schedule == "1f1b"]
     search = Search(question.problem)
     for plan in [own for own in plans if own.degrees.pipeline > 1 and own.recompute[0] == NOTHING]:
-        gamma = Gamma(plan.degrees, plan.micro_batch, plan.zero, plan.schedule)
+        gamma = ParallelismChoice(plan.degrees, plan.micro_batch, plan.zero, plan.schedule)
         seconds = evaluate_configuration(question.problem, plan).timing.seconds
         assert search.loads(gamma).seconds() <= seconds * (1 + CLOSE)
 
@@ -273,7 +273,7 @@ def without_layouts(search: Search, virtual: int) -> Search:
     """The same search, whose local moves find no layout with so many chunks on a rank."""
     find = search._layout
 
-    def found_nothing(judge: Judge, limit: float, below: float) -> Best:
+    def found_nothing(judge: LayoutEvaluator, limit: float, below: float) -> Best:
         answer = find(judge, limit, below)
         return answer if judge.case.gamma.degrees.virtual < virtual else Best(None, 0.9 * answer.bound)
 
@@ -323,9 +323,9 @@ def test_an_update_runs_beside_the_backward_passes_of_the_ranks_before() -> None
     plans = [plan for plan in configurations(problem) if plan.degrees.pipeline == 2 and plan.micro_batch == 1]
     least = min(evaluate_configuration(problem, plan).timing.seconds for plan in plans)
     search = Search(problem)
-    gamma = Gamma(plans[0].degrees, 1, plans[0].zero, "1f1b")
+    gamma = ParallelismChoice(plans[0].degrees, 1, plans[0].zero, "1f1b")
     assert search.loads(gamma).seconds() <= least
-    assert LoadBound(search.loads(gamma), Judge(search.case(gamma), ())).seconds(1e30) <= least
+    assert LoadBound(search.loads(gamma), LayoutEvaluator(search.case(gamma), ())).seconds(1e30) <= least
 
 
 @pytest.mark.at_once(1)

@@ -16,8 +16,9 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.lowering import FOR_ALL, lower, on_cluster, without_backward_passes
-from pipeplan.instances.networks.profile.options import COPIES, ProfileOptions
+from pipeplan.instances.networks.profile.options import ProfileOptions
 from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan.instances.physics.optimizers import OPTIMIZERS, copies_by
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
@@ -91,7 +92,7 @@ def test_a_graph_pipeline_by_hand() -> None:
     assert (stem.weight_bytes, stem.stash_bytes, stem.output_bytes) == (6, 15, 8)
     assert (stem.forward(2), stem.forward(4), stem.backward(1)) == (1, 2, 1)
     assert (right.forward(4), right.backward(2), head.output_bytes) == (2.5, 4, 0.5)
-    assert (problem.mini_batch, problem.weight_copies, problem.link.bandwidth) == (8, 8, 2)
+    assert (problem.mini_batch, problem.weight_copies, problem.link.bandwidth) == (8, 9, 2)
     assert problem.edges == (("stem", "left"), ("stem", "right"), ("left", "head"), ("right", "head"))
     assert DIAMOND.to_graph_pipeline(**ON).mini_batch == 4
 
@@ -191,7 +192,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"kind": "staging", "efficiency": 1.5, "tensor_parallel": (2,)},
         "--option efficiency is 1.5; give a share of at most 1",
     ),
-    ({"optimizer": "lion"}, "--optimizer is 'lion'; give one of sgd, adam, adam-mixed"),
+    ({"optimizer": "lion"}, "--optimizer is 'lion'; give one of sgd, adam, adam-mixed, sgd-mixed"),
     ({"in_flight": 0}, "--option in-flight is 0"),
     ({"tensor_parallel": (0,)}, "--tensor-parallel is 0"),
     ({"levels": ((2, 1e3),)}, "--bandwidth is for flat networks and --levels have bandwidths of their own"),
@@ -209,11 +210,10 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], words: str) -> No
 def test_every_option_is_known_to_some_lowering() -> None:
     known = {name for kind in KINDS.values() for name in kind.profile_options} | set(FOR_ALL)
     assert known == {*ProfileOptions.__dataclass_fields__, "gpus"}  # GPUs by name are what --devices says
-    from pipeplan.cli.arguments import OPTIMIZERS, PROFILE_KINDS, PROFILE_OPTIONS
+    from pipeplan.cli.arguments import PROFILE_KINDS, PROFILE_OPTIONS
 
     assert {option.name for option in PROFILE_OPTIONS} == set(ProfileOptions.__dataclass_fields__)
     assert set(PROFILE_KINDS) == {kind.name for kind in KINDS.values() if kind.from_profile}
-    assert tuple(COPIES) == OPTIMIZERS
 
 
 LOWERED = [name for name, kind in KINDS.items() if kind.from_profile]
@@ -228,11 +228,11 @@ def test_a_note_says_that_no_optimizer_was_named() -> None:
         assert not any("--optimizer" in note for note in lower(ROW, kind=kind, optimizer="sgd", **ON).notes)
 
 
-@given(profiles(), st.sampled_from(sorted(COPIES)))
+@given(profiles(), st.sampled_from(sorted(OPTIMIZERS)))
 def test_no_time_and_no_byte_is_lost(profile: Profile, optimizer: str) -> None:
     """What all layers take and hold together is the same in every kind."""
     given: dict[str, Any] = {**ON, "memory_bytes": float("inf"), "optimizer": optimizer}
-    copies = COPIES[optimizer]
+    copies = copies_by(0, optimizer).whole
     time = sum(profile.time(node.forward) + profile.time(node.backward) for node in profile.nodes)
     parameters, saved = (sum(getattr(n, f) for n in profile.nodes) for f in ("parameter_bytes", "saved_bytes"))
 

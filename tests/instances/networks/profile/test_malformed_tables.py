@@ -66,12 +66,12 @@ TABLES = [
         "row 1, column G (fwd [ms]) says the same as column B", "keep one of the two"),
     Bad("parameters twice", rows(f"{A},1", head=f"{HEAD},parameters_count"),
         "row 1, column G (parameters_count) stands beside column D (parameters [MB])", "keep one of the two",
-        options=("--bytes-per-parameter", "2")),
+        options=("bytes-per-parameter", "2")),
     Bad("count without a size", rows(A, head=HEAD.replace("parameters [MB]", "parameters_count")),
         "row 1, column D (parameters_count) counts parameters", "give --bytes-per-parameter, such as 2"),
     Bad("count with a unit", rows(A, head=HEAD.replace("parameters", "parameters_count")),
         "row 1, column D (parameters_count [MB]) has the unit 'MB'", "write parameters for bytes",
-        options=("--bytes-per-parameter", "2")),
+        options=("bytes-per-parameter", "2")),
     Bad("text for a number", rows(A, "b,fast,2,3,4,5"),
         "row 3, column B (forward [ms]) is 'fast', not a number", NUMBER),
     Bad("unit in a cell", rows("a,1,2,3 MB,4,5"), "row 2, column D (parameters [MB]) is '3 MB', not a number", NUMBER),
@@ -123,8 +123,10 @@ TABLES = [
 def test_one_sentence_says_where_and_what_to_do(plan: Callable[..., Any], tmp_path: Path, bad: Bad) -> None:
     path = tmp_path / f"table{bad.suffix}"
     path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
-    for words in (("import", "table", path, "-o", tmp_path / "p.json"), ("solve", path)):
-        said = plan(*words, *bad.options)
+    of_import = [f"--{bad.options[0]}", bad.options[1]] if bad.options else []
+    of_solve = ["--option", "=".join(bad.options)] if bad.options else []
+    for words in (("import", "table", path, "-o", tmp_path / "p.json", *of_import), ("solve", path, *of_solve)):
+        said = plan(*words)
         assert said.code == 2, said
         assert said.out == ""
         assert [line[:6] for line in said.err.splitlines() if not line.startswith("Note: --")] == ["Error:"]

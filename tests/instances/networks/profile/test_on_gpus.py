@@ -8,11 +8,10 @@ import pytest
 from problems.profiles import DIAMOND, ROW
 
 import pipeplan
-from pipeplan.instances.base.cluster import Cluster, devices_given
+from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.gpus import GPUS
 from pipeplan.instances.lowering import lower
-from pipeplan.instances.networks.analytic.hardware import DEVICES
+from pipeplan.instances.physics.hardware import DEVICES, GPUS, devices_given
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.staging.problem import StagingProblem
 

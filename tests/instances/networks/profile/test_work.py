@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import packaged_profiles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +19,12 @@ from problems.profiles import DIAMOND, WORK
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.lowering import lower, without_backward_passes
-from pipeplan.instances.networks.analytic.hardware import DEVICES, Hardware
 from pipeplan.instances.networks.profile import packaged
 from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
 from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
+from pipeplan.instances.physics.hardware import DEVICES, Hardware
 from pipeplan.instances.registry import KINDS
 
 Plan = Callable[..., Any]
@@ -119,7 +120,7 @@ def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
     assert profile.name == name
     how = {"transformers", "torch", "graph_sha256"} if profile.source["how"] == "torch-export" else set()
     assert {"config", "batch", "dtype", "times"} | how <= set(profile.source)
-    again = on_hardware(profile, DEVICES["h100-80gb"])
+    again = on_hardware(profile, packaged_profiles.MADE_ON)
     for stored, node in zip(profile.nodes, again.nodes, strict=True):
         assert node.forward == pytest.approx(stored.forward, rel=1e-8)
         assert node.backward == pytest.approx(stored.backward, rel=1e-8)
@@ -156,7 +157,7 @@ def test_generate_puts_a_packaged_profile_on_hardware(plan: Plan, tmp_path: Path
         slower.nodes[1].forward + slower.nodes[1].backward
     )
     said = plan("generate", "t5-large", "--kind", "graph-pipeline", "--mini-batch", 64, "--optimizer", "adam-mixed")
-    assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 8)
+    assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 9)
 
 
 def test_generate_works_without_torch() -> None:

@@ -26,6 +26,9 @@ from pipeplan.models.stages import stages_of
 PAGE = Path(__file__).parents[4] / "docs" / "export.md"
 
 
+@pytest.mark.sweeps(
+    "a chain-torch", "a chain-torchtitan", "a graph of stages-torch", "a training configuration-sglang"
+)
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("name", PLANS)
 def test_it_comes_back_or_is_refused_with_what_to_ask_for(
@@ -154,13 +157,6 @@ def llamacpp(found: Exported, case: Planned) -> list[int]:
 
 
 READERS: dict[str, Callable[[Exported, Planned], list[int]]] = {
-    "torch": torch,
-    "torchtitan": torchtitan,
-    "megatron": megatron,
-    "deepspeed": deepspeed,
-    "vllm": counts,
-    "sglang": counts,
-    "trtllm": trtllm,
-    "accelerate": accelerate,
-    "llamacpp": llamacpp,
-}
+    "torch": torch, "torchtitan": torchtitan, "megatron": megatron, "deepspeed": deepspeed, "vllm": counts,
+    "sglang": counts, "trtllm": trtllm, "accelerate": accelerate, "llamacpp": llamacpp,
+}  # fmt: skip

@@ -20,19 +20,7 @@ from pipeplan.models.export.registry import export, export_files
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 import exported_stages  # noqa: E402
-from exported_stages import MICRO_BATCHES, RANKS, Model  # noqa: E402
-
-
-def loaded(path: Path, stages: int, ranks: int, micro_batches: int) -> Any:
-    """What torch's runtime makes of the file; it needs no process group for that."""
-    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
-
-    runtime = _PipelineScheduleRuntime.__new__(_PipelineScheduleRuntime)
-    runtime.pipeline_order, runtime._stages = {}, []
-    runtime.pp_group_size, runtime._num_stages, runtime._n_microbatches = ranks, stages, micro_batches
-    runtime._defer_pp_recv, runtime._comp_type_to_function_map = False, {}
-    runtime._load_csv(str(path), format="compute_only")
-    return runtime
+from exported_stages import MICRO_BATCHES, RANKS, Model, loaded  # noqa: E402
 
 
 @pytest.mark.parametrize("micro_batches", [1, 3, 8])
@@ -191,6 +179,7 @@ def loss(output, tokens):
 """
 
 
+@pytest.mark.slow("functions1")
 @pytest.mark.parametrize("functions", [("inside",), ("outside", "loss")])
 def test_the_script_trains_with_the_loss_inside_or_outside(tmp_path: Path, functions: tuple[str, ...]) -> None:
     """Two ranks, told by nothing but the export: the losses are those of one process."""
@@ -199,15 +188,7 @@ def test_the_script_trains_with_the_loss_inside_or_outside(tmp_path: Path, funct
     for name, text in export_files(plan, profile, to="torch", micro_batches=4).files.items():
         (tmp_path / name).write_text(text, "utf-8")
     (tmp_path / "my.py").write_text(MODEL.format(tests=str(Path(exported_stages.__file__).parent)), "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--standalone",
-        "train.py",
-    ]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "train.py"]
     words = [f"my.py:{name}" for name in functions]
     done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -178,7 +178,6 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
         "has 2 layers where the profile makes 11",
     ),
     "no node": (lambda: pipeplan.export(StagedPlan(()), to="vllm"), "holds no node"),
-    "no such target": (lambda: pipeplan.export(staged(ROW), to="vllmm"), "did you mean 'vllm'?"),
     "a rename of nothing": (
         lambda: pipeplan.export(staged(ROW), EIGHT, to="torch", rename={"model.layer": "layers"}),
         "names the module 'model.layer'",

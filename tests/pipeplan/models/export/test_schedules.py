@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done
 from problems.schedule_tables import SHAPES, planned
 
 from pipeplan.instances.base.errors import InputError, UsageError
@@ -21,10 +21,8 @@ from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.models.export.registry import export, export_files
 
-Plan = Callable[..., Any]
 
-
-@pytest.mark.at_once(1)
+@pytest.mark.at_once(1, "slow")
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_order_comes_back_and_is_no_later(name: str) -> None:
     problem, plan = planned(name)
@@ -45,6 +43,7 @@ def test_one_forward_one_backward_as_everybody_writes_it() -> None:
     assert rows[3] == "3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5"
 
 
+@pytest.mark.slow
 def test_the_notes_say_which_device_is_which_rank() -> None:
     problem, plan = planned("v")
     exported = export_files(plan, problem, to="torch")
@@ -125,13 +124,13 @@ def test_blocks_on_several_devices() -> None:
 # ---- the command ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     problem, found = planned("zero-bubble")
     save(problem, "problem.json")
     Path("plan.json").write_text(json.dumps(found.to_json()))
-    said = plan("export", "plan.json", "problem.json", "--to", "torch", "-o", "schedule.csv")
-    assert said.code == 0, said.err
+    done(plan("export", "plan.json", "problem.json", "--to", "torch", "-o", "schedule.csv"))
     assert Path("schedule.csv").read_text() == export(found, problem, to="torch")
     assert plan("verify", "problem.json", "schedule.csv").code == 0
     assert plan("export", "plan.json", "--to", "torch").code == 2
@@ -146,17 +145,13 @@ def test_the_command_writes_the_file(plan: Plan, tmp_path: Path, monkeypatch: py
 def test_torch_loads_what_we_write(name: str, tmp_path: Path) -> None:
     """Its own lowering adds sends and receives, and refuses what waits for itself."""
     pytest.importorskip("torch")
-    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+    from exported_stages import loaded
 
     problem, found = planned(name)
     path = tmp_path / "schedule.csv"
     path.write_text(export(found, problem, to="torch"))
-    runtime: Any = _PipelineScheduleRuntime.__new__(_PipelineScheduleRuntime)
-    runtime.pipeline_order, runtime._stages = {}, []
-    runtime.pp_group_size, runtime._num_stages = 4, max(b.stage for b in problem.blocks) + 1  # type: ignore[operator, type-var]
-    runtime._n_microbatches = problem.micro_batches
-    runtime._defer_pp_recv, runtime._comp_type_to_function_map = False, {}
-    runtime._load_csv(str(path), format="compute_only")
+    stages = max(b.stage for b in problem.blocks) + 1  # type: ignore[operator, type-var]
+    runtime = loaded(path, stages, 4, problem.micro_batches or 0)
     homes = {b.stage: problem.device_index[b.devices[0]] for b in problem.blocks}
     assert runtime.stage_index_to_group_rank == homes
     passes = [action for row in runtime.pipeline_order.values() for action in row]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from command_line import has
 from export_samples import llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
@@ -183,8 +184,7 @@ def test_ranks_with_several_stages() -> None:
     profile = llama(6)
     held = on_stages(profile, (1, 2, 2, 1))
     plan = placed([(*held[0], *held[2]), (*held[1], *held[3])])
-    assert '"Et|t*2|t*2|t,L"' in pipeplan.export(plan, profile, to="megatron")
-    assert "--pipeline-model-parallel-size 2" in pipeplan.export(plan, profile, to="megatron")
+    has(pipeplan.export(plan, profile, to="megatron"), '"Et|t*2|t*2|t,L"', "--pipeline-model-parallel-size 2")
     found = export_files(plan, profile, to="torchtitan", micro_batches=2)
     assert 'pipeline_parallel_schedule = "Interleaved1F1B"' in found.text
     passes = [line.split(",") for line in found.files["schedule.csv"].splitlines()]
@@ -292,6 +292,5 @@ def test_the_command_of_the_script_has_the_loss_where_it_is_outside(loss: str | 
 
 def test_torchtitan_has_names_of_its_own() -> None:
     found = export_files(PLANS["staging"], LLAMA, to="torchtitan")
-    assert '["tok_embeddings","layers.0"' in found.text
-    assert '"norm","output"]]' in found.text
+    has(found.text, '["tok_embeddings","layers.0"', '"norm","output"]]')
     assert "modules have torchtitan's names" in " ".join(found.notes)

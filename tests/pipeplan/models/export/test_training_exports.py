@@ -61,6 +61,7 @@ def test_every_framework_says_some_of_them() -> None:
     assert said == {"megatron": 8, "torchtitan": 6, "deepspeed": 4}
 
 
+@pytest.mark.sweeps("0", "100", "200", "300")
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_random_configurations_come_back_or_are_refused_in_one_sentence(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 100):
@@ -143,26 +144,13 @@ def case_of(name: str) -> Case:
 def test_megatron_in_full() -> None:
     case = case_of("dense, interleaved and uneven, some layers computed again")
     assert export(case.plan, case.problem(), to="megatron").splitlines() == [
-        "--tensor-model-parallel-size 4",
-        "--context-parallel-size 1",
-        "--pipeline-model-parallel-size 4",
-        "--sequence-parallel",
-        "--use-distributed-optimizer",
-        "--num-layers 80",
-        '--pipeline-model-parallel-layout "Et*10|t*11|t*11|t*10|t*10|t*10|t*10|t*8,L"',
-        "--micro-batch-size 1",
-        "--global-batch-size 256",
-        "--seq-length 4096",
-        "--bf16",
-        "--recompute-granularity full",
-        "--recompute-method block",
-        "--recompute-num-layers 2",
-        "--cross-entropy-loss-fusion",
-        "--attention-dropout 0.0",
-        "--hidden-dropout 0.0",
-        "--overlap-grad-reduce",
-        "--overlap-param-gather",
-    ]
+        "--tensor-model-parallel-size 4", "--context-parallel-size 1", "--pipeline-model-parallel-size 4",
+        "--sequence-parallel", "--use-distributed-optimizer", "--num-layers 80",
+        '--pipeline-model-parallel-layout "Et*10|t*11|t*11|t*10|t*10|t*10|t*10|t*8,L"', "--micro-batch-size 1",
+        "--global-batch-size 256", "--seq-length 4096", "--bf16", "--recompute-granularity full",
+        "--recompute-method block", "--recompute-num-layers 2", "--cross-entropy-loss-fusion",
+        "--attention-dropout 0.0", "--hidden-dropout 0.0", "--overlap-grad-reduce", "--overlap-param-gather",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("to", FRAMEWORKS)
@@ -293,8 +281,7 @@ def test_fp16_and_measured_layers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
-    [({"legacy": True}, "with layouts"), ({"micro_batches": 4}, "is not for megatron")],
+    ("options", "told"), [({"legacy": True}, "with layouts"), ({"micro_batches": 4}, "is not for megatron")]
 )
 def test_options_of_other_plans_are_refused(options: dict[str, object], told: str) -> None:
     case = case_of("dense, interleaved")

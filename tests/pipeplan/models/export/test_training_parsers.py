@@ -47,6 +47,11 @@ CHOICES = {
 }
 
 
+SAME = """tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size sequence_parallel mtp_num_layers
+recompute_granularity recompute_method recompute_num_layers recompute_modules"""
+"""Flags that the configuration has under the same names."""
+
+
 def documented() -> argparse.ArgumentParser:
     """Flags that an export may hold, as they are documented."""
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
@@ -88,16 +93,8 @@ def test_megatron_core_accepts_the_configuration(case: Case) -> None:
         "num_layers": model.layers,
         "hidden_size": model.hidden,
         "num_attention_heads": model.attention.heads,
-        "tensor_model_parallel_size": read.tensor_model_parallel_size,
-        "pipeline_model_parallel_size": read.pipeline_model_parallel_size,
-        "context_parallel_size": read.context_parallel_size,
-        "sequence_parallel": read.sequence_parallel,
-        "recompute_granularity": read.recompute_granularity,
-        "recompute_method": read.recompute_method,
-        "recompute_num_layers": read.recompute_num_layers,
-        "recompute_modules": read.recompute_modules,
         "pipeline_dtype": pytest.importorskip("torch").bfloat16,
-        "mtp_num_layers": read.mtp_num_layers,
+        **{name: getattr(read, name) for name in SAME.split()},
     }
     if d.virtual > 1:
         facts["virtual_pipeline_model_parallel_size"] = d.virtual
@@ -145,15 +142,10 @@ def test_torchtitan_reads_the_file(case: Case, tmp_path: Path) -> None:
     from torchtitan.distributed.parallel_dims import ParallelDims
 
     ParallelDims(
-        dp_replicate=own.data_parallel_replicate_degree,
-        dp_shard=own.data_parallel_shard_degree,
-        cp=own.context_parallel_degree,
-        tp=own.tensor_parallel_degree,
-        pp=own.pipeline_parallel_degree,
-        ep=own.expert_parallel_degree,
-        etp=own.expert_tensor_parallel_degree,
-        world_size=case.problem().devices,
-    )
+        dp_replicate=own.data_parallel_replicate_degree, dp_shard=own.data_parallel_shard_degree,
+        cp=own.context_parallel_degree, tp=own.tensor_parallel_degree, pp=own.pipeline_parallel_degree,
+        ep=own.expert_parallel_degree, etp=own.expert_tensor_parallel_degree, world_size=case.problem().devices,
+    )  # fmt: skip
     if d.pipeline > 1:
         from torch.distributed.pipelining.schedules import get_schedule_class
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from problems.profiles import ROW
@@ -16,7 +15,6 @@ from pipeplan.models.run.listed import listed_schedule
 from pipeplan.models.run.orders import Schedule, schedule_of
 from pipeplan.models.run.passes import INPUTS, WEIGHTS, RunPass
 
-Plan = Callable[..., Any]
 BANDWIDTH = 1e9
 TWO = PlacementPlan((Device("acc0", "accelerator", ("a", "b")), Device("acc1", "accelerator", ("c", "d"))))
 WHOLE = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"

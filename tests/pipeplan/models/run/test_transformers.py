@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
 MODELS = Path(cases.__file__).with_name("problems") / "small_transformers.py"
 
 
+@pytest.mark.slow("t5", "whisper")
 @pytest.mark.parametrize("function", ["gpt2", "t5", "whisper", "clip"])
 def test_the_gradients_are_those_of_one_process(function: str) -> None:
     """Two stages, four by turns, and of the towers one on each rank; with relays in torch's pipelines."""

@@ -18,15 +18,7 @@ from pipeplan.instances.base.child import child_environment
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.show.comparison import write_tables
 from pipeplan.show.pictures.curves import draw_profile, write_profile
-from pipeplan.studies.compare.comparison import (
-    JOURNAL,
-    Comparison,
-    Progress,
-    Where,
-    compare,
-    finished,
-    journal_in,
-)
+from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, Where, compare, finished, journal_in
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
@@ -50,7 +42,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare(SUITE, tmp_path_factory.mktemp("undisturbed"), where=Where(jobs=2))
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_all_runs_finish_and_the_deterministic_columns_hold_their_values(undisturbed: Comparison) -> None:
     rows = deterministic(undisturbed)
     assert len(rows) == RUNS
@@ -58,7 +50,7 @@ def test_all_runs_finish_and_the_deterministic_columns_hold_their_values(undistu
     assert {row["stop"] for row in rows if row["method"] == "dp"} == {"proven"}
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed: Comparison) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.record is not None and progress.finished == 3:
@@ -75,20 +67,17 @@ def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed:
     assert all(second.records[key].wall_s == record.wall_s for key, record in first.records.items())
 
 
+@pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.sweeps
 def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(
     tmp_path: Path, undisturbed: Comparison
 ) -> None:
     folder = tmp_path / "out"
     methods = [word for name in NAMES for word in ("--method", name)]
     process = subprocess.Popen(
-        [*COMMAND, *methods, "-o", str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=child_environment(),
-        start_new_session=True,
-    )
+        [*COMMAND, *methods, "-o", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=child_environment(), start_new_session=True,
+    )  # fmt: skip
     journal = journal_in(folder)
     while process.poll() is None and (not journal.exists() or len(finished(journal)) < 2):
         time.sleep(0.02)
@@ -132,6 +121,7 @@ def test_failed_runs_are_run_again_only_when_that_is_asked(tmp_path: Path) -> No
     assert again.status == Status.DONE
 
 
+@pytest.mark.slow
 def test_the_files_of_a_comparison(tmp_path: Path, undisturbed: Comparison) -> None:
     import pandas
 
@@ -153,7 +143,7 @@ def cluster() -> Any:
         yield local
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_on_a_cluster_it_gives_the_same_table_though_a_worker_is_killed(
     tmp_path: Path, undisturbed: Comparison, cluster: Any
 ) -> None:
@@ -187,6 +177,7 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatc
                 compare(SUITE, tmp_path / str(number), where=Where(cluster=address))
 
 
+@pytest.mark.sweeps
 def test_a_dollar_in_a_label_is_a_dollar(tmp_path: Path) -> None:
     import pandas
 

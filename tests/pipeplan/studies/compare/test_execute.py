@@ -34,7 +34,7 @@ def record(method: Competitor | str, **limits: Any) -> Record:
     return found
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_a_finished_run_holds_the_whole_result() -> None:
     found = record("ip-tarnawski@highs")
     assert found.status == Status.DONE

@@ -7,11 +7,12 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan
+from problems.made_up_runs import frame, record, run
 from scipy import stats
 
 import pipeplan
@@ -21,27 +22,20 @@ from pipeplan.planners.registry import PLANNERS
 from pipeplan.show.comparison import latex_table
 from pipeplan.studies.compare.of_problems import compare
 from pipeplan.studies.compare.paired import paired
-from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
-from pipeplan.studies.compare.table import profile, summary, tidy, time_profile
+from pipeplan.studies.compare.table import profile, summary, time_profile
 
 ROOT = Path(__file__).resolve().parents[4]
-Plan = Callable[..., Any]
 
 
 def frame_of(values: dict[str, list[float | None]], seconds: float = 1.0, stop: str = "completed") -> Any:
-    records = {}
-    for method, found in values.items():
-        for i, value in enumerate(found):
-            run = Run(f"case {i}", "", method, "placement", f"hash {i}", planner=method, limits={"seed": 0})
-            result = {
-                "verified": value is not None,
-                "objective": value,
-                "stop": stop,
-                "seconds": {"total": seconds},
-            }
-            records[run.key] = Record(run, Status.DONE, result, wall_s=seconds)
-    return tidy([record.run for record in records.values()], records)
+    return frame(
+        *(
+            record(run(f"case {i}", method), value, stop, wall_s=seconds)
+            for method, found in values.items()
+            for i, value in enumerate(found)
+        )
+    )
 
 
 A_AND_B = frame_of({"a": [1.0, 1.0, 1.0, 1.0, None], "b": [1.0, 2.0, 4.0, 8.0, 3.0]})
@@ -125,6 +119,7 @@ def test_methods_without_chance_run_once_whatever_the_seeds() -> None:
     assert expand(suite("greedy", seeds=(1,))).remarks() == []
 
 
+@pytest.mark.slow
 def test_the_table_names_methods_that_ran_once(plan: Plan, tmp_path: Path) -> None:
     said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1,2", "-o", tmp_path)
     assert "1 run, 0 of them done before" in said.err
@@ -167,6 +162,7 @@ DOCUMENT = r"""\documentclass{article}
 """
 
 
+@pytest.mark.slow
 def test_the_tables_are_latex(folder: Path) -> None:
     """Every row has as many cells as there are columns, rules are those of booktabs, and nothing special is left."""
     text = (folder / "tables.tex").read_text("utf-8")
@@ -183,6 +179,7 @@ def test_the_tables_are_latex(folder: Path) -> None:
     assert not re.search(r"(?<!\\)[$#^~]", text)
 
 
+@pytest.mark.sweeps
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_tables_and_profiles_compile(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "paper.tex").write_text(DOCUMENT, encoding="utf-8")
@@ -198,6 +195,7 @@ def test_tables_and_profiles_compile(folder: Path, tmp_path: Path) -> None:
     assert "Overfull" not in done.stdout
 
 
+@pytest.mark.sweeps
 def test_points_of_profiles_are_written_and_drawn(folder: Path) -> None:
     assert (folder / "profile-points.csv").read_text("utf-8").splitlines()[0] == "ratio,dp,greedy"
     assert (folder / "time-profile-points.csv").read_text("utf-8").splitlines()[0] == "seconds,dp,greedy"
@@ -217,11 +215,8 @@ def test_numbers_are_set_to_the_right() -> None:
 def test_the_papers_of_all_methods_are_printed_and_nothing_runs(plan: Plan, tmp_path: Path) -> None:
     said = plan("compare", "tiny-chain", "-m", "ip-tarnawski", "-m", "pipedream", "--cite", "-o", tmp_path / "out")
     assert re.findall(r"^@misc\{(\w+),$", said.out, re.MULTILINE) == [
-        "pipeplan",
-        "tarnawski2020placement",
-        "narayanan2019pipedream",
-        "dolan2002profiles",
-    ]
+        "pipeplan", "tarnawski2020placement", "narayanan2019pipedream", "dolan2002profiles",
+    ]  # fmt: skip
     assert said.out.count("{") == said.out.count("}")
     assert not (tmp_path / "out").exists()
 
@@ -231,6 +226,7 @@ def test_what_is_cited_need_not_be_installed(plan: Plan, monkeypatch: pytest.Mon
     assert "karypis1998fast" in plan("compare", "tiny-chain", "-m", "partition", "--cite").out
 
 
+@pytest.mark.sweeps
 def test_after_the_runs_the_solvers_are_known_as_well(folder: Path) -> None:
     assert "tarnawski2020placement" in (folder / "references.bib").read_text("utf-8")
 
@@ -252,6 +248,7 @@ def test_citation_cff_has_all_papers() -> None:
     assert bibliography([]) == "\n"
 
 
+@pytest.mark.sweeps
 def test_the_page_names_the_files_that_are_written(folder: Path) -> None:
     page = (ROOT / "docs" / "howto.md").read_text("utf-8")
     (section,) = re.findall(r"^## Print a comparison in a paper\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)

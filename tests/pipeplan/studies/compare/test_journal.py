@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from problems.made_up_runs import record as finished_run
+from problems.made_up_runs import run
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.studies.compare.comparison import finished, journal_in
-from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.run import Record
 
 
 def record(seed: int, wall_s: float = 1.0) -> Record:
-    run = Run("one", "", "a", "placement", "hash", planner="a", limits={"seed": seed})
-    return Record(run, Status.DONE, {"objective": 1.0}, wall_s=wall_s)
+    return finished_run(run("one", "a", seed), 1.0, wall_s=wall_s)
 
 
 def test_records_come_back_by_key(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_a_plug_in_whose_code_changed_runs_again_and_no_other(
     assert compared() == ([], []), "no plug-in imports this file"
 
 
+@pytest.mark.slow
 def test_a_helper_that_a_plug_in_imports_late_is_part_of_its_code(
     folder: Path, compared: Callable[[], tuple[list[str], list[str]]]
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_helper_that_a_plug_in_imports_late_is_part_of_its_code(
     assert compared()[0] == ["stale_two:ENTRY"]
 
 
+@pytest.mark.slow
 def test_another_version_of_this_program_or_of_a_solver_repeats_all(
     compared: Callable[[], tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
         opened(chain, asked(chain), path)
 
 
+@pytest.mark.slow
 def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder: Path) -> None:
     """Else an edit while the comparison runs would be stored as the work of the code before."""
     expanded = expand(Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, METHODS[:1]))))

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from problems.made_up_runs import frame, record, run
 
-from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Published
 from pipeplan.studies.compare.table import faults, plain_rows, profile, ratios, summary, tidy, values
-
-
-def run(instance: str, method: str, seed: int = 0) -> Run:
-    return Run(instance, "", method, "placement", f"hash of {instance}", planner=method, limits={"seed": seed})
-
-
-def record(of: Run, value: float | None, stop: str = "completed", status: Status = Status.DONE) -> Record:
-    result: dict[str, Any] | None = None
-    if status == Status.DONE:
-        result = {"verified": value is not None, "objective": value, "stop": stop, "found": "feasible"}
-    return Record(of, status, result, wall_s=1.0)
-
-
-def frame(*records: Record, published: tuple[Published, ...] = ()) -> Any:
-    return tidy([r.run for r in records], {r.run.key: r for r in records}, published)
-
 
 TWO_METHODS = (
     record(run("one", "a"), 10.0, "proven"),
     record(run("one", "b"), 12.0),
     record(run("two", "a"), None, "time"),
     record(run("two", "b"), 5.0),
-    record(run("three", "a"), None, status=Status.CRASHED),
+    Record(run("three", "a"), Status.CRASHED, wall_s=1.0),
     record(run("three", "b"), 8.0),
 )
 

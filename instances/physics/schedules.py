@@ -3,11 +3,15 @@
 Every rule here is worked out from its published description, for `p` devices in a row with numbers from 0 and `m`
 micro-batches. What a device holds at most follows from its order alone, so each rule says how many forward passes of
 its stages are in flight at once, or how much memory it needs where passes change it by +2 (F), -1 (I), -1 (W).
+
+To add a rule, add its order and its record to `_RULES`: configurations, bounds, readers of flags and exports read
+it. To plan schedules with it, add it to `planners/schedule/named.py` and to the registry of planners.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 # F (forward), B (the whole backward pass, in one piece or two), I (its part for inputs) or W (for weights); the stage
 # of the device; the micro-batch.
@@ -179,13 +183,49 @@ def dualpipe_v(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
     return (one for one in order.passes if one[2] < m)
 
 
-# Every rule by the name that files and frameworks have for it.
-BY_NAME: Mapping[str, PassRule] = {
-    "gpipe": gpipe,
-    "1f1b": one_f_one_b,
-    "interleaved-1f1b": interleaved,
-    "zb-h1": zb_h1,
-    "zb-h2": zb_h2,
-    "zb-v": zb_v,
-    "dualpipe-v": dualpipe_v,
-}
+# ---- what is known of each rule ------------------------------------------------------------------------
+
+# How stages go through the devices: one stage on each; around in a loop; there and back again.
+ROW, LOOP, V_SHAPE = "row", "loop", "v"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRule:
+    """A schedule that is known by name."""
+
+    name: str
+    title: str
+    """What readers call it."""
+    order: PassRule
+    shape: str = ROW
+    divided: bool = False
+    """Do backward passes come in two parts, for inputs and for weights?"""
+    in_groups: bool = False
+    """Do as many micro-batches as there are devices go together, so that their number is a multiple of them?"""
+    all_first: bool = False
+    """Do all forward passes come before the first backward pass, so that all micro-batches are in flight?"""
+    frameworks: Mapping[str, str] = field(default_factory=dict)
+    """Training frameworks that run it, with their own names for it."""
+
+
+# fmt: off
+_RULES = (
+    ScheduleRule("1f1b", "1F1B", one_f_one_b,
+                 frameworks={"megatron": "1F1B", "torchtitan": "1F1B", "deepspeed": "1F1B"}),
+    ScheduleRule("interleaved-1f1b", "interleaved 1F1B", interleaved, LOOP, in_groups=True,
+                 frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"}),
+    ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe"}),
+    ScheduleRule("zb-h1", "zero bubble H1", zb_h1, divided=True),
+    ScheduleRule("zb-h2", "zero bubble H2", zb_h2, divided=True),
+    ScheduleRule("zb-v", "zero bubble V", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}),
+    ScheduleRule("dualpipe-v", "DualPipe V", dualpipe_v, V_SHAPE, divided=True,
+                 frameworks={"torchtitan": "DualPipeV"}),
+)
+# fmt: on
+SCHEDULES: Mapping[str, ScheduleRule] = {rule.name: rule for rule in _RULES}
+
+
+def run_by(framework: str) -> dict[str, str]:
+    """Schedules that a framework can run, with its own names for them; the first one is its usual one."""
+    rules = (rule for rule in SCHEDULES.values() if framework in rule.frameworks)
+    return {rule.name: rule.frameworks[framework] for rule in rules}

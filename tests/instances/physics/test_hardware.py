@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from pipeplan import load_profile
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.gpus import GPUS, devices_and_gpu, known_gpu
-from pipeplan.instances.training.problem import GIB
+from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.lowering import lower
+from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies
+from pipeplan.instances.physics.hardware import DEVICES, GPUS, assumed_of, devices_and_gpu, known_gpu, usual_of
+from pipeplan.instances.training.build import problem_of
 
 
 @pytest.mark.parametrize(
@@ -25,6 +30,8 @@ from pipeplan.instances.training.problem import GIB
         ("gb300-nvl72", "gb300"),
         ("B300-288GB", "b300"),
         ("Tesla V100-SXM2-16GB", "v100-16gb"),
+        ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"),
+        ("NVIDIA H20", "h20-96gb"),
         ("a100_80", "a100-80gb"),
         ("RTX3090", "rtx-3090"),
         ("GeForce RTX 3090", "rtx-3090"),
@@ -75,13 +82,60 @@ def test_figures_are_of_the_size_that_their_name_says_and_have_sources(name: str
 
 
 def test_chips_without_bf16_say_so() -> None:
-    assert {name for name, known in GPUS.items() if "bf16" not in known.flops} == {"v100-16gb", "v100-32gb", "t4"}
+    without = {name for name, known in GPUS.items() if "bf16" not in known.flops}
+    assert without == {"v100-pcie-16gb", "v100-16gb", "v100-32gb", "t4"}
+
+
+def test_a_gpu_without_published_runs_is_told_as_an_assumption() -> None:
+    """Nothing but the A100's shares of its peak are known for it, and these may be far off."""
+    assert {gpu.measured_as for gpu in GPUS.values()} - {None} == set(MEASURED)
+    assert usual_of("mi300x") == Efficiencies()
+    assert "no published run on mi300x is known" in str(assumed_of("mi300x"))
+    assert assumed_of("h100-80gb") is None
+    with pytest.raises(UsageError, match="no GPU named 'abacus'"):
+        usual_of("abacus")
+
+
+def test_a_new_gpu_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`plan solve` and `plan configure` both read the record: memory, links and the shares of the peak."""
+    new = replace(GPUS["h100-80gb"], name="x1000-90gb", memory_mib=90_000, memory_rate=4e12, node=4)
+    monkeypatch.setitem(GPUS, new.name, new)  # type: ignore[arg-type]
+    trained = problem_of("llama-3-8b", "8xx1000", batch=8, sequence=8_192)
+    assert trained.gpu.memory_bytes == 90_000 * 2**20
+    assert [level.count for level in trained.levels] == [4, 2]
+    assert trained.efficiencies == usual_of("h100-80gb")
+    solved = lower(load_profile("llama-3-8b"), devices="8xx1000").problem
+    assert (solved.memory_bytes, solved.bandwidth) == (90_000 * 2**20, 50e9)
 
 
 def test_memory_is_what_the_driver_reports() -> None:
     """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
     assert known_gpu("h100").memory_bytes == 81_559 * 2**20
     assert known_gpu("b200").memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
+
+
+# ---- the roofline rule -----------------------------------------------------------------------------------
+
+
+def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -> None:
+    accelerator, host = DEVICES["v100-pcie-16gb"], DEVICES["xeon-8380"]
+    assert accelerator.seconds(112e12, 0, 2) == pytest.approx(1 / 0.85, rel=1e-4)
+    assert accelerator.seconds(112e12, 0, 4) == pytest.approx(8 / 0.85, rel=1e-4)
+    assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
+
+
+def test_layers_with_little_arithmetic_wait_for_memory() -> None:
+    device = DEVICES["a100-40gb"]
+    assert device.seconds(1.0, 1555e9) == pytest.approx(1 / 0.8, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_profiles_and_training_configurations_assume_the_same_shares_of_a_gpu(name: str) -> None:
+    """A large product, traffic of memory and a kernel's start take the same seconds by both ways into a problem."""
+    problem = problem_of("llama-3-8b", f"1x{name}", batch=1, sequence=8_192, precision="fp16")
+    device, usual = DEVICES[name], problem.efficiencies
+    assert device.seconds(1e15, 0, 2) == 1e15 / (GPUS[name].half_flops * usual.products) + usual.launch_seconds
+    assert device.seconds(0, 1e12, 2) == 1e12 / (GPUS[name].memory_rate * usual.memory) + usual.launch_seconds
 
 
 # ---- links ---------------------------------------------------------------------------------------------------

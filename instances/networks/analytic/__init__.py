@@ -1,1 +1,0 @@
-"""Named hardware, and times by the roofline rule."""

@@ -1,0 +1,140 @@
+"""How well hardware is used: named numbers with units, defaults and the source of each default.
+
+Training configurations use all of them. Profiles use those of kernels on one GPU: a profile made from shapes runs the
+kernels of a configuration and takes the same seconds. In a traced model nobody knows which operations are attention or
+experts, how short the sides of a product are, and that kernels could be fused: all of it reaches the share `products`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..base.checks import check_amount
+from ..base.errors import InputError, named
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a number means, and where its default comes from."""
+
+    unit: str
+    words: str
+    source: str
+    most: float | None = 1.0
+    """The physical bound; None: there is none."""
+    least: float = 0.0
+
+
+def _number(
+    default: float, unit: str, words: str, source: str, most: float | None = 1.0, least: float = 0.0
+) -> Any:
+    return field(default=default, metadata={"about": About(unit, words, source, most, least)})
+
+
+# Shares by which seconds and bytes may be misjudged, where no runs say more.
+USUAL_ERROR = 0.05
+USUAL_MEMORY_ERROR = 0.03
+
+_SHARE = "share"
+_RUNS = "one number for the eight runs of arXiv 2205.05198 on A100"
+_BALANCE = "of the order of peak over memory rate: 153 operations a byte on A100, 295 on H100"
+_FLASH = "FlashAttention-2 (arXiv 2307.08691): 50 to 73 % of the peak on A100"
+_COPIES = "usual of bandwidth tests: 80 to 90 % of the data sheet's rate"
+_RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data sheet's rate"
+_KERNELS = "usual of a kernel's start and end on a GPU"
+_COLLECTIVES = "usual of NCCL tests: 15 to 30 us for small messages inside a node"
+_NOT_OVERLAPPED = "frameworks do not overlap it unless they are told to"
+_IF_TOLD = (
+    "torchtitan overlaps it by default, Megatron with --overlap-grad-reduce and --overlap-param-gather, which exports "
+    "write; what is left was not measured"
+)
+_OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiencies:
+    """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, `hardware.usual_of` knows GPUs."""
+
+    # fmt: off
+    products: float = _number(0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS,
+        least=0.01)
+    half_side: float = _number(200, "elements",
+        "a side of a product with so many elements doubles the product's time", _BALANCE, None)
+    grouped_products: float = _number(0.6, _SHARE, "of the peak, which very large products of experts reach",
+        "two thirds of products", least=0.01)
+    products_fp8: float = _number(0.65, _SHARE, "of the peak in fp8, which a very large product reaches",
+        "three quarters of products", least=0.01)
+    attention: float = _number(0.6, _SHARE, "of the peak in 16 bits, which attention reaches", _FLASH, least=0.01)
+    memory: float = _number(0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES,
+        least=0.01)
+    launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
+    links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
+    collective_seconds: float = _number(2e-5, "s",
+        "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None)
+    tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation",
+        _NOT_OVERLAPPED)
+    context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication behind attention", _OVERLAPPED)
+    expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication behind computation",
+        _NOT_OVERLAPPED)
+    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _IF_TOLD)
+    pipeline_hidden: float = _number(0, _SHARE, "of what stages send each other behind computation",
+        _NOT_OVERLAPPED)
+    step_seconds: float = _number(0.0, "s", "of an iteration beside passes, sums of gradients and the update",
+        "nothing is known of it", None)
+    expert_imbalance: float = _number(1, "factor",
+        "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1)
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        for name, about in ABOUT.items():
+            value = getattr(self, name)
+            check_amount(f"efficiencies.{name}", value)
+            if value < about.least or (about.most is not None and value > about.most):
+                most = "" if about.most is None else f" to {about.most:g}"
+                raise InputError(
+                    f"efficiencies.{name}", f"is {value:g}", f"give {about.least:g}{most or ' or more'}"
+                )
+
+
+# What each efficiency means, by its name.
+ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}
+
+
+def check_name(name: str) -> str:
+    """The name, if there is an efficiency of that name; else it is refused."""
+    named(name, ABOUT, "efficiency")
+    return name
+
+
+# ---- GPUs apart ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What published runs of one family of GPUs reached, where that is another number than in general."""
+
+    changes: Mapping[str, float]
+    source: str
+
+
+# Families of GPUs by the one whose runs were published; `KnownGpu.measured_as` names one of them.
+# fmt: off
+MEASURED: Mapping[str, Measured] = {
+    "a100": Measured({}, _RUNS),
+    "h100": Measured(
+        {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
+        "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
+        "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak"),
+    "b200": Measured(
+        {"products": 0.5, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4, "memory": 0.6,
+         "links": 0.5},
+        "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
+        "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200"),
+    "b300": Measured(
+        {"products": 0.55, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45, "memory": 0.6,
+         "links": 0.5},
+        "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300"),
+}
+# fmt: on

@@ -1,0 +1,522 @@
+"""How long a micro-batch keeps a rank busy with each type of unit: the one place where this is computed.
+
+Everything is in columns, with a row for each choice of degrees: the search asks for thousands of rows at once, and the
+referee for one. `tests/oracles/training_costs.py` computes the same from this text, one unit at a time and in plain
+Python, and a test holds both together. To change what a unit costs, change the text, this file and that one.
+
+A unit is a few *modules*, and a module is a list of products of matrices, attention, traffic of memory and
+collectives. Amounts are those of one rank for one micro-batch. With t, c, e, t_e the degrees tensor, context, expert
+and expert tensor, b the micro-batch, s the sequence, h the hidden size, V the vocabulary, a heads, k key-value heads:
+
+    S         s b / c, tokens of a rank between its collectives
+    S1        S / t with sequence parallelism, else S: tokens of norms, residuals, routers and latents
+    k_r       max(k / t, 1), key-value heads of a rank
+    q_s, v_s  sizes of a head's queries (positions included) and of its values
+
+**A product** of (M x K) with (K x N), G times, has its forward pass and two of the same size backwards, one for its
+inputs and one for its weights. Each takes
+
+    max(2 G M N K (1 + half_side (1/M + 1/N + 1/K)) / (share peak), bytes / (memory rate)) + launch_seconds
+
+where bytes = 2 G (M N + N K + M K), and 2 G (M N + M K) + 2 g G N K in the pass for weights, which adds up gradients
+of g bytes. The share is `products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the
+peak is then that of fp8), and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
+fp8 each product has traffic for the conversion besides: 4 G M K bytes forward and 4 G M N in the pass for inputs.
+
+**Attention** takes 2 S n (a / t) (q_s + v_s) operations forward. n is the mean number of keys that a token sees: s /
+2, and w - w^2 / (2 s) in layers with a window of w < s tokens. It takes operations / (`attention` x peak in 16 bits)
++ launch_seconds; backward 2.5 times the operations and twice the launch. Without flash attention there are two
+products, (M, N, K, G) = (s, s, q_s, a b / (t c)) and (s, v_s, s, a b / (t c)), both of whose backward passes are for
+inputs, and traffic of 4 bytes forward and 6 backward for each of the a b s^2 / (t c) entries, 5 more each with
+dropout.
+
+**Traffic** of B bytes takes B / (memory rate) + launch_seconds. Forward and backward bytes:
+
+    norm                    (4, 6) h S1 for each of the layer's norms; module "layernorm"
+    residual                (6, 6) h S1, twice a layer; 1 more each with dropout
+    positions of q and k    4 S (a / t + k_r) q_s in both; of latent attention 8 S (a / t) q_s in both
+    norm of q and k         (4, 6) S (a / t + k_r) q_s where the model has it
+    activation              (6, 10) S f / t gated, (4, 6) S f / t not gated, f the hidden size of the MLP
+    moving tokens           12 topk h S1 in both, in four steps: four times launch_seconds
+    embedding               (4, 10) h S
+    loss                    (8, 4) S V / t
+
+**Products**, as (M, N, K):
+
+    queries, keys, values   (S, (a / t) q_s + k_r (q_s + v_s), h)
+    output of attention     (S, h, a v_s / t)
+    latent attention        (S1, q_rank, h), (S, (a / t) q_s, q_rank), or (S, (a / t) q_s, h) without q_rank;
+                            (S1, kv_rank + rope, h), (S, (a / t) (head_size + v_s), kv_rank)
+    MLP                     (S, 2 f / t, h) gated, else (S, f / t, h); (S, h, f / t)
+    router                  (S1, experts, h)
+    experts                 (M, 2 f_e / t_e, h), (M, h, f_e / t_e); G = experts / e, M = imbalance S1 topk t_e / G
+    head                    (S, V / t, h)
+    prediction              (S, h / t, 2 h), two norms, then a layer of the last type, then a head
+
+**Collectives** over a group of n ranks, V bytes in all. A gather is an all-gather or a reduce-scatter and takes (n -
+1) / n V / (links x bandwidth) + latency; an all-reduce twice that; an all-to-all, where each rank has V bytes, the
+largest of V (1 - inside / n) / (links x bandwidth) over crossed levels, + latency. Each has collective_seconds
+besides (not those of gradients and weights in `referee/seconds.py`). A group is (stride, n). Its ranks `inside` one
+group of the level below are 1 on the lowest level, else min(n, max(1, D // stride)) with D the GPUs of that group. A
+level is crossed where the next one's inside (n above the highest) is larger. Rings use all links of a node: the
+bandwidth is the least of inside x bandwidth over crossed levels. latency: sum of (inside of the next level / inside -
+1) alpha over crossed levels. Strides, innermost first: tensor 1, context t, expert tensor 1, expert t_e.
+
+    tensor      with sequence parallelism gathers (forward, backward times): attention and MLP (shared experts, too)
+                2 h S (2, 3), since what went in is gathered again for the weights; latent attention
+                2 (q_rank or h + kv_rank + rope) S (1, 2) and 2 h S (1, 1); embedding 2 h S (1, 1); head 2 h S (1, 2);
+                prediction 4 h S (1, 2), beside its layer and head. Without it all-reduces: attention and MLP 2 h S
+                (1, 1), embedding 2 h S (1, 0), head 2 h S (0, 1), prediction 4 h S (0, 1)
+    context     gather of all keys and values, 2 S c k_r (q_s + v_s) bytes, for latent attention a / t in place of k_r
+                (1, 2): they travel in a ring, and their gradients come back with them
+    expert      all-to-all of 2 imbalance S1 topk h bytes (2, 2); with t_e > 1 gathers of t_e times as many over the
+                expert tensor ranks besides (2, 2)
+
+Backward collectives belong to the pass for inputs. Norms, biases, and the sum of tied embeddings that lie on two
+stages cost nothing.
+
+**Hidden**: of a pass's communication x of one class x - min(hidden x, y) is left; y is the time of the products of
+the same unit's pass for tensor and expert, of its attention for context.
+
+**Recomputation** adds a forward pass of what is computed again: whole layers with everything; `core_attn` is
+attention with its context collective, `mla_up_proj` the products from latents and the positions, `moe_act` the
+activation of experts, `moe` router, moving, experts and shared experts; `layernorm`, `mlp` and `shared_experts` are
+what they say, each with its collectives. `layernorm` computes the norms that stand alone, before latent attention
+and before experts; others are one kernel with the product behind them. What is hidden of these is counted for what is
+computed again alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..physics.kernels import ATTENTION_BACKWARD, HALF
+from .model import INSIDE, Experts, UnitType
+from .plan import FULL
+from .problem import Level, TrainingProblem
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Column = np.ndarray[Any, np.dtype[Any]]
+
+# What the seconds of a pass are for, in the order of rows; of communication it is what nothing hides.
+PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
+# Types of units whose modules can be computed again.
+LAYERS = ("dense", "experts", "own")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Degrees in columns: what one micro-batch costs a rank depends on nothing else of a choice."""
+
+    tensor: Column
+    context: Column
+    expert: Column
+    expert_tensor: Column
+    micro_batch: Column
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, int, int, int]]) -> Keys:
+        """From rows of (tensor, context, expert, expert tensor, micro-batch)."""
+        import numpy as np
+
+        table = np.array(list(rows), np.int64).reshape(-1, 5)
+        return cls(*(table[:, i].copy() for i in range(5)))
+
+    def tokens(self, problem: TrainingProblem) -> Any:
+        """Tokens of one micro-batch on one context rank."""
+        return problem.sequence * self.micro_batch / self.context
+
+    def tokens_between(self, problem: TrainingProblem) -> Any:
+        """The same on one tensor rank between products."""
+        tokens = self.tokens(problem)
+        return tokens / self.tensor if problem.sequence_parallel else tokens
+
+    def key_value_heads(self, heads: int) -> Any:
+        """Those of one rank; where tensor ranks outnumber them, each rank has a copy of one."""
+        import numpy as np
+
+        return np.maximum(1.0, heads / self.tensor)
+
+
+# ---- links -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What collectives of each group of ranks cost: seconds per byte, and seconds once."""
+
+    passed: Column
+    """Share of what is gathered, or added up and scattered, that each rank passes on in a ring."""
+    rate: Column
+    """Bytes a second in a ring."""
+    exchange: Column
+    """Seconds for each byte that every rank has for all the others and for itself."""
+    latency: Column
+    """Seconds once, however few bytes are sent."""
+
+    @property
+    def ring(self) -> Any:
+        """Seconds for each byte that is gathered, or added up and scattered, in a ring."""
+        return self.passed / self.rate
+
+    def gather(self, size: Any) -> Any:
+        """Seconds to gather so many bytes in all, or to add them up and scatter them."""
+        return self.passed * size / self.rate + self.latency
+
+
+class Cluster:
+    """The levels of links among ranks; `share` of each bandwidth is what collectives reach."""
+
+    def __init__(self, levels: Sequence[Level], share: float) -> None:
+        self.levels, self.share = tuple(levels), share
+        self.sizes = [1]
+        for level in self.levels:
+            self.sizes.append(self.sizes[-1] * level.count)
+
+    def groups(self, stride: Any, count: Any) -> Groups:
+        """Costs of the collectives of groups of every `stride`-th rank, `count` of them; a rank alone sends nothing."""
+        import numpy as np
+
+        stride, count = np.broadcast_arrays(np.asarray(stride), np.asarray(count))
+        inside = [np.ones_like(count)]
+        inside += [np.minimum(count, np.maximum(1, size // stride)) for size in self.sizes[1:-1]]
+        inside.append(count)
+        rate = np.full(count.shape, np.inf)
+        slowest, latency = np.zeros(count.shape), np.zeros(count.shape)
+        for i, level in enumerate(self.levels):
+            below, above = inside[i], inside[i + 1]
+            crosses = below < above
+            rate = np.where(crosses, np.minimum(rate, below * level.bandwidth), rate)
+            sent = (1 - below / count) / (self.share * level.bandwidth)
+            slowest = np.where(crosses, np.maximum(slowest, sent), slowest)
+            latency = latency + np.where(crosses, (above / below - 1) * level.latency_seconds, 0)
+        return Groups((count - 1) / count, self.share * rate, slowest, latency)
+
+    def message(self, source: int, target: int) -> tuple[float, float]:
+        """Seconds per byte and seconds once of a message from one rank to another."""
+        if source == target:
+            return 0.0, 0.0
+        i = next(i for i, size in enumerate(self.sizes[1:]) if source // size == target // size)
+        return 1 / (self.share * self.levels[i].bandwidth), self.levels[i].latency_seconds
+
+
+def exposed(seconds: Any, share: float, behind: Any) -> Any:
+    """What is left of communication, a share of which is hidden as far as there is anything to hide it behind."""
+    import numpy as np
+
+    return seconds - np.minimum(share * seconds, behind)
+
+
+# ---- units -----------------------------------------------------------------------------------------------
+
+
+class Product(NamedTuple):
+    """Products of matrices of (rows x inner) with (inner x columns), `count` of them."""
+
+    rows: Any
+    columns: Any
+    inner: Any
+    count: Any
+    grouped: bool
+
+    def operations(self, half_side: float = 0.0) -> Any:
+        """Operations of a pass; with `half_side` as many as take as long on sides without end."""
+        m, n, k = self.rows, self.columns, self.inner
+        return 2 * self.count * m * n * k * (1 + half_side * (1 / m + 1 / n + 1 / k))
+
+    def moved_bytes(self, weight_bytes: float = HALF) -> Any:
+        """Bytes of a pass; each number of the weights, or of their gradients, moves so many."""
+        return self.count * (
+            HALF * (self.rows * (self.columns + self.inner)) + weight_bytes * self.columns * self.inner
+        )
+
+
+class Attend(NamedTuple):
+    """Attention in one kernel, of so many operations forward."""
+
+    operations: Any
+
+
+class Traffic(NamedTuple):
+    """Bytes between a GPU and its memory."""
+
+    forward_bytes: Any
+    backward_bytes: Any
+    launches: int
+
+
+class Module:
+    """Seconds by part of what can be computed again together; `inputs` is the backward pass without the gradients of
+    weights, which is `weights`. `items` are the kernels, from which profiles are made."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.items: list[Product | Attend | Traffic] = []
+        self.forward: list[tuple[str, Any]] = []
+        self.inputs: list[tuple[str, Any]] = []
+        self.weights: list[Any] = []
+
+    def add(self, part: str, forward: Any, inputs: Any) -> None:
+        self.forward.append((part, forward))
+        self.inputs.append((part, inputs))
+
+
+@dataclass(frozen=True)
+class UnitSeconds:
+    """Seconds of one type of unit for one micro-batch, in columns."""
+
+    forward: Any
+    """[part, row]."""
+    inputs: Any
+    """[part, row]: the backward pass without the gradients of weights."""
+    weights: Any
+    """[row]: products alone."""
+    again: Mapping[tuple[str, ...], Any]
+    """[row]: seconds to compute again, by the modules that are."""
+
+
+class SecondsOfUnits:
+    """Seconds of the units of a model with shapes; gradients of weights are added up in `gradient_bytes` bytes."""
+
+    def __init__(
+        self, problem: TrainingProblem, keys: Keys, gradient_bytes: float, words: Iterable[tuple[str, ...]] = ()
+    ) -> None:
+        assert problem.model.attention is not None, "a model of shapes has attention"
+        self.problem, self.model, self.attention, self.keys = problem, problem.model, problem.model.attention, keys
+        self.gradient_bytes, self.words, self.rates = gradient_bytes, tuple(words), problem.efficiencies
+        self.memory_rate = self.rates.memory * problem.gpu.memory_rate
+        self.short_peak = problem.gpu.flops["fp16" if problem.precision == "fp16" else "bf16"]
+        self.tokens, self.between = keys.tokens(problem), keys.tokens_between(problem)
+        self.cluster = Cluster(problem.levels, self.rates.links)
+
+    def unit(self, name: UnitType) -> UnitSeconds:
+        """Seconds of a type of unit."""
+        import numpy as np
+
+        modules = self.modules(name)
+        by_modules: dict[tuple[int, ...], Any] = {}
+        again = {}
+        for word in self.words:
+            held = {*word, *(inner for module in word for inner in INSIDE.get(module, ()))}
+            which = tuple(
+                i for i, own in enumerate(modules) if name in LAYERS and (FULL in word or own.name in held)
+            )
+            if which not in by_modules:
+                by_modules[which] = self._seen(modules[i].forward for i in which).sum(axis=0)
+            again[word] = by_modules[which]
+        forward, inputs = (self._seen(getattr(own, way) for own in modules) for way in ("forward", "inputs"))
+        weights = np.zeros(len(self.tokens)) + sum(seconds for own in modules for seconds in own.weights)
+        return UnitSeconds(forward, inputs, weights, again)
+
+    def _seen(self, works: Iterable[Iterable[tuple[str, Any]]]) -> Any:
+        """[part, row]: the sum of what modules do, without what is hidden."""
+        import numpy as np
+
+        total = np.zeros((len(PARTS), len(self.tokens)))
+        for work in works:
+            for part, seconds in work:
+                total[PARTS.index(part)] += seconds
+        products, attention, _, tensor, context, expert = total
+        total[3] = exposed(tensor, self.rates.tensor_hidden, products)
+        total[4] = exposed(context, self.rates.context_hidden, attention)
+        total[5] = exposed(expert, self.rates.expert_hidden, products)
+        return total
+
+    # ---- the modules of a unit ------------------------------------------------------------------------------
+
+    def modules(self, name: UnitType) -> list[Module]:
+        """What a unit consists of, in the order in which it runs."""
+        h = self.model.hidden
+        if name == "embedding":
+            embedding = Module("embedding")
+            self._traffic(embedding, 4 * h * self.tokens, 10 * h * self.tokens)
+            self._among_tensor(embedding, HALF * h * self.tokens, (1, 1), (1, 0))
+            return [embedding]
+        if name == "head":
+            return self._head()
+        if name != "prediction":
+            return self._layer(name == "experts")
+        projection = Module("projection")
+        self._product(projection, self.tokens, h / self.keys.tensor, 2 * h)
+        self._among_tensor(projection, 2 * HALF * h * self.tokens, (1, 2), (0, 1))
+        return [projection, self._norms(2), *self._layer(self.model.experts is not None), *self._head()]
+
+    def _norms(self, count: int, name: str = "norm") -> Module:
+        norms = Module(name)
+        for _ in range(count):
+            self._traffic(norms, 4 * self.model.hidden * self.between, 6 * self.model.hidden * self.between)
+        return norms
+
+    def _head(self) -> list[Module]:
+        head, words = Module("head"), self.model.vocabulary / self.keys.tensor
+        self._product(head, self.tokens, words, self.model.hidden, short=True)
+        self._traffic(head, 8 * self.tokens * words, 4 * self.tokens * words)
+        self._among_tensor(head, HALF * self.model.hidden * self.tokens, (1, 2), (0, 1))
+        return [self._norms(int(self.model.final_norm)), head]
+
+    def _layer(self, with_experts: bool) -> list[Module]:
+        residuals = Module("residual")
+        size = (6 + self.problem.dropout) * self.model.hidden * self.between
+        for _ in range(2):
+            self._traffic(residuals, size, size)
+        if with_experts:
+            after = self._experts()
+        else:
+            assert self.model.mlp is not None, "a layer without experts has an MLP"
+            after = [self._mlp("mlp", self.model.mlp.hidden, self.model.mlp.gated)]
+        apart = self.attention.latent + (with_experts and self.model.norms > 1)
+        norms = [self._norms(apart, "layernorm"), self._norms(self.model.norms - apart)]
+        return [*norms, residuals, *self._attention(), *after]
+
+    # ---- attention ------------------------------------------------------------------------------------------
+
+    def _attention(self) -> list[Module]:
+        own, output = self.attention, Module("output")
+        heads, size = own.heads / self.keys.tensor, own.head_size + own.rope_size
+        pairs = heads if own.latent else self.keys.key_value_heads(own.key_value_heads)
+        self._product(output, self.tokens, self.model.hidden, heads * own.values)
+        before = self._from_latents(heads, size) if own.latent else [self._from_hidden(heads, pairs)]
+        return [*before, self._core(heads, pairs, size), output]
+
+    def _from_hidden(self, heads: Any, pairs: Any) -> Module:
+        own, queries, h = self.attention, Module("queries"), self.model.hidden
+        turned = self.tokens * (heads + pairs) * own.head_size
+        self._product(queries, self.tokens, heads * own.head_size + pairs * (own.head_size + own.values), h)
+        self._traffic(queries, 4 * turned, 4 * turned)
+        if own.query_key_norm:
+            self._traffic(queries, 4 * turned, 6 * turned)
+        self._among_tensor(queries, HALF * h * self.tokens, (2, 3), (1, 1))
+        return queries
+
+    def _from_latents(self, heads: Any, size: int) -> list[Module]:
+        own, down, up, h = self.attention, Module("latents"), Module("mla_up_proj"), self.model.hidden
+        rank, keys = own.query_rank, own.key_value_rank or 0
+        self._product(down, self.between, keys + own.rope_size, h)
+        if rank:
+            self._product(down, self.between, rank, h)
+        self._product(up, self.tokens, heads * size, rank or h)
+        self._product(up, self.tokens, heads * (own.head_size + own.values), keys)
+        self._traffic(up, 8 * self.tokens * heads * size, 8 * self.tokens * heads * size)
+        self._among_tensor(down, HALF * ((rank or h) + keys + own.rope_size) * self.tokens, (1, 2), (0, 0))
+        self._among_tensor(down, HALF * h * self.tokens, (1, 1), (1, 1))
+        return [down, up]
+
+    def _core(self, heads: Any, pairs: Any, size: int) -> Module:
+        own, core, s = self.attention, Module("core_attn"), self.problem.sequence
+        if not self.problem.flash_attention:
+            count, extra = heads * self.keys.micro_batch / self.keys.context, 5 * self.problem.dropout
+            self._product(core, s, s, size, count, short=True, weights=False)
+            self._product(core, s, own.values, s, count, short=True, weights=False)
+            self._traffic(core, (4 + extra) * count * s * s, (6 + extra) * count * s * s)
+            return core
+        keys, window, share = s / 2, own.window, own.windowed_share
+        if window is not None and window < s:
+            keys = (1 - share) * s / 2 + share * (window - window * window / (2 * s))
+        work = 2 * self.tokens * keys * heads * (size + own.values)
+        core.items.append(Attend(work))
+        seconds, launch = work / (self.rates.attention * self.short_peak), self.rates.launch_seconds
+        core.add("attention", seconds + launch, ATTENTION_BACKWARD * seconds + 2 * launch)
+        ring = self.cluster.groups(self.keys.tensor, self.keys.context)
+        gathered = HALF * self.tokens * self.keys.context * pairs * (size + own.values)
+        once = ring.gather(gathered) + self._begun(self.keys.context)
+        core.add("context", once, 2 * once)
+        return core
+
+    # ---- what follows it ------------------------------------------------------------------------------------
+
+    def _mlp(self, name: str, hidden: int, gated: bool) -> Module:
+        mlp, h, inner = Module(name), self.model.hidden, hidden / self.keys.tensor
+        self._product(mlp, self.tokens, (1 + gated) * inner, h)
+        self._activation(mlp, self.tokens * inner, gated)
+        self._product(mlp, self.tokens, h, inner)
+        self._among_tensor(mlp, HALF * h * self.tokens, (2, 3), (1, 1))
+        return mlp
+
+    def _activation(self, module: Module, numbers: Any, gated: bool) -> None:
+        forward, backward = (6, 10) if gated else (4, 6)
+        self._traffic(module, forward * numbers, backward * numbers)
+
+    def _experts(self) -> list[Module]:
+        experts, keys, h = self.model.experts, self.keys, self.model.hidden
+        assert isinstance(experts, Experts), "a layer with experts has them"
+        moe, activation = Module("moe"), Module("moe_act")
+        count = experts.count / keys.expert
+        copies = self.rates.expert_imbalance * self.between * experts.per_token
+        rows, inner = copies * keys.expert_tensor / count, experts.hidden / keys.expert_tensor
+        moved = 12 * experts.per_token * h * self.between
+        self._product(moe, self.between, experts.count, h, short=True)
+        self._traffic(moe, moved, moved, launches=4)
+        self._product(moe, rows, (1 + experts.gated) * inner, h, count, grouped=True)
+        self._product(moe, rows, h, inner, count, grouped=True)
+        self._activation(activation, rows * inner * count, experts.gated)
+        group = self.cluster.groups(keys.expert_tensor, keys.expert)
+        exchanged = HALF * copies * h * group.exchange + group.latency + self._begun(keys.expert)
+        shards = self.cluster.groups(1, keys.expert_tensor)
+        gathered = shards.gather(HALF * copies * h * keys.expert_tensor) + self._begun(keys.expert_tensor)
+        sent = 2 * exchanged + 2 * gathered
+        moe.add("expert", sent, sent)
+        if not experts.shared_hidden:
+            return [moe, activation]
+        return [moe, activation, self._mlp("shared_experts", experts.shared_hidden, experts.gated)]
+
+    # ---- seconds --------------------------------------------------------------------------------------------
+
+    def _product(
+        self,
+        module: Module,
+        rows: Any,
+        columns: Any,
+        inner: Any,
+        count: Any = 1,
+        *,
+        grouped: bool = False,
+        short: bool = False,
+        weights: bool = True,
+    ) -> None:
+        """Forward, and the two products of the way back; `short`: in sixteen bits where others are in eight."""
+        import numpy as np
+
+        rates, eight = self.rates, self.problem.precision == "fp8" and not short
+        share = rates.grouped_products if grouped else rates.products
+        if eight:
+            share = min(rates.grouped_products, rates.products_fp8) if grouped else rates.products_fp8
+        product = Product(rows, columns, inner, count, grouped)
+        module.items.append(product)
+        busy = product.operations(rates.half_side) / (share * (self.problem.peak if eight else self.short_peak))
+
+        def seconds(weight_bytes: float) -> Any:
+            return np.maximum(busy, product.moved_bytes(weight_bytes) / self.memory_rate) + rates.launch_seconds
+
+        module.add("products", seconds(HALF), seconds(HALF))
+        if eight:
+            self._traffic(module, 4 * count * rows * inner, 4 * count * rows * columns)
+        if weights:
+            module.weights.append(seconds(2 * self.gradient_bytes))
+        else:
+            module.add("products", 0.0, seconds(HALF))
+
+    def _traffic(self, module: Module, forward: Any, backward: Any, launches: int = 1) -> None:
+        module.items.append(Traffic(forward, backward, launches))
+        launch = launches * self.rates.launch_seconds
+        module.add("memory", forward / self.memory_rate + launch, backward / self.memory_rate + launch)
+
+    def _begun(self, ranks: Any) -> Any:
+        """Seconds of one collective beside its bytes and latencies; a rank alone has none."""
+        return self.rates.collective_seconds * (ranks > 1)
+
+    @cached_property
+    def _tensor(self) -> Groups:
+        return self.cluster.groups(1, self.keys.tensor)
+
+    def _among_tensor(self, module: Module, size: Any, divided: tuple[int, int], whole: tuple[int, int]) -> None:
+        """Gathers where tokens are divided between products, else sums over all tensor ranks."""
+        divides = self.problem.sequence_parallel
+        once = self._tensor.gather(size) * (1 if divides else 2)
+        once = once + self._begun(self.keys.tensor)
+        forward, backward = divided if divides else whole
+        module.add("tensor", forward * once, backward * once)
