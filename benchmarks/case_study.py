@@ -17,7 +17,7 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
 from pipeplan.planners.referee import rules_of
-from pipeplan.show.pictures.plans import draw_plan
+from pipeplan.show.pictures import draw_plan
 
 HALF_SAMPLES = (0.44, 0.6, 0.82)
 """From the published gain of larger micro-batches alone, our default, from the published total gain."""

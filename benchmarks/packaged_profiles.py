@@ -25,7 +25,7 @@ from recipes.recipe import made_on
 
 from pipeplan import Profile, import_hf
 from pipeplan.instances.base.json_file import write_text_atomically
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.networks.profile.work import on_hardware
 
 FOLDER = Path(__file__).resolve().parents[1] / "instances" / "packaged" / "profiles"

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
-from pipeplan.show.front import Front, of_chain, verdict
-from pipeplan.show.pictures.front import draw_front
+from pipeplan.show.front import Front, draw_front, of_chain, verdict
 from pipeplan.show.words import Times, amount, measured, plain
 from pipeplan.studies.chain_memory import DEFAULT_METHODS
 from pipeplan.studies.sweep import Curve, CurvePoint, Settings, sweep

@@ -28,7 +28,7 @@ from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.planners.staging.degree_table import DegreeTable, table_of
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search
-from pipeplan.show.pictures.curves import draw_table
+from pipeplan.show.pictures import draw_table
 
 GIB = 2.0**30
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

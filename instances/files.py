@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .base.cluster import Cluster
-from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
+from .base.errors import InputError, UsageError, did_you_mean, errors_in, show, wrong_argument
 from .base.fields import as_object
 from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .base.kind import Kind, Lowered
@@ -46,8 +46,13 @@ def load_on(
         guess = did_you_mean(format, FORMATS)
         raise UsageError(f"The format {show(format)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
     check_path(path)
-    from .foreign import refuse_foreign_file, refuse_model_configuration
-    from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
+    from .foreign import (
+        is_profile,
+        looks_like_graph_txt,
+        looks_like_table,
+        refuse_foreign_file,
+        refuse_model_configuration,
+    )
 
     refuse_foreign_file(path)
     if looks_like_table(path):
@@ -57,7 +62,7 @@ def load_on(
         from .lowering import lower_graph_txt
 
         return lower_graph_txt(text, path, asking(cluster, asked))
-    try:
+    with errors_in(path):
         if not _starts_as_json(text, format):
             raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
         data = parse_json(text, str(path))
@@ -70,8 +75,6 @@ def load_on(
                 "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {asked}"
             )
         return Lowered(problem)
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
 
 
 def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, format: str | None) -> Lowered:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
-from .base.json_file import MAX_FILE_BYTES, beside
+from .base.json_file import MAX_FILE_BYTES, STDIN, beside, read_text
 from .base.kind import Lowered
 from .base.result import Result
 from .registry import is_plan, is_problem, kind_of, plan_kinds
@@ -163,23 +164,16 @@ def _is_a_name(text: str) -> bool:
 
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
-    from .networks.profile.marks import is_profile_text, looks_like_graph_txt, looks_like_table
+    from .foreign import is_profile_text, looks_like_graph_txt, looks_like_table
     from .networks.profile.packaged import packaged_profile_names
 
     if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True
-    content = _content(text)
+    content = ""
+    with suppress(InputError):  # whoever reads the file says what is wrong
+        if text == STDIN or text.endswith((".json", ".txt")):
+            content = read_text(text)
     return is_profile_text(content) or looks_like_graph_txt(content)
-
-
-def _content(text: str) -> str:
-    """The text of a file that may hold a profile; empty where whoever reads it will say what is wrong."""
-    from .base.json_file import STDIN, read_text
-
-    try:
-        return read_text(text) if text == STDIN or text.endswith((".json", ".txt")) else ""
-    except InputError:
-        return ""
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -8,20 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, refuse_others, spelled
-from .base.errors import InputError, UsageError, one_of, show
+from .base.cluster import Cluster, check_cluster, is_real, refuse_others, spelled
+from .base.errors import InputError, UsageError, errors_in, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
-from .base.plausible import check_cluster, is_real
-from .foreign import refuse_foreign_file
-from .networks.profile.files import profile_from_json
-from .networks.profile.marks import looks_like_graph_txt, looks_like_table
-from .networks.profile.on_gpus import on_gpus
+from .foreign import looks_like_graph_txt, looks_like_table, refuse_foreign_file
 from .networks.profile.options import ProfileOptions, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
-from .networks.profile.profile import Profile
+from .networks.profile.profile import Profile, profile_from_json
 from .networks.profile.table import read_table
+from .networks.profile.work import on_gpus
 from .physics.hardware import devices_given
 from .registry import KINDS
 
@@ -72,12 +69,10 @@ def load_profile(
         profile = load_packaged_profile(str(path))
         return profile if training else without_backward_passes(profile)
     text = read_text(path, max_bytes=MAX_FILE_BYTES)
-    try:
+    with errors_in(path):
         if looks_like_graph_txt(text):
             return read_graph_txt(text, name=profile_name(path), training=training)
         profile = profile_from_json(parse_json(text, str(path)))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
     return profile if training else without_backward_passes(profile)
 
 
@@ -101,18 +96,14 @@ def lower_file(path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
     options = cluster.profile or ProfileOptions()
     training = cluster.training is not False
     profile = load_profile(path, training=training, bytes_per_parameter=options.bytes_per_parameter)
-    try:
+    with errors_in(path):
         return on_cluster(profile, cluster)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def load_graph_txt(path: str | os.PathLike[str], *, training: bool = True) -> Profile:
     """The profile in PipeDream's file graph.txt."""
-    try:
+    with errors_in(path):
         return read_graph_txt(read_text(path), name=profile_name(path), training=training)
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
 
 
 def lower_graph_txt(text: str, path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
@@ -123,11 +114,9 @@ def lower_graph_txt(text: str, path: str | os.PathLike[str], cluster: Cluster) -
     training = cluster.training is not False
     if options.kind == "placement" and options.in_flight is None and training:
         options = replace(options, in_flight=PUBLISHED_IN_FLIGHT)
-    try:
+    with errors_in(path):
         profile = read_graph_txt(text, name=profile_name(path), training=training)
         return on_cluster(profile, replace(cluster, profile=options))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def lower(
@@ -266,14 +255,10 @@ _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
 
 def _about_experts(profile: Profile) -> tuple[str, ...]:
     """A sentence where layers hold experts, which other planners would divide."""
-    names = (name for node in profile.nodes for name in node.parameters)
-    if _MANY_EXPERTS.search(str(profile.source.get("architecture", ""))) or any(
-        "experts" in name for name in names
-    ):
-        return (
-            "the experts of a layer stay together: plan configure plans expert parallelism, from a config.json",
-        )
-    return ()
+    by_name = any("experts" in name for node in profile.nodes for name in node.parameters)
+    if not by_name and not _MANY_EXPERTS.search(str(profile.source.get("architecture", ""))):
+        return ()
+    return ("the experts of a layer stay together: plan configure plans expert parallelism, from a config.json",)
 
 
 # The place of a layer in the field of an error, and the options that set the other fields.
@@ -363,7 +348,11 @@ def at_setting(profile: Profile, options: ProfileOptions, gpus: Any = None) -> t
         words = "GPUs by name"
     else:
         return profile, ()
-    return _made_anew(profile, options, {**current, **asked}), (_about(profile, words),)
+    told = (
+        f"{profile.name} was made anew for {words}, from its published shapes, with attention, norms and activations "
+        "as fused kernels run and keep them"
+    )
+    return _made_anew(profile, options, {**current, **asked}), (told,)
 
 
 def _of_known_shapes() -> list[str]:
@@ -392,23 +381,14 @@ def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any
     )
 
 
-def _about(profile: Profile, words: str) -> str:
-    return (
-        f"{profile.name} was made anew for {words}, from its published shapes, with attention, norms and activations "
-        "as fused kernels run and keep them"
-    )
-
-
 def _refusal(profile: Profile, options: ProfileOptions, known: str) -> UsageError:
     """The refusal, which tells what to type instead; that depends on how the profile was made."""
     given = [(name, getattr(options, name)) for name in SETTING if getattr(options, name) is not None]
     option, how = spelled(given[0][0]), str(profile.source.get("how", ""))
     words = " ".join(f"--{'sequence' if name == 'sequence' else 'batch'} {value}" for name, value in given)
     if how == "torch-export" or how.startswith("shapes"):
-        samples = f"micro-batch {profile.micro_batch}"
-        made = ", ".join(
-            [samples, *([f"sequence {profile.source['sequence']}"] if "sequence" in profile.source else [])]
-        )
+        sequence = f", sequence {profile.source['sequence']}" if "sequence" in profile.source else ""
+        made = f"micro-batch {profile.micro_batch}{sequence}"
         model = "torch my.py:build" if "pytorch/" in str(profile.source.get("config")) else "hf config.json"
         return UsageError(
             f"{option} is for {known}, and {show(profile.name)} was made for {made}; import it again: "

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .base.checks import check_flag
-from .base.errors import InputError, show
+from .base.errors import InputError, errors_in, show
 from .base.fields import (
     as_number,
     as_object,
@@ -83,11 +83,8 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
     problem = None if problem is None else problem_of(problem)
     read = None if problem is None or holds_json(path) else kind_of(problem).read_plan
     data = read_json(path) if read is None else read_text(path)
-    try:
-        plan: Plan = plan_from_json(data, problem) if read is None else read(data, problem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
-    return plan
+    with errors_in(path):
+        return plan_from_json(data, problem) if read is None else read(data, problem)
 
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
@@ -127,10 +124,8 @@ def _plan(top: Mapping[str, Any], problem: Problem | None) -> Plan:
 def load_result(path: str | os.PathLike[str]) -> Result:
     """The report in a result file."""
     data = read_json(path)
-    try:
+    with errors_in(path):
         return result_from_json(data)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def result_from_json(data: object) -> Result:

@@ -27,7 +27,7 @@ from pipeplan.instances.chain.referee.unrolled import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
 from pipeplan.show.palette import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on
 from pipeplan.show.palette import TERMS as TERM_COLOURS
-from pipeplan.show.pictures.canvas import GROUND, INK, themed
+from pipeplan.show.pictures import GROUND, INK, themed
 from pipeplan.show.views.schedule import COLOUR_OF
 
 SMALL = 8

@@ -47,6 +47,7 @@ from .instances.schedule.problem import Block as Block
 from .instances.schedule.problem import BlockEdge as BlockEdge
 from .instances.schedule.problem import ScheduleDevice as ScheduleDevice
 from .instances.schedule.problem import ScheduleProblem as ScheduleProblem
+from .instances.simulate import lower_to_schedule as lower_to_schedule
 from .instances.simulate import simulate as simulate
 from .instances.staging.leveled_plan import LeveledPlan as LeveledPlan
 from .instances.staging.leveled_plan import LeveledStage as LeveledStage
@@ -60,7 +61,6 @@ from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.stored_results import load_plan as load_plan
 from .instances.stored_results import load_result as load_result
-from .instances.to_schedule import lower_to_schedule as lower_to_schedule
 from .instances.training.model import TrainingModel as TrainingModel
 from .instances.training.plan import TrainingConfiguration as TrainingConfiguration
 from .instances.training.problem import TrainingProblem as TrainingProblem

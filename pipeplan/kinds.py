@@ -51,7 +51,7 @@ def _curve(sweep: str, name: str) -> ShownCurve:
 SHOWN: dict[str, ShownKind] = {
     "placement": ShownKind(
         Later(f"{_VIEWS}.placement"),
-        latency=Function(f"{_VIEWS}.latency:of_one_sample"),
+        latency=Function(f"{_VIEWS}.placement:of_one_sample"),
     ),
     "chain": ShownKind(
         Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chain_memory:Chains", "chain")
@@ -61,13 +61,13 @@ SHOWN: dict[str, ShownKind] = {
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
         pareto=_curve("memory:Schedules", "schedule"),
-        exports={"torch": Function("pipeplan.models.export.schedules:torch")},
+        exports={"torch": Function("pipeplan.models.export.torch_pipelining:schedule")},
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
         pareto=_curve("gpus:Trainings", "training"),
         exports={
-            target: Function(f"pipeplan.models.export.{target}_configuration:export")
+            target: Function(f"pipeplan.models.export.training:{target}_configuration")
             for target in ("megatron", "torchtitan", "deepspeed")
         },
     ),

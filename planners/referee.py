@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
+from ..instances.base.clock import part
 from ..instances.base.kind import Rules
 from ..instances.base.result import PROVEN_TOLERANCE
-from ..instances.base.stopwatch import part
 from ..instances.registry import kind_of
 
 # A bound above the objective by more than this relative difference is a contradiction, below it is rounding.

@@ -18,10 +18,9 @@ from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import of_chain, of_schedule, of_staging
-from pipeplan.show.page.comparison_page import comparison_page
-from pipeplan.show.page.pareto_page import pareto_page
-from pipeplan.show.page.result_page import result_page
+from pipeplan.show.comparison import comparison_page
+from pipeplan.show.front import of_chain, of_schedule, of_staging, pareto_page
+from pipeplan.show.report import result_page
 from pipeplan.show.run import run_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor

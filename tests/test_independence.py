@@ -33,7 +33,7 @@ GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
         "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "graph",
-        "json_file", "plausible", "quantities", "result", "stopwatch",
+        "json_file", "quantities", "result",
     )
 }  # fmt: skip
 """What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says,

@@ -16,7 +16,7 @@ import pytest
 import typer
 from page_blocks import PAGES, REASONS, ROOT, Block, blocks_of, follow, run, same
 
-from pipeplan.models.extras import EXTRA_OF
+from pipeplan.models.from_torch import EXTRA_OF
 
 QUICK = {"docs/start.md", "docs/ten-lines.md", "docs/explore.md", "docs/formats.md"}
 """Pages whose commands take seconds; the others are run with `--sweeps`."""

@@ -9,7 +9,7 @@ import packaged_profiles
 import pytest
 from recipes.catalogue import NETWORKS, build
 
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 
 
 def test_the_stored_instances_are_what_their_recipes_make() -> None:

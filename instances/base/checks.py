@@ -25,10 +25,9 @@ def check_count(field: str, value: object) -> None:
     remedy = f"give a whole number from 0 to {MAX_DEVICES}"
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(field, f"is {show(value)}, not a whole number", remedy)
-    if value < 0:
-        raise InputError(field, f"is negative ({show(value)})", remedy)
-    if value > MAX_DEVICES:
-        raise InputError(field, f"is {show(value)}, too many", remedy)
+    if not 0 <= value <= MAX_DEVICES:
+        what = f"is negative ({show(value)})" if value < 0 else f"is {show(value)}, too many"
+        raise InputError(field, what, remedy)
 
 
 def check_whole(field: str, value: object, most: int, least: int = 1) -> None:
@@ -44,13 +43,10 @@ def check_amount(field: str, value: object) -> None:
     # Comparisons, unlike math.isnan and math.isinf, take whole numbers of any length.
     if 0 <= value <= MAX_AMOUNT:
         return
-    if value != value:
-        raise InputError(field, "is NaN", "give a finite number >= 0")
-    if value in (math.inf, -math.inf):
-        raise InputError(field, "is infinite", "give a finite number >= 0")
-    if value < 0:
-        raise InputError(field, f"is negative ({show(value)})", "give a finite number >= 0")
-    raise InputError(field, f"is too large ({show(value)})", f"give a number of at most {MAX_AMOUNT:g}")
+    if value > MAX_AMOUNT and value != math.inf:
+        raise InputError(field, f"is too large ({show(value)})", f"give a number of at most {MAX_AMOUNT:g}")
+    infinite = "is infinite" if value in (math.inf, -math.inf) else f"is negative ({show(value)})"
+    raise InputError(field, "is NaN" if value != value else infinite, "give a finite number >= 0")
 
 
 def check_limit(field: str, value: object) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from .amounts import as_written
-from .errors import UsageError
+from .errors import InputError, UsageError
 from .quantities import written_bytes
 
 if TYPE_CHECKING:
     from ..networks.profile.options import ProfileOptions
     from .kind import Kind
+
 
 # Seconds of each time unit that rates per second can be turned into.
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
@@ -118,20 +119,17 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 def _refusal(name: str, runs_on: str) -> str:
     """A sentence for the user, where the field `name` of a cluster means nothing for a problem; `runs_on` says on what
     the problem runs."""
-    if name == "gpus":
-        return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
-    if name == "levels":
-        return "--levels is for staging and training problems: this one is neither; drop --levels."
+    refusals = {
+        "gpus": "--devices names GPUs, and this problem already holds its times; give the number of devices alone.",
+        "levels": "--levels is for staging and training problems: this one is neither; drop --levels.",
+        "cpus": f"--cpus is for placement problems: {runs_on} alone; drop --cpus.",
+        "batch": "--batch is for staging, graph-pipeline, schedule and training problems: this one has no "
+        "micro-batches; drop --batch.",
+    }
+    if name in refusals:
+        return refusals[name]
     if name in STAGING_OPTIONS:
-        option = spelled(name)
-        return f"{option} is for staging problems: this one is none; drop {option}."
-    if name == "cpus":
-        return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."
-    if name == "batch":
-        return (
-            "--batch is for staging, graph-pipeline, schedule and training problems: this one has no micro-batches; "
-            "drop --batch."
-        )
+        return f"{spelled(name)} is for staging problems: this one is none; drop {spelled(name)}."
     option = PROFILE_OPTIONS[name]
     return f"{option} is for profiles and tables: this problem already holds its times; drop {option}."
 
@@ -146,3 +144,75 @@ def changes(kind: Kind[Any, Any], cluster: Cluster) -> dict[str, Any]:
 def per_unit(rate: float, time_unit: str) -> float:
     """A rate in bytes per second as bytes per time unit, computed with decimals."""
     return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])
+
+
+# ---- plausible ------------------------------------------------------------
+# Figures that hardware can have: one a million times off was meant in another unit, and is asked back.
+#
+# Only amounts that are bytes and seconds for sure are checked: those of named GPUs, and of networks whose own sizes are
+# real. Small examples count in units of their own.
+
+
+# Powers of ten by which people miss a unit, the likeliest first.
+POWERS = (9, 12, 6, 3, -9, -12, -6, -3)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one figure of hardware can be, and what is usual."""
+
+    unit: str
+    least: float
+    most: float
+    usual: tuple[float, float]
+    written: tuple[str, float]
+    """The unit in which people state it, and how many of `unit` that is."""
+    readable: bool = True
+    """Is it read with that unit? Otherwise as a number of `unit` alone."""
+
+    def meant(self, value: float) -> float | None:
+        """The usual figure of the same digits; None: there is none."""
+        low, high = self.usual
+        return next((value * 10.0**power for power in POWERS if low <= value * 10.0**power <= high), None)
+
+
+MEMORY = Figure("bytes", 1e6, 1e15, (1e9, 1e12), ("GB", 1e9))
+LINK = Figure("bytes a second", 1e6, 1e15, (1e9, 2e12), ("GB/s", 1e9))
+MEMORY_RATE = Figure("bytes a second", 1e8, 1e16, (1e11, 5e13), (" GB/s", 1e9), readable=False)
+FLOPS = Figure("operations a second", 1e9, 1e19, (1e13, 5e16), (" TFLOP/s", 1e12), readable=False)
+LATENCY = Figure("seconds", 0.0, 1.0, (1e-7, 1e-4), (" us", 1e-6), readable=False)
+
+
+def check_figure(field: str, value: float | None, figure: Figure) -> None:
+    """Refuse a figure that no hardware has, with the one that may be meant; no limit (None, infinity) and 0 may be."""
+    if value is None or value in (0, math.inf) or figure.least <= value <= figure.most:
+        return
+    meant = figure.meant(value)
+    if meant is None:
+        remedy = f"give a figure from {figure.least:g} to {figure.most:g} {figure.unit}"
+    else:
+        unit, factor = figure.written
+        stated, number = f"{meant / factor:g}{unit}", f"{meant:g}"
+        remedy = (
+            f"write {stated} if you mean that, which is {number} {figure.unit}"
+            if figure.readable
+            else f"write {number} if you mean {stated}"
+        )
+    raise InputError(field, f"is {value:g} {figure.unit}, which no hardware has", remedy)
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Refuse memory and links that no hardware has; names are those of the command line."""
+    check_figure("--memory", cluster.memory_bytes, MEMORY)
+    check_figure("--bandwidth", cluster.bandwidth, LINK)
+    check_links("--levels", (rate for _, rate in cluster.levels or ()))
+
+
+def check_links(field: str, rates: Iterable[float]) -> None:
+    for rate in rates:
+        check_figure(field, rate, LINK)
+
+
+def is_real(bytes_held: float | None) -> bool:
+    """Is so much memory counted in bytes? Small examples count in units of their own."""
+    return bytes_held is not None and MEMORY.least <= bytes_held < math.inf

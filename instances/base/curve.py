@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from .checks import check_amount
+from .checks import check_amount, check_positive, check_size
 from .errors import InputError, show
 from .fields import as_tuple, read_record
 from .quantities import several
@@ -46,19 +46,11 @@ def check_curve(where: str, curve: TimeCurve) -> None:
     if not samples:
         raise InputError(f"{where}.samples", "is empty", "give at least one measured point")
     if len(samples) != len(seconds):
-        raise InputError(
-            f"{where}.seconds",
-            f"has {several(len(seconds), 'entry')} for {len(samples)} numbers of samples",
-            "give one for each",
-        )
-    if len(samples) > MAX_CURVE_POINTS:
-        raise InputError(
-            f"{where}.samples", f"has {several(len(samples), 'entry')}", f"give at most {MAX_CURVE_POINTS}"
-        )
+        what = f"has {several(len(seconds), 'entry')} for {len(samples)} numbers of samples"
+        raise InputError(f"{where}.seconds", what, "give one for each")
+    check_size(f"{where}.samples", samples, MAX_CURVE_POINTS)
     for i, value in enumerate(samples):
-        check_amount(f"{where}.samples[{i}]", value)
-        if not value:
-            raise InputError(f"{where}.samples[{i}]", "is 0", "give numbers of samples > 0")
+        check_positive(f"{where}.samples[{i}]", value, "give numbers of samples > 0")
         if i and value <= samples[i - 1]:
             raise InputError(
                 f"{where}.samples[{i}]", f"is {show(value)}, not above the one before", "let them increase"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
@@ -60,6 +61,15 @@ class InputError(PipeplanError):
 def _renamed(field: str, field_names: Mapping[str, str]) -> str:
     head, dot, last = field.rpartition(".")
     return head + dot + field_names.get(last, last)
+
+
+@contextmanager
+def errors_in(file: object) -> Iterator[None]:
+    """Errors of the input inside the block name the file, where they name none yet."""
+    try:
+        yield
+    except InputError as error:
+        raise error if error.file else error.in_file(str(file)) from None
 
 
 class TooLargeError(InputError):
@@ -172,19 +182,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 # Numbers that people write out.
 NUMBER_WORDS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 
 

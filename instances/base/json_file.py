@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 from .errors import InputError, nearest, wrong_argument
 from .fields import join, shorten
@@ -84,20 +84,16 @@ def beside(file: str) -> str:
 
 def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     with open(path, "rb") as stream:
-        _refuse_large(stream, str(path), max_bytes)
+        # Pipes and devices have no size; the read that follows is limited all the same.
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
+            raise _too_large(str(path), str(status.st_size), max_bytes)
         return stream.read(max_bytes + 1)
 
 
 @lru_cache(maxsize=1)
 def _read_stdin(stream: TextIO, max_bytes: int) -> bytes:
     return stream.buffer.read(max_bytes + 1)
-
-
-def _refuse_large(stream: BinaryIO, file: str, max_bytes: int) -> None:
-    """Pipes and devices have no size; the read that follows is limited all the same."""
-    status = os.fstat(stream.fileno())
-    if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
-        raise _too_large(file, str(status.st_size), max_bytes)
 
 
 def _too_large(file: str, size: str, max_bytes: int) -> InputError:

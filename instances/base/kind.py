@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..timeline.model import Pipeline
     from .cluster import Cluster
     from .errors import Violation
-    from .generator import Generator
+
 
 ProblemT = TypeVar("ProblemT")
 PlanT = TypeVar("PlanT")
@@ -72,8 +72,7 @@ class Later(Generic[T_co]):
     """The address of the object, written as `module:attribute`."""
 
     def load(self) -> T_co:
-        value: T_co = load_address(self.address)
-        return value
+        return load_address(self.address)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Function(Generic[Arguments, T_co]):
     """The address of the function, written as `module:attribute`."""
 
     def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> T_co:
-        value: T_co = load_address(self.address)(*arguments, **named)
-        return value
+        return load_address(self.address)(*arguments, **named)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +283,10 @@ class Displayed:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        text: str = display().brief(self)
-        return text
+        return display().brief(self)  # type: ignore[no-any-return]
 
     def _repr_html_(self) -> str:
-        text: str = display().html(self)
-        return text
+        return display().html(self)  # type: ignore[no-any-return]
 
     def show(self) -> None:
         """Print all that is worth knowing of it, as `plan solve` and `plan show` do."""
@@ -305,3 +301,34 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+
+# ---- generator ------------------------------------------------------------
+# A family of random problems of any kind, as `plan generate` offers it.
+
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a generator, as the command line offers it. `type` is int, float or flag."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generator(Generic[Made]):
+    """A family of problems, which every parameter with its default makes callable without arguments."""
+
+    name: str
+    title: str
+    build: Callable[..., Made]
+    parameters: tuple[Parameter, ...] = ()
+
+    def __call__(self, **arguments: Any) -> Made:
+        usual = {parameter.name: parameter.default for parameter in self.parameters}
+        return self.build(**{**usual, **arguments})

@@ -146,8 +146,7 @@ class History(tuple[Moment, ...]):
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Draw incumbent and bound over time; with a path (.svg, .png, .pdf) the picture is written as well."""
-        picture: Picture = display().plot_history(self, path)
-        return picture
+        return display().plot_history(self, path)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -208,20 +207,17 @@ class Result(Displayed):
     @property
     def loads(self) -> Mapping[str, float]:
         """The time for which each device or stage is busy, by its name, recomputed in the problem's time unit."""
-        loads: Mapping[str, float] = display().loads(self)
-        return loads
+        return display().loads(self)  # type: ignore[no-any-return]
 
     @property
     def memory(self) -> Mapping[str, float | None]:
         """The memory that each device or stage holds, by its name, recomputed, in bytes; None where it has none of
         its own."""
-        memory: Mapping[str, float | None] = display().memory(self)
-        return memory
+        return display().memory(self)  # type: ignore[no-any-return]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Draw the plan; with a path (.svg, .png, .pdf) the picture is written as well."""
-        picture: Picture = display().plot(self, path)
-        return picture
+        return display().plot(self, path)  # type: ignore[no-any-return]
 
     @property
     def is_bounded(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..base.errors import InputError, show
-from ..base.generator import Generator, Parameter
+from ..base.kind import Generator, Parameter
 from ..base.quantities import whole_numbers
 from . import theory
 from .known_answers import KnownChain

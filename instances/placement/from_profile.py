@@ -3,7 +3,7 @@
 Cost model, for one micro-batch:
 
 - times are those of the profile, and `--option cpu-slowdown` times as long on a CPU; where several GPUs are named,
-  each type has its own times (`networks/profile/on_gpus.py`) and memory. The GPUs that are named first are the base
+  each type has its own times (`networks/profile/work.py`) and memory. The GPUs that are named first are the base
   type;
 - memory of a node: copies of its parameters (`copies_by` of the optimizer), its buffers, and what it saves for its
   backward pass `--option in-flight` times; without that option as many times as there are devices, which is what the
@@ -26,7 +26,6 @@ from ..base.checks import check_limit, check_positive
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError
 from ..base.kind import Lowered
-from ..networks.profile.on_gpus import memory_of_each, on_each
 from ..networks.profile.options import (
     ProfileOptions,
     about_copies,
@@ -36,6 +35,7 @@ from ..networks.profile.options import (
     without_limit,
 )
 from ..networks.profile.profile import Profile
+from ..networks.profile.work import memory_of_each, on_each
 from .problem import AcceleratorType, Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.checks import check_amount, check_count
 from ..base.errors import InputError
-from ..base.generator import Generator, Parameter
+from ..base.kind import Generator, Parameter
 from .problem import Node, NodeId, PlacementProblem
 
 Edge = tuple[NodeId, NodeId]

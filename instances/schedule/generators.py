@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
-from ..base.generator import Generator, Parameter
+from ..base.kind import Generator, Parameter
 from ..physics.schedules import LOOP, V_SHAPE
 from .pipelines import divided_pipeline, equal_stages
 from .problem import ScheduleProblem

@@ -36,9 +36,9 @@ from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.errors import UsageError
 from ..base.kind import Lowered
-from ..networks.profile.on_gpus import memory_of_each, on_each
 from ..networks.profile.options import ProfileOptions, about_copies, divided_copies, require_cluster
 from ..networks.profile.profile import Profile
+from ..networks.profile.work import memory_of_each, on_each
 from .kind_functions import adjusted
 from .problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 

@@ -130,9 +130,8 @@ def _is_path(text: str) -> bool:
 def _read(path: Path) -> Model:
     """The model in a table, a profile, a training problem or a `config.json`; errors name the file."""
     # Rules of every family, and readers of tables, which packaged names do without.
-    from ..foreign import refuse_foreign_file
-    from ..networks.profile.files import profile_from_json
-    from ..networks.profile.marks import is_profile, looks_like_table
+    from ..foreign import is_profile, looks_like_table, refuse_foreign_file
+    from ..networks.profile.profile import profile_from_json
     from ..networks.profile.table import read_table
     from .config_json import model_from_config
     from .files import SCHEMA, read_model

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
-from ..base.generator import Generator, Parameter
+from ..base.kind import Generator, Parameter
 from ..base.quantities import GIB
 from ..physics.optimizers import USUAL_OPTIMIZER, sum_of_states
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model

@@ -22,10 +22,10 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
+from ..base.cluster import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
 from ..base.errors import InputError, show
 from ..base.fields import plain
 from ..base.kind import Displayed
-from ..base.plausible import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
 from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, states_of

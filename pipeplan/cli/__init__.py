@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .exits import INTERRUPTED
-from .interrupt import in_own_process, wind_down
+from .exits import INTERRUPTED, in_own_process, wind_down
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,13 +31,13 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _profiled(argv: list[str] | None) -> int:
-    from ..instances.base import stopwatch
+    from ..instances.base import clock
 
-    watch = stopwatch.start()
+    watch = clock.start_watch()
     try:
         from .app import main as run
 
         return run(argv)
     finally:
-        stopwatch.stop()
-        sys.stderr.write(stopwatch.told(watch))
+        clock.stop_watch()
+        sys.stderr.write(clock.where_the_time_went(watch))

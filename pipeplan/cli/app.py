@@ -20,35 +20,24 @@ from ..instances.base.clock import when_compiling
 from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
 from ..instances.base.json_file import before_writing
 from ..show.console import clean, say_error, say_in_json_lines, say_note
-from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
-from .interrupt import hear_no_more
+from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, hear_no_more
 from .quantities import number
 from .signatures import modern
 
 # Commands in the order of the help page, each with the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
-    **{
-        name: f"{name}:command"
-        for name in (
-            "solve",
-            "configure",
-            "verify",
-            "show",
-            "memory",
-            "pareto",
-            "sensitivity",
-            "simulate",
-            "explore",
-            "schedule",
-            "export",
-            "run",
-            "convert",
-            "generate",
-        )
-    },
+    **{name: f"{name}:command" for name in ("solve", "configure", "verify", "show")},
+    **{name: f"sweeps:{name}" for name in ("memory", "pareto", "sensitivity")},
+    "simulate": "simulate:command",
+    "explore": "pages:explore",
+    "schedule": "schedule:command",
+    "export": "export:export",
+    "run": "run:command",
+    "convert": "export:convert",
+    "generate": "generate:command",
     "compare": "compare:command",
-    "report": "report:command",
-    "warm-up": "warm_up:command",
+    "report": "pages:report",
+    "warm-up": "lists:warm_up",
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }
 
@@ -64,24 +53,13 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "onnx": "imports:onnx",
             "megatron-layout": "imports:megatron",
         },
-    ),
+    )
 }
 
 # Our options by the names that other programs give them; each counts where a command has it.
 OTHER_WORDS = {
-    **dict.fromkeys(
-        (
-            "--gpus",
-            "--gpu",
-            "--num-gpus",
-            "--ngpus",
-            "--accelerators",
-            "--num-devices",
-            "--workers",
-            "--world-size",
-        ),
-        "--devices",
-    ),
+    **dict.fromkeys(("--gpus", "--gpu", "--num-gpus", "--ngpus", "--accelerators"), "--devices"),
+    **dict.fromkeys(("--num-devices", "--workers", "--world-size"), "--devices"),
     **dict.fromkeys(("--out", "--outfile", "--save"), "--output"),
     **dict.fromkeys(("--seq", "--seq-length", "--seq-len", "--context", "--context-length"), "--sequence"),
     **dict.fromkeys(("--microbatches", "--num-microbatches", "--chunks"), "--micro-batches"),

@@ -1,33 +1,30 @@
-"""Arguments that several commands share: the instance, the cluster that overrides the file's, the output."""
+"""Arguments that several commands share: the instance, the cluster that overrides the file's, limits, the outputs."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import OF_ONE_SOURCE
+from ..instances.base.amounts import as_written
+from ..instances.base.cluster import OF_ONE_SOURCE, SECONDS
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
-from ..instances.base.quantities import whole_numbers
+from ..instances.base.quantities import TimeGap, whole_numbers
 from ..instances.base.result import Asked
-from ..instances.lookup import Cluster as Cluster
-from ..instances.lookup import holds_profile, load_with_notes
-from ..instances.registry import kind_of
+from ..instances.lookup import Cluster, holds_profile, load_with_notes
+from ..instances.registry import Problem, kind_of
+from ..planners.options import SolveOptions, typed
 from ..show.console import say_note, say_written
-from . import quantities
-from .signatures import NARROW, option, shared, with_narrow_options, with_usual_help
+from .signatures import NARROW, declared, flags_of, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
-    from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 PROFILES = "Profiles and tables of layers (what they become)"
@@ -73,69 +70,32 @@ def _efficiency(text: str) -> float | str:
         return text
 
 
-def _in_panel(panel: str, name: str, *facts: Any, **more: Any) -> inspect.Parameter:
-    return option(name, *facts, rich_help_panel=NARROW if name in OF_ONE_SOURCE else panel, **more)
+def _panel(usual: str) -> Callable[[str], str]:
+    """The panel of each option: what one source of problems alone takes is given as `--option NAME=VALUE`."""
+    return lambda name: NARROW if name in OF_ONE_SOURCE else usual
 
 
-_profile_option = partial(_in_panel, PROFILES)
-PROFILE_OPTIONS = (
-    _profile_option(
-        "kind",
-        str,
-        metavar="KIND",
-        help="Kind of problem; default: what fits.",
-    ),
-    _profile_option(
-        "optimizer",
-        str,
-        metavar="NAME",
-        help="Optimizer: adam-mixed, muon, ...",
-    ),
-    _profile_option(
-        "in_flight",
-        int,
-        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
-    ),
-    _profile_option(
-        "recompute",
-        bool,
-        "--recompute",
-        help="Recompute, in stagings where it helps.",
-    ),
-    _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
-    _profile_option(
-        "tensor_parallel",
-        Any,
-        parser=_degrees,
-        metavar="LIST",
-        help="Devices that may share a layer: 1,2,4.",
-    ),
-    _profile_option(
-        "efficiency",
-        Any,
-        parser=_efficiency,
-        metavar="SHARE",
-        help="Share of the ideal speed that is left where devices share a layer: 0.9, or by their number "
-        "2:0.97,4:0.93; default: what they exchange takes the time of their links.",
-    ),
-    _profile_option(
-        "whole_layers",
-        bool,
-        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
-        "layer, as vLLM, SGLang and TensorRT-LLM need.",
-    ),
-    _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
-    _profile_option(
-        "zero",
-        int,
-        metavar="STAGE",
-        help="ZeRO stage of replicas: 1, 2 or 3.",
-    ),
-    _profile_option(
-        "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
-    ),
-    _profile_option("sequence", int, metavar="TOKENS", help="For packaged models: tokens of a sample."),
-    _profile_option("micro_batch", int, metavar="SAMPLES", help="For packaged models: samples of a micro-batch."),
+PROFILE_OPTIONS = declared(
+    """
+    kind text KIND: Kind of problem; default: what fits.
+    optimizer text NAME: Optimizer: adam-mixed, muon, ...
+    in_flight int: Placements: micro-batches whose activations a device holds; default: as many as devices.
+    recompute flag: Recompute, in stagings where it helps.
+    data_parallel flag: Allow replicas of stages (staging).
+    tensor_parallel any LIST: Devices that may share a layer: 1,2,4.
+    efficiency any SHARE: Share of the ideal speed that is left where devices share a layer: 0.9, or by their
+        number 2:0.97,4:0.93; default: what they exchange takes the time of their links.
+    whole_layers flag: Keep layers whole, the embedding with the first and the head with the last: every stage
+        then holds a layer, as vLLM, SGLang and TensorRT-LLM need.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    zero int STAGE: ZeRO stage of replicas: 1, 2 or 3.
+    replicas int: Pipelines side by side that train the same weights (chains, with --zero).
+    sequence int TOKENS: For packaged models: tokens of a sample.
+    micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
+    """,
+    panel=_panel(PROFILES),
+    tensor_parallel={"parser": _degrees},
+    efficiency={"parser": _efficiency},
 )
 
 # Those that stand on every help page; the others are behind `--help-all`.
@@ -161,51 +121,23 @@ def _devices(text: str) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-_option = partial(_in_panel, CLUSTER)
 CLUSTER_OPTIONS = (
-    _option(
-        "devices",
-        Any,
-        parser=_devices,
-        metavar="N|GPUS",
-        help="Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.",
-    ),
-    _option("cpus", int, help="Number of CPUs."),
-    _option(
-        "memory_bytes",
-        float,
-        "--memory",
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Memory of an accelerator: 8GiB, or none.",
-    ),
-    _option(
-        "bandwidth",
-        float,
-        parser=quantities.rate,
-        metavar="RATE",
-        help="Bandwidth of the links: 25GiB/s.",
-    ),
-    _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
-    _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
-    _option(
-        "exact_batches",
-        bool,
-        help="For staging problems: all stages together must have exactly --batch replicas.",
-    ),
-    _option(
-        "levels",
-        Any,
-        parser=quantities.levels,
-        metavar="LEVELS",
-        help="Devices within devices: 8x300GB/s,2x25GB/s.",
-    ),
-    _option(
-        "time_unit",
-        str,
-        metavar="UNIT",
-        help="Unit of the times in a staging file that names none: s, ms, us or ns; rates per second are converted.",
+    *declared(
+        """
+    devices any N|GPUS: Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.
+    cpus int: Number of CPUs.
+    memory_bytes size-or-none --memory SIZE: Memory of an accelerator: 8GiB, or none.
+    bandwidth rate RATE: Bandwidth of the links: 25GiB/s.
+    cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
+    inference flag: For profiles: leave the backward nodes out.
+    batch int: Micro-batches (staging) or samples of a batch.
+    exact_batches flag: For staging problems: all stages together must have exactly --batch replicas.
+    levels levels LEVELS: Devices within devices: 8x300GB/s,2x25GB/s.
+    time_unit text UNIT: Unit of the times in a staging file that names none: s, ms, us or ns; rates per second
+        are converted.
+    """,
+        panel=_panel(CLUSTER),
+        devices={"parser": _devices},
     ),
     *PROFILE_OPTIONS,
 )
@@ -231,13 +163,8 @@ def _profile_options(given: dict[str, Any]) -> Any:
 
 def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name; notes on stderr say what a profile became."""
-    return load_asked(text, on)[0]
-
-
-def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
-    """The problem, and what the user asked for, which a result keeps."""
-    lowered, asked = load_lowered(text, on)
-    return lowered.problem, asked
+    problem: Problem = load_lowered(text, on)[0].problem
+    return problem
 
 
 def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
@@ -258,7 +185,7 @@ def refuse_few(text: str, on: Cluster) -> None:
     except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
         return
     if counts_bytes(problem):
-        from ..instances.base.plausible import check_cluster
+        from ..instances.base.cluster import check_cluster
 
         check_cluster(on)
 
@@ -266,7 +193,7 @@ def refuse_few(text: str, on: Cluster) -> None:
 def counts_bytes(problem: Problem) -> bool:
     """Has the problem so much memory that it counts in bytes? Schedules and small examples count in units of their
     own."""
-    from ..instances.base.plausible import is_real
+    from ..instances.base.cluster import is_real
 
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
     return isinstance(memory, int | float) and is_real(memory)
@@ -274,8 +201,7 @@ def counts_bytes(problem: Problem) -> bool:
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
     """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
-    lowered, _ = load_lowered_for(plan, text, on)
-    problem: Problem = lowered.problem
+    problem: Problem = load_lowered_for(plan, text, on)[0].problem
     return problem
 
 
@@ -300,7 +226,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
     from ..instances.base.json_file import read_json
     from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result
-    from ..show.command import cluster_words
+    from ..show.answer import cluster_words
     from ..studies.compare.suite_file import cluster_of
 
     if on != Cluster():
@@ -404,7 +330,7 @@ def _state(path: str) -> tuple[int, ...] | None:
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Check that a picture can be written to the path, and that its ending names a format of pictures."""
     if writable(context, parameter, path) is not None:
-        from ..show.pictures.canvas import format_of
+        from ..show.pictures import format_of
 
         format_of(str(path))
     return path
@@ -417,10 +343,7 @@ def output_file(
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 
 
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Also print instance, model, proof and options."),
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print instance, model, proof and options.")]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 
 PROGRESS_MODES = ("auto", "json", "none")
@@ -434,3 +357,70 @@ def progress(help: str, panel: str | None = None) -> Any:
     """The option --progress of commands that take a while."""
     modes = "|".join(PROGRESS_MODES)
     return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)
+
+
+Progress = Annotated[
+    str | None, progress("How to report progress on stderr; default: a live line on a terminal.", "Output")
+]
+
+
+# ---- limits of a run ------------------------------------------------------------------------------------------
+
+
+LIMITS = declared(
+    """
+    rel_gap share --gap SHARE: Stop at this relative gap: 0.01 or 1%.
+    abs_gap time-gap TIME: Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).
+    time_limit_s duration --time-limit TIME: Stop after this time: 30, 30s or 5min.
+    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that needs more memory than this:
+        4GiB.
+    threads int: Number of threads that the solver may use.
+    seed int =0: Seed of all random choices.
+    native texts KEY=VALUE: Pass an option to the chosen solver under its own name; repeatable.
+    """,
+    panel="Limits",
+)
+
+
+def _given_limits(given: dict[str, Any]) -> dict[str, Any]:
+    if "native" in given:
+        given["native"] = dict(key_and_value("--native", text) for text in given["native"])
+    return given
+
+
+# How the command line names what `SolveOptions` refuses.
+FLAGS = flags_of(LIMITS)
+
+# Gives a command the limits; those that the user gives arrive together as its argument `limits`.
+with_limits = shared("limits", LIMITS, _given_limits)
+
+
+def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -> SolveOptions:
+    """The limits, checked; an absolute gap is turned into the problem's unit of time."""
+    try:
+        gap = given.get("abs_gap")
+        in_unit = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
+        return SolveOptions(**{**given, **in_unit, **more})
+    except InputError as error:
+        raise error.renamed(FLAGS) from None
+
+
+def in_unit_of(problem: Problem, gap: TimeGap) -> float:
+    """The gap as a number in the problem's unit of time."""
+    unit = problem.time_unit
+    if gap.unit in ("", unit):
+        return gap.amount
+    if unit not in SECONDS:
+        remedy = "give a number in its unit"
+        raise InputError(
+            "abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy
+        )
+    return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
+
+
+def key_and_value(flag: str, text: str) -> tuple[str, Any]:
+    """Read the value of a repeatable option, KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"{flag} is {text!r}; write it as KEY=VALUE.")
+    return key, typed(value)

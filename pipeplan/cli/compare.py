@@ -12,12 +12,11 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
-from ..show.console import out, print_json, say_note, styled
+from ..instances.lookup import Cluster
+from ..show.console import print_json, put, say_note
 from . import quantities
-from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
-from .exits import INTERRUPTED, NO_PLAN, OK
-from .interrupt import graceful
-from .limits import limits_for, with_limits
+from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json, limits_for, refuse_few, with_limits
+from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .signatures import shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
@@ -108,9 +107,13 @@ def command(
     if suites:
         _list_suites(json)
         return
-    limits = _given(limits)
+    limits_for(None, limits)  # checks them
     if suite is not None:
-        _refuse_beside_suite(instances, method, seeds, devices, memory, common)
+        if any((instances, method, seeds, devices, memory, common)):
+            raise UsageError(
+                "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop "
+                "--suite."
+            )
         chosen = _known_suite(suite, quick, limits)
     else:
         if quick:
@@ -123,9 +126,9 @@ def command(
         _cite(chosen, workloads)
         return
     from ..show.comparison import check_parquet, write_tables
-    from ..show.pictures.curves import draw_profile
+    from ..show.pictures import draw_profile
     from ..studies.compare.comparison import Where, compare
-    from .compare_progress import Lines
+    from .progress import Lines
 
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():
@@ -152,20 +155,11 @@ def _cite(suite: Suite, workloads: Path | None) -> None:
     sys.stdout.write(bibliography(cited(Comparison(expand(suite, workloads, to_run=False), {}, 0))))
 
 
-def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """The limits, after they have been checked."""
-    limits_for(None, limits)
-    return limits
-
-
 def _exit_code(comparison: Comparison) -> int:
     if comparison.interrupted and not comparison.records:
         return INTERRUPTED
-    return (
-        OK
-        if any(record.result and record.result["verified"] for record in comparison.records.values())
-        else NO_PLAN
-    )
+    results = [record.result for record in comparison.records.values()]
+    return OK if any(result and result["verified"] for result in results) else NO_PLAN
 
 
 def _own_suite(
@@ -209,17 +203,16 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
 
     settings = []
     no_choice: list[None] = [None]
-    for count in devices or no_choice:
-        for text in memory or no_choice:
-            cluster: dict[str, object] = dict(common)
-            words = []
-            if count is not None:
-                cluster["devices"] = count
-                words.append(several(count, "device"))
-            if text is not None:
-                cluster["memory_bytes"] = quantities.size_or_none(text)
-                words.append("no memory limit" if text == "none" else text)
-            settings.append(Setting(", ".join(words), cluster))
+    for count, text in product(devices or no_choice, memory or no_choice):
+        cluster: dict[str, object] = dict(common)
+        words = []
+        if count is not None:
+            cluster["devices"] = count
+            words.append(several(count, "device"))
+        if text is not None:
+            cluster["memory_bytes"] = quantities.size_or_none(text)
+            words.append("no memory limit" if text == "none" else text)
+        settings.append(Setting(", ".join(words), cluster))
     return tuple(settings)
 
 
@@ -230,13 +223,6 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
-def _refuse_beside_suite(*given: object) -> None:
-    if any(value for value in given):
-        raise UsageError(
-            "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
-        )
-
-
 def _list_suites(json: bool) -> None:
     from ..studies.compare.suite_file import packaged_suites
 
@@ -244,8 +230,7 @@ def _list_suites(json: bool) -> None:
     if json:
         print_json({"suites": [{"name": name, "title": title} for name, title in titles.items()]})
         return
-    for name, title in titles.items():
-        out().print(styled(f"{name:24} {title}"))
+    put(*(f"{name:24} {title}" for name, title in titles.items()))
 
 
 def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
@@ -254,11 +239,10 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     if json:
         print_json(_facts(comparison, paths))
         return
-    from ..show.terminal.comparison import draw
+    from ..show.comparison import draw_comparison
 
-    draw(comparison)
-    for name, path in paths.items():
-        out().print(styled(f"{name}: {path}"), soft_wrap=True)
+    draw_comparison(comparison)
+    put(*(f"{name}: {path}" for name, path in paths.items()), soft=True)
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:

@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,14 +13,10 @@ import typer
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
-from . import quantities
-from .arguments import Json, output_file, writable
-from .arguments import progress as progress_option
-from .exits import INTERRUPTED, NO_PLAN, OK
-from .interrupt import graceful
-from .limits import key_and_value, limits_for, with_limits
+from .arguments import Json, Progress, key_and_value, limits_for, output_file, with_limits, writable
+from .exits import INTERRUPTED, NO_PLAN, OK, graceful
 from .progress import reporter
-from .signatures import flag_of, option, shared
+from .signatures import declared, flag_of, flags_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
@@ -34,127 +29,65 @@ FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
 
-_model, _cluster, _scope, _runs = (
-    partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE, RUNS)
-)
 # Arguments of `instances.training.build.problem_of`, under the same names.
 PROBLEM_OPTIONS = (
-    _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb."),
-    _cluster(
-        "levels",
-        Any,
-        parser=quantities.levels,
-        metavar="LEVELS",
-        help="Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the GPU's usual node.",
+    *declared(
+        """
+    devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb.
+    levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
+        GPU's usual node.
+    memory_bytes size-or-none --memory SIZE: Usable memory of a GPU as the driver reports it: 79GiB, or none for
+        no limit; default: by GPU.
+    reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
+        1.5GiB.
+    """,
+        panel=CLUSTER,
     ),
-    _cluster(
-        "memory_bytes",
-        float,
-        "--memory",
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Usable memory of a GPU as the driver reports it: 79GiB, or none for no limit; default: by GPU.",
-    ),
-    _cluster(
-        "reserve_bytes",
-        float,
-        "--reserve",
-        parser=quantities.size,
-        metavar="SIZE",
-        help="Memory for the driver's context and buffers of communication; default: 1.5GiB.",
-    ),
-    _model("sequence", int, help="Tokens of a sequence."),
-    _model("batch", int, help="Sequences between two updates."),
-    _model("layers", int, help="Cut or lengthen the model to this number of layers."),
-    _model("dense_layers", int, help="With experts: number of first layers that have none."),
-    _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
-    _model(
-        "framework",
-        str,
-        metavar="NAME",
-        help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
-    ),
-    _model(
-        "optimizer",
-        str,
-        metavar="NAME",
-        help="Optimizer: adam-mixed, muon, ...; an unknown name lists all.",
-    ),
-    _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
-    _model(
-        "no_sequence_parallel",
-        bool,
-        "--no-sequence-parallel",
-        help="Between products every tensor-parallel rank has all tokens.",
-    ),
-    _model("dropout", bool, "--dropout", help="The model has dropout, whose masks are kept."),
-    _model("fp8_weight_copy", bool, "--fp8-weight-copy", help="In fp8: a second copy of the weights is kept."),
-    _model(
-        "efficiency",
-        list[str],
-        metavar="NAME=VALUE",
-        help="How well the hardware is used, as in products=0.7; repeatable.",
+    *declared(
+        f"""
+    sequence int: Tokens of a sequence.
+    batch int: Sequences between two updates.
+    layers int: Cut or lengthen the model to this number of layers.
+    dense_layers int: With experts: number of first layers that have none.
+    precision text {"|".join(PRECISIONS)}: Number format; default: bf16.
+    framework text NAME: Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.
+    optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
+    no_flash_attention flag: Attention keeps its matrix of scores.
+    no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
+    dropout flag: The model has dropout, whose masks are kept.
+    fp8_weight_copy flag: In fp8: a second copy of the weights is kept.
+    efficiency texts NAME=VALUE: How well the hardware is used, as in products=0.7; repeatable.
+    """,
+        panel=MODEL,
     ),
 )
-SCOPE_OPTIONS = (
-    _scope("fix", list[str], metavar="KEY=VALUE", help="Consider only configurations with this value; repeatable."),
-    _scope("forbid", list[str], metavar="KEY=VALUE", help="Consider no configuration with this value; repeatable."),
-    _scope(
-        "error",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="By how much times may be wrong, which the shortlist allows for; default: 5%.",
-    ),
-    _scope(
-        "memory_error",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="By how much memory may be wrong; default: 3%.",
-    ),
+SCOPE_OPTIONS = declared(
+    """
+    fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
+    forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
+    error share SHARE: By how much times may be wrong, which the shortlist allows for; default: 5%.
+    memory_error share SHARE: By how much memory may be wrong; default: 3%.
+    """,
+    panel=SCOPE,
 )
-RUN_OPTIONS = (
-    _runs(
-        "measured",
-        list[str],
-        metavar="FILE",
-        help="Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to them; "
-        "repeatable.",
-    ),
-    _runs("efficiencies", str, metavar="FILE", help="A fit that --fit-output has written."),
-    _runs(
-        "fit_output",
-        str,
-        metavar="FILE",
-        callback=writable,
-        help="Write the fitted efficiencies, for --efficiencies.",
-    ),
+RUN_OPTIONS = declared(
+    """
+    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are
+        fitted to them; repeatable.
+    efficiencies text FILE: A fit that --fit-output has written.
+    fit_output text FILE: Write the fitted efficiencies, for --efficiencies.
+    """,
+    panel=RUNS,
+    fit_output={"callback": writable},
 )
 # The options of the command line by the names of the problem's fields.
-FIELDS = {
-    name: flag_of(name)
-    for name in (
-        "devices",
-        "levels",
-        "batch",
-        "sequence",
-        "precision",
-        "framework",
-        "optimizer",
-        "layers",
-        "dense_layers",
-    )
-} | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
+FIELDS = flags_of(PROBLEM_OPTIONS)
 
 _Model = Annotated[
     str | None,
     typer.Argument(
         metavar="MODEL", help="A packaged model's name, a config.json or its folder, a profile or a table."
     ),
-]
-_Progress = Annotated[
-    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
 ]
 _Judge = Annotated[
     list[str] | None,
@@ -187,8 +120,7 @@ _Output = Annotated[
     ),
 ]
 _ProblemOutput = Annotated[
-    str | None,
-    output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT),
+    str | None, output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT)
 ]
 
 
@@ -207,7 +139,7 @@ def command(
     template: _Template = False,
     limits: dict[str, Any],
     json: Json = False,
-    progress: _Progress = None,
+    progress: Progress = None,
     output: _Output = None,
     problem_output: _ProblemOutput = None,
 ) -> None:
@@ -217,13 +149,17 @@ def command(
     schedule, layout, recompute.
     """
     if template:
-        _print_template()
+        from ..planners.training.runs import template as table
+
+        sys.stdout.write(table())
         return
     limits_for(None, limits)
     problem = _problem(model, given)
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:
-        problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
+        from ..planners.training.measured import saved_fit
+
+        problem, asked = _with_fit(problem, asked, scope, saved_fit(runs["efficiencies"], problem))
     problem_before = problem
     asked_before: Asked | None = asked
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
@@ -258,7 +194,8 @@ def command(
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
-        say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
+        links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
+        say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
     from ..instances.physics.efficiencies import Efficiencies
     from ..instances.physics.hardware import assumed_of
 
@@ -268,7 +205,7 @@ def command(
     if json:
         print_json(answer.to_json())
     else:
-        from ..show.terminal.configurations import draw_answer
+        from ..show.configurations import draw_answer
 
         draw_answer(answer)
     raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
@@ -341,17 +278,9 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
         error = error.renamed(FIELDS)
         field = error.field.replace("efficiencies.", "--efficiency ")
         raise InputError(field, error.problem, error.remedy, error.file) from None
-    return _without_limit(problem) if memory == math.inf else problem
-
-
-def _links(problem: TrainingProblem) -> str:
-    return ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
-
-
-def _without_limit(problem: TrainingProblem) -> TrainingProblem:
     from ..instances.training.kind_functions import with_memory
 
-    return with_memory(problem, None)
+    return with_memory(problem, None) if memory == math.inf else problem
 
 
 def _asked(scope: Mapping[str, Any]) -> Asked:
@@ -365,12 +294,6 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 # ---- runs that were made -------------------------------------------------------------------------------
-
-
-def _print_template() -> None:
-    from ..planners.training.runs import template
-
-    sys.stdout.write(template())
 
 
 def _fitted(problem: TrainingProblem, paths: list[str]) -> Fitted:
@@ -418,11 +341,3 @@ def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked |
     if error is None or "error" in scope:
         return asked
     return None if error >= 1 else replace(asked, error=max(asked.error, error))
-
-
-def _with_saved(
-    problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], path: str
-) -> tuple[TrainingProblem, Asked]:
-    from ..planners.training.measured import saved_fit
-
-    return _with_fit(problem, asked, scope, saved_fit(path, problem))

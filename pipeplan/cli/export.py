@@ -1,19 +1,30 @@
-"""`plan export`: a plan in the words of the framework that runs it."""
+"""`plan export` and `plan convert`: a plan in the words of the framework that runs it, an instance in another form."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.errors import InputError, UsageError
+from ..instances.base.errors import InputError, UsageError, one_of
+from ..instances.lookup import Cluster
 from ..models.export.contract import TARGETS
-from ..show.console import print_json, say_note, say_written
-from .arguments import Cluster, Json, input_file, load_for
-from .signatures import option, plain, shared
+from ..show.console import print_json, say_note, say_written, tell
+from .arguments import (
+    InstanceArgument,
+    Json,
+    input_file,
+    load_for,
+    load_instance,
+    output_file,
+    with_cluster,
+    writable_or_stdout,
+)
+from .signatures import declared, plain, shared
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result
@@ -48,33 +59,22 @@ _Output = Annotated[
     typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
 ]
 # Options that say something of the framework or of the profile.
-OPTIONS = (
-    option(
-        "rename",
-        list[str],
-        metavar="FILE|OLD=NEW",
-        help="For torch, torchtitan and accelerate: names of modules in the framework's own model; repeatable.",
-    ),
-    option(
-        "micro_batches",
-        int,
-        metavar="N",
-        help="For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.",
-    ),
-    option("megatron_legacy", bool, "--megatron-legacy", help="Write the two options of versions without layouts."),
-    option("torchtitan_legacy", bool, "--torchtitan-legacy", help="Write the split points of earlier versions."),
-    option(
-        "inference",
-        bool,
-        "--inference",
-        help="The plan is for inference: a table needs no backward passes.",
-    ),
-    option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
+OPTIONS = declared(
+    """
+    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own
+        model; repeatable.
+    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N
+        micro-batches.
+    megatron_legacy flag: Write the two options of versions without layouts.
+    torchtitan_legacy flag: Write the split points of earlier versions.
+    inference flag: The plan is for inference: a table needs no backward passes.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    """
 )
 
 
 @shared("words", OPTIONS)()
-def command(
+def export(
     result: _Result,
     profile: _Profile = None,
     *,
@@ -178,3 +178,38 @@ def _write(exported: Exported, path: str) -> None:
     for name, text in exported.files.items():
         write_text_atomically(Path(path) / name, text)
         say_written(str(Path(path) / name))
+
+
+FORMATS = ("own", "published")
+
+
+@with_cluster()
+def convert(
+    *,
+    instance: InstanceArgument,
+    target: Annotated[
+        str, output_file("The file to write, - for stdout.", "--output", "-o", check=writable_or_stdout)
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="|".join(FORMATS), help="Format to write: pipeplan's own JSON, or the published one."
+        ),
+    ] = "own",
+    json: Json = False,
+    on: Cluster,
+) -> None:
+    """Convert an instance into pipeplan's JSON or the published format; what a format cannot hold is refused."""
+    from ..instances.files import problem_to_text, save
+    from ..instances.registry import kind_of
+
+    one_of("--to", to, FORMATS)
+    if json and target == "-":
+        raise UsageError("--json and --output - both print to standard output; drop --json, or name a file.")
+    problem = load_instance(instance, on)
+    if target == "-":
+        sys.stdout.write(problem_to_text(problem, to))
+        return
+    save(problem, target, format=to)
+    facts = {"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}}
+    tell(json, facts, f"{target}: a {problem.kind} problem of {kind_of(problem).size(problem)}, in the {to} format")

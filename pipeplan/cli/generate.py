@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
-from ..instances.base.generator import Parameter
+from ..instances.base.kind import Parameter
 from ..instances.base.quantities import several
 from ..instances.chain.known_answers import KnownChain
 from ..instances.networks.profile.packaged import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
-from ..show.console import out, print_json, print_table, say_note, styled, tell
+from ..show.console import print_json, print_table, put, say_note, tell
 from ..studies.generate import PROFILE, families, made, option_of
 from . import quantities
 from .arguments import Json, output_file
@@ -82,13 +82,7 @@ _Output = Annotated[str | None, output_file("File to write; default: stdout.", "
 
 
 @_with_parameters
-def command(
-    *,
-    name: _Name = None,
-    output: _Output = None,
-    json: Json = False,
-    given: dict[str, Any],
-) -> None:
+def command(*, name: _Name = None, output: _Output = None, json: Json = False, given: dict[str, Any]) -> None:
     """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
@@ -111,7 +105,7 @@ def command(
 
 def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
     from ..instances.base.json_file import dump_json
-    from ..instances.networks.profile.files import profile_to_json
+    from ..instances.networks.profile.profile import profile_to_json
     from .imports import hand_over
 
     if output is None:
@@ -133,4 +127,4 @@ def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
         print_json([*rows.values(), *({**profile, "name": name} for name in profiles)])
         return
     print_table([*rows.values(), profile])
-    out().print(styled("profiles: " + ", ".join(profiles)))
+    put("profiles: " + ", ".join(profiles))

@@ -9,11 +9,12 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
-from ..show.console import out, print_json, say_note, styled
+from ..instances.lookup import Cluster
+from ..show.console import print_json, put, say_note
 from . import quantities
-from .arguments import Cluster, Json, input_file, output_file, with_cluster
+from .arguments import Json, input_file, output_file, with_cluster
 from .exits import exit_code
-from .signatures import option, shared
+from .signatures import declared, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
@@ -30,75 +31,37 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 # The options of all commands that make profiles, under the names of arguments of the functions that do it.
-OPTIONS = (
-    option("batch", int, default=1, metavar="SAMPLES", help="Samples of a micro-batch."),
-    option("sequence", int, metavar="TOKENS", help="Tokens of a sample, for models that read text."),
-    option("dtype", str, default="bfloat16", metavar="bfloat16|float16|float32", help="Type of the weights."),
-    option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
-    option("hardware", str, metavar="NAME", help="Calculate times for this device: h100-80gb."),
-    option("measure", bool, default=False, flag="--measure", help="Measure real passes on this machine instead."),
-    option("repeats", int, default=10, help="Passes that are measured; their median counts."),
-    option("inference", bool, default=False, flag="--inference", help="Leave the backward passes out."),
-    option(
-        "shape",
-        list[str],
-        metavar="INPUT=SIZES",
-        help="Sizes of an input, where the file leaves them open: input=1,3,224,224. May be repeated.",
-    ),
-    option(
-        "granularity",
-        str,
-        default="block",
-        metavar="block|module|op|share:X",
-        help="What a node is: the outermost numbered module, the innermost module, or an operation; of PyTorch models "
-        "share:0.1 divides modules while they hold more than this share of the floating-point operations.",
-    ),
-    option(
-        "micro_batch",
-        Any,
-        parser=_sizes,
-        metavar="SAMPLES",
-        help="Samples of a micro-batch, which the function takes as its argument micro_batch; 4,1,2,8 makes curves of "
-        "times, and all other amounts are those of the first.",
-    ),
-    option("efficiency", float, help="Share of its peak that the device reaches; default: the device's own."),
-    option(
-        "kernel_start_s",
-        float,
-        "--kernel-start",
-        parser=quantities.short_time,
-        metavar="TIME",
-        help="Time that the start of a kernel takes: 5us; default: the device's own.",
-    ),
-    option(
-        "attention",
-        str,
-        default="fused",
-        metavar="fused|math",
-        help="Attention as one kernel, or step by step with its scores.",
-    ),
-    option("loss", str, metavar="sum", help="Take the sum of the first output as the loss."),
-    option(
-        "allow_uncounted",
-        bool,
-        "--allow-uncounted",
-        default=False,
-        help="Let operations that read weights count nothing where they have no formula.",
-    ),
-    option(
-        "trace",
-        bool,
-        "--trace/--no-trace",
-        help="Look at every operation with torch, a minute for a large model; or calculate from the shapes in the "
-        "configuration, in moments, with fused kernels; default: trace where torch is installed.",
-    ),
-    option(
-        "activations",
-        str,
-        metavar="fused|eager",
-        help="What layers keep for backward passes: as training frameworks keep it, with fused kernels and flash "
-        "attention; or as PyTorch does, operation by operation; default: fused where the shapes are known.",
-    ),
+OPTIONS = declared(
+    """
+    batch int SAMPLES =1: Samples of a micro-batch.
+    sequence int TOKENS: Tokens of a sample, for models that read text.
+    dtype text bfloat16|float16|float32 =bfloat16: Type of the weights.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    hardware text NAME: Calculate times for this device: h100-80gb.
+    measure flag =false: Measure real passes on this machine instead.
+    repeats int =10: Passes that are measured; their median counts.
+    inference flag =false: Leave the backward passes out.
+    shape texts INPUT=SIZES: Sizes of an input, where the file leaves them open: input=1,3,224,224. May be
+        repeated.
+    granularity text block|module|op|share:X =block: What a node is: the outermost numbered module, the
+        innermost module, or an operation; of PyTorch models share:0.1 divides modules while they hold more than
+        this share of the floating-point operations.
+    micro_batch any SAMPLES: Samples of a micro-batch, which the function takes as its argument micro_batch;
+        4,1,2,8 makes curves of times, and all other amounts are those of the first.
+    efficiency float: Share of its peak that the device reaches; default: the device's own.
+    kernel_start_s short-time --kernel-start TIME: Time that the start of a kernel takes: 5us; default: the
+        device's own.
+    attention text fused|math =fused: Attention as one kernel, or step by step with its scores.
+    loss text sum: Take the sum of the first output as the loss.
+    allow_uncounted flag =false: Let operations that read weights count nothing where they have no formula.
+    trace flag --trace/--no-trace: Look at every operation with torch, a minute for a large model; or calculate
+        from the shapes in the configuration, in moments, with fused kernels; default: trace where torch is
+        installed.
+    activations text fused|eager: What layers keep for backward passes: as training frameworks keep it, with
+        fused kernels and flash attention; or as PyTorch does, operation by operation; default: fused where the
+        shapes are known.
+    """,
+    micro_batch={"parser": _sizes},
 )
 
 
@@ -191,17 +154,8 @@ def pipedream(
 
 
 @with_arguments(
-    "hardware",
-    "measure",
-    "repeats",
-    "inference",
-    "granularity",
-    "micro_batch",
-    "efficiency",
-    "kernel_start_s",
-    "attention",
-    "loss",
-    "allow_uncounted",
+    "hardware measure repeats inference granularity micro_batch efficiency kernel_start_s attention",
+    "loss allow_uncounted",
 )
 def torch(
     *,
@@ -229,18 +183,8 @@ def torch(
 
 
 @with_arguments(
-    "batch",
-    "sequence",
-    "dtype",
-    "hardware",
-    "inference",
-    "granularity",
-    "efficiency",
-    "kernel_start_s",
-    "attention",
-    "allow_uncounted",
-    "trace",
-    "activations",
+    "batch sequence dtype hardware inference granularity efficiency kernel_start_s attention",
+    "allow_uncounted trace activations",
 )
 def hf(
     *,
@@ -276,7 +220,7 @@ def hf(
     hand_over(profile, output, json)
 
 
-@with_arguments("hardware", "shape", "granularity", "efficiency", "kernel_start_s", "allow_uncounted")
+@with_arguments("hardware shape granularity efficiency kernel_start_s allow_uncounted")
 def onnx(
     *,
     file: Annotated[str, input_file("MODEL", "A model: .onnx. Weights in files beside it are not read.")],
@@ -303,7 +247,7 @@ def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) ->
 def hand_over(profile: Profile, output: str | None, json: bool, summary: str | None = None) -> None:
     """Write the profile, or print it, and say what it is."""
     from ..instances.base.json_file import write_json
-    from ..instances.networks.profile.files import profile_to_json
+    from ..instances.networks.profile.profile import profile_to_json
 
     for warning in profile.source.get("warnings", ()):
         say_note(warning)
@@ -317,7 +261,7 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
     if json:
         print_json(profile_to_json(profile))
     else:
-        out().print(styled(summary or _summary(profile)))
+        put(summary or _summary(profile))
 
 
 def _summary(profile: Profile) -> str:
@@ -372,7 +316,7 @@ def megatron(
     if json:
         print_json(result.to_json())
     else:
-        from ..show.terminal.drawing import draw_result
+        from ..show.terminal import draw_result
         from ..show.view import view_of_result
 
         draw_result(lowered.problem, result, view_of_result(lowered.problem, result), False)

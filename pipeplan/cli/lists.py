@@ -1,4 +1,4 @@
-"""`plan instances | formulations | planners | solvers`: the commands that list what there is."""
+"""`plan instances | formulations | planners | solvers`: the commands that list what there is; and `plan warm-up`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base import clock
 from ..instances.base.errors import unknown_name
 from ..instances.base.kind import Listing
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
-from ..show.console import out, print_json, print_table, room, say_note, styled, styled_lines
+from ..show.console import out, print_json, print_table, put, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
 
-# The registries of methods are imported where methods are listed: a list of instances is there in half the time.
 if TYPE_CHECKING:
     from ..formulations.contract import OptionSpec
     from ..formulations.registry import Entry
@@ -155,13 +155,7 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A solver with what it cannot do, which is shorter and more to the point than what it can."""
     lacks = [WITHOUT.get(name, name) for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
-    return {
-        "name": row["name"],
-        "title": row["title"],
-        "version": version,
-        "lacks": lacks,
-        "remedy": row["remedy"],
-    }
+    return {"name": row["name"], "title": row["title"], "version": version, "lacks": lacks, "remedy": row["remedy"]}
 
 
 def _show_entries(table: _Table, name: str | None, json: bool) -> None:
@@ -182,17 +176,13 @@ def _show_entry(entry: Entry) -> None:
 
     console = out()
     console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
-    console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
-    if entry.extensions:
-        console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
-    if seconds := second_methods(entry):
-        console.print(styled("independent second methods for its proofs: " + ", ".join(e.name for e in seconds)))
-    if words := entry.paper_words:
-        console.print(styled(words, "dim"))
-    if entry.explained_in:
-        console.print(styled("its equations: " + ", ".join(entry.explained_in), "dim"), soft_wrap=True)
-    code = entry.module.removeprefix("pipeplan.").replace(".", "/")
-    console.print(styled(f"its code: {code}", "dim"), soft_wrap=True)
+    put(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}")
+    extensions, seconds = ", ".join(sorted(entry.extensions)), ", ".join(e.name for e in second_methods(entry))
+    put(extensions and f"beyond the flat problem: {extensions}")
+    put(seconds and f"independent second methods for its proofs: {seconds}")
+    put(entry.paper_words, style="dim")
+    equations, code = ", ".join(entry.explained_in), entry.module.removeprefix("pipeplan.").replace(".", "/")
+    put(equations and f"its equations: {equations}", f"its code: {code}", style="dim", soft=True)
     if entry.options:
         print_table([_option_row(spec) for spec in entry.options])
     else:
@@ -205,3 +195,15 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
     name = flag_of(spec.name) if spec.name in USUAL_OPTIONS else f"--option {spec.name.replace('_', '-')}"
     return {"option": name, "value": kind, "default": spec.default, "meaning": spec.help}
+
+
+# ---- `plan warm-up` -------------------------------------------------------------------------------------------
+
+
+def warm_up() -> None:
+    """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
+    from ..planners.run.warm_up import warm_up
+
+    clock.when_compiling(lambda: None)
+    warm_up(lambda name: say_note(f"compiling what {name} needs"))
+    say_note(f"done: compiling took {clock.seconds_compiling():.0f} s, and is not needed again until an update.")

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: one live line, plain lines, JSON lines, or nothing."""
+"""Progress on stderr: a live line, plain lines, JSON lines, or nothing; of a comparison a line for each ended run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ..instances.base.clock import wall
 from ..planners.options import Progress
-from ..show.console import clean, number
+from ..show.console import clean, number, say_note
+from ..show.words import amount_or, several
 
 if TYPE_CHECKING:
     from rich.live import Live
+
+    from ..studies.compare.comparison import Progress as OfComparison
 
 # Seconds between two plain lines where no better plan comes.
 PLAIN_LINE_EVERY_S = 2.0
@@ -92,15 +96,9 @@ class LiveLine(Reporter):
 def line(record: Progress) -> str:
     """Incumbent, bound, gap and time in one line."""
     gap = "-" if record.gap is None else f"{100 * record.gap:.3f} %"
-    facts = [
-        f"{record.seconds:7.1f} s",
-        f"incumbent {number(record.incumbent)}",
-        f"bound {number(record.bound)}",
-        f"gap {gap}",
-    ]
-    if record.source:
-        facts.append(clean(record.source))
-    return "  ".join(facts)
+    values = f"incumbent {number(record.incumbent)}  bound {number(record.bound)}  gap {gap}"
+    source = f"  {clean(record.source)}" if record.source else ""
+    return f"{record.seconds:7.1f} s  {values}{source}"
 
 
 def reporter(mode: str | None) -> Reporter:
@@ -110,3 +108,43 @@ def reporter(mode: str | None) -> Reporter:
     if mode != "none" and sys.stderr.isatty():
         return LiveLine()
     return PlainLines() if mode == "auto" else Reporter()
+
+
+# ---- comparisons ----------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """A line on stderr for each run that ends: how many of all have ended, the result, its time, and the time left."""
+
+    def __init__(self) -> None:
+        self.started = wall()
+        self.reused = 0
+
+    def __call__(self, progress: OfComparison) -> None:
+        for remark in progress.remarks:
+            say_note(remark)
+        if progress.record is None:
+            self.reused = progress.finished
+            words = f"{several(progress.total, 'run')}, {progress.finished} of them done before"
+        else:
+            words = f"[{progress.finished}/{progress.total}] {self._facts(progress)}"
+        sys.stderr.write(clean(words) + "\n")
+        sys.stderr.flush()
+
+    def _facts(self, progress: OfComparison) -> str:
+        record = progress.record
+        assert record is not None
+        result = record.result or {}
+        word = str(result.get("stop") or record.status)
+        parts = [
+            record.run.title,
+            word,
+            amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), "no plan"),
+            "" if record.wall_s is None else f"{record.wall_s:.1f} s",
+            self._left(progress),
+        ]
+        return "  ".join(filter(None, parts))
+
+    def _left(self, progress: OfComparison) -> str:
+        done, left = progress.finished - self.reused, progress.total - progress.finished
+        return f"about {(wall() - self.started) / done * left:.0f} s left" if left else ""

@@ -29,7 +29,7 @@ def _option(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _whole_size(text: str) -> int:
-    from ..instances.base.plausible import MEMORY
+    from ..instances.base.cluster import MEMORY
 
     amount = quantities.size(text)
     if 0 < amount < MEMORY.least:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import LINK, check_figure
 from ..instances.base.errors import one_of
-from ..instances.base.plausible import LINK, check_figure
 from ..show.console import print_json, say_note
-from . import quantities
 from .arguments import Json, input_file, output_file, readable
-from .exits import OK, REJECTED
-from .interrupt import graceful
-from .signatures import option, shared
+from .exits import OK, REJECTED, graceful
+from .signatures import declared, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
@@ -31,65 +29,21 @@ _Model = Annotated[
     str, typer.Option("--model", metavar="FILE:FUNCTION", help="The function that was imported: my.py:build.")
 ]
 # How the plan is run, under the names of arguments of `run`.
-OPTIONS = (
-    option(
-        "micro_batches",
-        int,
-        metavar="N",
-        help="Micro-batches in one iteration; default: 8, or those of the schedule.",
-    ),
-    option(
-        "schedule",
-        str,
-        callback=readable,
-        metavar="FILE",
-        help="The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the plan's own.",
-    ),
-    option("steps", int, default=10, metavar="N", help="Iterations that are measured; two more go before them."),
-    option(
-        "check",
-        bool,
-        "--check",
-        help="Compare loss and every gradient with one process; exit code 3 if they differ.",
-    ),
-    option("compare", str, metavar="|".join(COMPARISONS), help="Run the split into equally many nodes as well."),
-    option(
-        "engine",
-        str,
-        default="own",
-        metavar="|".join(ENGINES),
-        help="Ours, or torch's own pipelines on the same stages.",
-    ),
-    option(
-        "device",
-        str,
-        default="cpu",
-        metavar="|".join(DEVICES),
-        help="A process on a CPU core for each rank, or a GPU.",
-    ),
-    option(
-        "bandwidth",
-        float,
-        default="2GB/s",
-        parser=quantities.rate,
-        metavar="RATE",
-        help="Bandwidth between two processes, for the prediction.",
-    ),
-    option(
-        "measure",
-        bool,
-        "--measure",
-        help="Measure the profile anew, in one go with the run, and predict with that.",
-    ),
-    option(
-        "time_limit_s",
-        float,
-        "--time-limit",
-        default="10min",
-        parser=quantities.duration,
-        metavar="TIME",
-        help="Stop the whole run after this time: 10min.",
-    ),
+OPTIONS = declared(
+    f"""
+    micro_batches int N: Micro-batches in one iteration; default: 8, or those of the schedule.
+    schedule text FILE: The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the
+        plan's own.
+    steps int N =10: Iterations that are measured; two more go before them.
+    check flag: Compare loss and every gradient with one process; exit code 3 if they differ.
+    compare text {"|".join(COMPARISONS)}: Run the split into equally many nodes as well.
+    engine text {"|".join(ENGINES)} =own: Ours, or torch's own pipelines on the same stages.
+    device text {"|".join(DEVICES)} =cpu: A process on a CPU core for each rank, or a GPU.
+    bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
+    measure flag: Measure the profile anew, in one go with the run, and predict with that.
+    time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.
+    """,
+    schedule={"callback": readable},
 )
 _Save = Annotated[
     str | None, output_file("Write the profile with the times of the run, for the next plan.", "--save-profile")
@@ -145,7 +99,7 @@ def _plan(path: str, profile: Profile) -> Plan:
 def _write(run_report: RunReport, save_profile: str | None, report: str | None) -> None:
     if save_profile is not None:
         from ..instances.base.json_file import write_json
-        from ..instances.networks.profile.files import profile_to_json
+        from ..instances.networks.profile.profile import profile_to_json
 
         write_json(save_profile, profile_to_json(run_report.profile))
     if report is not None:

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import MEMORY, Cluster, check_figure
 from ..instances.base.errors import UsageError, one_of
-from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
 from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME
-from ..show.console import draw_rows, out, print_json, say_note, styled
+from ..show.console import draw_rows, print_json, put, say_note
 from ..show.words import amount, is_noise, memory_unit, percent, several
 from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
-    Cluster,
     InstanceArgument,
     Json,
     Picture,
+    Progress,
     Verbose,
     counts_bytes,
+    limits_for,
     load_for,
     output_file,
     with_cluster,
+    with_limits,
 )
-from .exits import NO_PLAN, OK, exit_code
-from .interrupt import graceful
-from .limits import limits_for, with_limits
+from .exits import NO_PLAN, OK, exit_code, graceful
 from .progress import reporter
-from .referee_options import PlanArgument, read_case
-from .signatures import option, shared
-from .solve import OUTPUT, Progress, show_result
+from .signatures import declared, shared
+from .solve import OUTPUT, show_result
+from .verify import PlanArgument, read_case
 
 if TYPE_CHECKING:
     from ..studies.schedule_comparison import Row, ScheduleComparison
@@ -44,56 +43,36 @@ BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
-_block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
 BLOCK_OPTIONS = (
-    _block(
-        "micro_batches", int, metavar="M", help="Micro-batches in an iteration; default: the steady state alone."
+    *declared(
+        f"""
+    micro_batches int M: Micro-batches in an iteration; default: the steady state alone.
+    split_backward text SHARE: Divide backward passes: this share for their inputs, the rest for the weights at
+        any later time; 0.5, or one for each stage: 0.5,0.5,0.4.
+    weight_stash share SHARE: With --split-backward: the share of its activations that a stage keeps for the
+        weights; default: 0.5.
+    virtual int V: Cut every stage into V chunks, as equal as can be; they go around the devices.
+    shape text {"|".join(SHAPES)}: Two chunks on each device, there and back again.
+    recompute flag: Keep inputs alone; backward passes run the forward pass again.
+    memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: that of the plan's
+        problem.
+    """,
+        panel=BLOCKS,
     ),
-    _block(
-        "split_backward",
-        str,
-        metavar="SHARE",
-        help="Divide backward passes: this share for their inputs, the rest for the weights at any later time; 0.5, "
-        "or one for each stage: 0.5,0.5,0.4.",
-    ),
-    _block(
-        "weight_stash",
-        float,
-        parser=quantities.share,
-        metavar="SHARE",
-        help="With --split-backward: the share of its activations that a stage keeps for the weights; default: 0.5.",
-    ),
-    _block(
-        "virtual",
-        int,
-        metavar="V",
-        help="Cut every stage into V chunks, as equal as can be; they go around the devices.",
-    ),
-    _block("shape", str, metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
-    _block(
-        "recompute",
-        bool,
-        "--recompute",
-        help="Keep inputs alone; backward passes run the forward pass again.",
-    ),
-    _block(
-        "memory",
-        float,
-        parser=quantities.size_or_none,
-        metavar="SIZE",
-        help="Memory of each device: 8GiB, or none for no limit; default: that of the plan's problem.",
-    ),
-    _method(
-        "objective",
-        str,
-        metavar="|".join(OBJECTIVES),
-        help="What to minimise; default: the makespan, or the period.",
+    *declared(
+        f"""
+    objective text {"|".join(OBJECTIVES)}: What to minimise; default: the makespan, or the period.
+    """,
+        panel=METHOD,
     ),
 )
-METHOD_OPTIONS = (
-    _method("planner", str, metavar="NAME", help="Another way to a schedule; `plan planners` lists them."),
-    _method("formulation", str, metavar="NAME", help="A model to solve; `plan formulations` lists them."),
+METHOD_OPTIONS = declared(
+    """
+    planner text NAME: Another way to a schedule; `plan planners` lists them.
+    formulation text NAME: A model to solve; `plan formulations` lists them.
+    """,
+    panel=METHOD,
 )
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
 _ProblemOutput = Annotated[
@@ -157,12 +136,7 @@ def command(
         raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(problem, limits), json=json))
     with graceful(), reporter(progress) as watch:
         study = schedule_study(
-            problem,
-            case.plan,
-            method=method,
-            limits=limits_for(problem, limits),
-            on_progress=watch,
-            **blocks,
+            problem, case.plan, method=method, limits=limits_for(problem, limits), on_progress=watch, **blocks
         )
     _save(study, output, problem_output)
     _show(study, json, verbose, picture)
@@ -219,9 +193,7 @@ def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) 
     for note in study.lowered.notes:
         say_note(note)
     show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
-    sentence = None if json else _gain(study)
-    if sentence is not None:
-        out().print(styled(sentence, "bold"), soft_wrap=True)
+    put(None if json else _gain(study), style="bold", soft=True)
 
 
 def _gain(study: ScheduleStudy) -> str | None:
@@ -271,9 +243,9 @@ LEGEND = (
 
 def _draw_comparison(found: ScheduleComparison) -> None:
     """Print the answer, the schedules by the way in which stages are cut, and why some are missing."""
-    console, best = out(), found.best
+    best = found.best
     unit = memory_unit(found.memory_unit).like([row.peak for row in found.rows] + [found.limit])
-    console.print(styled(_answer(found), "bold"))
+    put(_answer(found), style="bold")
     rows: list[tuple[str, ...]] = []
     cut, bold = "", set()
     for row in sorted(found.rows, key=lambda row: [each.cut for each in found.rows].index(row.cut)):
@@ -287,14 +259,12 @@ def _draw_comparison(found: ScheduleComparison) -> None:
         cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
         rows.append((f"  {TITLES[row.name]}", *cells))
     draw_rows(("schedule", "time", "idle", "memory", "fits"), rows, "schedule,fits", bold)
-    for row in found.rows:
-        if row.why_none:
-            console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
+    put(*(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}" for row in found.rows if row.why_none))
     limit = "no limit" if found.limit is None else unit.text(found.limit)
     rejected = [row for row in found.rows if row.time is not None and not row.verified]
     verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
-    console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
-    console.print(styled(f"verified: {verdict}", "bold green" if not rejected else "bold red"))
+    put(f"memory: of the fullest device, of {limit}; {LEGEND}")
+    put(f"verified: {verdict}", style="bold green" if not rejected else "bold red")
 
 
 def _fits(row: Row) -> str:

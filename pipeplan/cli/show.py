@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import PipeplanError, UsageError
-from ..instances.lookup import holds_profile
+from ..instances.lookup import Cluster, holds_profile
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import kind_of
 from ..kinds import shown_kind
-from ..show.console import out, print_json, say_note, styled
-from .arguments import (
-    Cluster,
-    InstanceArgument,
-    Json,
-    Picture,
-    input_file,
-    load_lowered,
-    load_lowered_for,
-    with_cluster,
-)
+from ..show.console import print_json, put, say_note
+from .arguments import InstanceArgument, Json, Picture, input_file, load_lowered, load_lowered_for, with_cluster
 from .exits import OK, REJECTED
-from .referee_options import Case, read_case, with_rules
-from .verify import report
+from .verify import Case, read_case, report, with_rules
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Samples
@@ -76,7 +66,7 @@ def command(
     violations = case.violations()
     seen = None if json and picture is None else _seen(case)
     if json:
-        from ..show.iteration import iteration_json
+        from ..show.answer import iteration_json
 
         of_sample = _latency(case)
         latency = {} if of_sample is None else {"latency": of_sample.latency}
@@ -97,7 +87,7 @@ def _names_no_cluster(on: Cluster) -> bool:
 
 def _show_profile(instance: str, on: Cluster, json: bool) -> None:
     from ..instances.lowering import load_profile
-    from ..show.terminal.profile import draw_profile, profile_report
+    from ..show.terminal import draw_profile, profile_report
 
     sizes = on.profile.bytes_per_parameter if on.profile else None
     profile = load_profile(instance, training=on.training is not False, bytes_per_parameter=sizes)
@@ -109,7 +99,7 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
-    from ..show.terminal.drawing import draw_instance
+    from ..show.terminal import draw_instance
     from ..show.view import about
 
     facts = about(problem)
@@ -142,34 +132,31 @@ def _draw(
     unrolled: bool,
     samples: Samples | None,
 ) -> None:
-    from ..show.answer import about_plan
-    from ..show.iteration import describe_iteration
-    from ..show.terminal.drawing import say_answer, say_differences, say_verdict
-    from ..show.terminal.plan import draw
+    from ..show.answer import about_plan, describe_iteration
+    from ..show.terminal import draw, say_differences, say_verdict
     from ..show.view import PlanView
     from ..show.words import amount
 
     if isinstance(seen, PlanView):
         if not violations:
             value = case.rules.value(case.problem, case.plan)
-            say_answer(about_plan(case.problem, case.plan, seen, case.rules, value))
+            put(about_plan(case.problem, case.plan, seen, case.rules, value), style="bold")
             iteration = describe_iteration(case.problem, case.plan, samples)
-            if iteration is not None:
-                out().print(styled(iteration.in_words()))
+            put(iteration and iteration.in_words())
         draw(seen, unrolled)
         of_sample = _latency(case) if "contiguity" in case.rules.to_options() else None
         if of_sample is not None:
             unit = case.problem.time_unit
             latency = f"none. {of_sample.reason}" if of_sample.latency is None else amount(of_sample.latency, unit)
-            out().print(styled(f"latency of one sample: {latency}"))
+            put(f"latency of one sample: {latency}")
     else:
-        out().print(styled(f"the plan cannot be drawn. {seen}"))
+        put(f"the plan cannot be drawn. {seen}")
     say_verdict(case.problem, case.plan, violations, case.rules)
     say_differences(case.differences())
 
 
 def _draw_picture(seen: PlanView | PipeplanError | None, path: str) -> None:
-    from ..show.pictures.plans import draw_view
+    from ..show.pictures import draw_view
     from ..show.view import PlanView
 
     if isinstance(seen, PlanView):

@@ -7,6 +7,8 @@ they once were, such options are understood with a note.
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Annotated, Any, get_args
@@ -16,7 +18,7 @@ from typer.models import OptionInfo
 
 from ..instances.base.errors import UsageError, did_you_mean, show
 from ..show.console import say_note
-from .quantities import number
+from . import quantities
 
 Command = Callable[..., None]
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -46,8 +48,13 @@ def with_options(
     kept: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         kept += added if name == bundle else [parameter]
-    run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
+    return _dressed(run, command, kept)
+
+
+def _dressed(run: Command, command: Command, parameters: list[inspect.Parameter]) -> Command:
+    """A wrapper of a command with its name and its words, and with the parameters that typer is to read."""
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__, run.__name__ = command.__doc__, command.__name__
     return run
 
@@ -59,7 +66,9 @@ def shared(
     by_name = {parameter.name: parameter for parameter in table}
 
     def choose(*names: str) -> Callable[[Command], Command]:
-        return lambda command: with_options(command, bundle, [by_name[key] for key in names or by_name], make)
+        return lambda command: with_options(
+            command, bundle, [by_name[key] for key in " ".join(names).split() or by_name], make
+        )
 
     return choose
 
@@ -73,6 +82,52 @@ def option(
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+# What an option takes, by the word that declares it: its type, and what reads it where typer cannot.
+_TAKEN: Mapping[str, tuple[Any, Callable[[str], Any] | None]] = {
+    "flag": (bool, None),
+    "int": (int, None),
+    "ints": (list[int], None),
+    "float": (float, None),
+    "text": (str, None),
+    "texts": (list[str], None),
+    "size": (float, quantities.size),
+    "size-or-none": (float, quantities.size_or_none),
+    "whole-size": (int, quantities.whole_size),
+    "rate": (float, quantities.rate),
+    "share": (float, quantities.share),
+    "duration": (float, quantities.duration),
+    "short-time": (float, quantities.short_time),
+    "time-gap": (Any, quantities.time_gap),
+    "levels": (Any, quantities.levels),
+    "any": (Any, None),
+}
+
+
+def declared(
+    table: str, panel: str | Callable[[str], str] | None = None, **more: Mapping[str, Any]
+) -> tuple[inspect.Parameter, ...]:
+    """The options of a table, each in a line: name, what it takes, its flag where that is another name, a word for its
+    value, `=` and its default, a colon, and its help, which may go on in indented lines.
+
+    `panel` is the part of the help page, or tells it by name; `more` has further facts by the names of options.
+    """
+    options = []
+    for line in re.split(r"\n(?=\S)", textwrap.dedent(table).strip()):
+        head, help = " ".join(line.split()).split(": ", 1)
+        name, taken, *rest = head.split()
+        kind, parser = _TAKEN[taken]
+        flag = next((word for word in rest if word.startswith("--")), None)
+        default = next((word[1:] for word in rest if word.startswith("=")), None)
+        metavar = next((word for word in rest if not word.startswith(("--", "="))), None)
+        facts: dict[str, Any] = {"parser": parser, "metavar": metavar}
+        facts["rich_help_panel"] = panel(name) if callable(panel) else panel
+        typed: Any = (
+            TRUTHS[default] if default and kind is bool else int(default) if default and kind is int else default
+        )
+        options.append(option(name, kind, flag, typed, help=help, **{**facts, **more.get(name, {})}))
+    return tuple(options)
+
+
 NARROW = "given as --option NAME=VALUE"
 """The panel of options that one method or one source of problems alone takes: help pages have none of its name."""
 
@@ -80,6 +135,11 @@ NARROW = "given as --option NAME=VALUE"
 def plain(text: str) -> str:
     """A sentence for help pages, which take brackets for markup and leave them out."""
     return text.replace("[", r"\[")
+
+
+def flags_of(table: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """How the command line writes each option of a table: in annotations typer takes the first word for a default."""
+    return {one.name: get_args(one.annotation)[1].default for one in table}
 
 
 def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -99,22 +159,13 @@ def with_usual_help(*rare: str) -> Callable[[Command], Command]:
             command(**values)
 
         vars(run).update(vars(command))
-        signature = inspect.signature(command)
         listed = [
-            hidden(parameter) if parameter.name in rare and _is_option(parameter) else parameter
-            for parameter in signature.parameters.values()
+            hidden(one) if one.name in rare and isinstance(get_args(one.annotation)[1], OptionInfo) else one
+            for one in inspect.signature(command).parameters.values()
         ]
-        signature = signature.replace(parameters=[*listed, _HELP_ALL])
-        run.__signature__ = signature  # type: ignore[attr-defined]
-        run.__annotations__ = {name: entry.annotation for name, entry in signature.parameters.items()}
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
-        return run
+        return _dressed(run, command, [*listed, _HELP_ALL])
 
     return choose
-
-
-def _is_option(parameter: inspect.Parameter) -> bool:
-    return isinstance(get_args(parameter.annotation)[1], OptionInfo)
 
 
 def _show_all(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
@@ -177,11 +228,8 @@ def with_narrow_options(command: Command) -> Command:
     )
     dropped = {parameter.name for parameter in narrow.values()} | {"option"}
     kept = [parameter for name, parameter in signature.parameters.items() if name not in dropped]
-    run.__signature__ = signature.replace(parameters=[*kept, ours, CONTEXT])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, ours, CONTEXT)}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
     run.narrow = narrow  # type: ignore[attr-defined]
-    return run
+    return _dressed(run, command, [*kept, ours, CONTEXT])
 
 
 def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text: str | None) -> Any:
@@ -199,7 +247,7 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
     except typer.BadParameter as error:
         raise UsageError(f"{flag}: {str(error).rstrip('.')}.") from None
     if info.parser is None and wanted in (int, float):
-        value = number(flag, text, wanted)
+        value = quantities.number(flag, text, wanted)
     return info.callback(context, value) if info.callback is not None else value
 
 

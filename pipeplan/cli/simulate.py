@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.base.errors import UsageError, one_of
+from ..instances.lookup import Cluster
 from ..instances.registry import Problem, kind_of
 from ..instances.timeline import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import IN_BYTES, several
-from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
+from .arguments import InstanceArgument, Json, drawable, load_for, output_file, with_cluster
 from .exits import OK, REJECTED
-from .referee_options import Case, PlanArgument, read_case
+from .verify import Case, PlanArgument, read_case
 
 if TYPE_CHECKING:
     from ..instances.timeline.timeline import Simulation
@@ -80,11 +81,11 @@ def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | N
         over = [stage.name for stage in simulation.stages if stage.is_over_memory]
         print_json({**simulation.to_json(), **({"over_memory": over} if over else {})})
     else:
-        from ..show.terminal.plan import draw
+        from ..show.terminal import draw
 
         draw(view)
     if picture is not None:
-        from ..show.pictures.plans import draw_view
+        from ..show.pictures import draw_view
 
         draw_view(view, picture)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,66 +13,114 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, find_formulation
+from ..instances.base.clock import part
 from ..instances.base.errors import UsageError
 from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
-from ..instances.base.stopwatch import part
+from ..instances.lookup import Cluster
 from ..instances.registry import Problem
-from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
+from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS, all_methods, example_of, find_planner, option_owners
 from ..show.console import print_json, say_note, say_written
 from .arguments import (
     BESIDE_METHODS,
-    Cluster,
     Json,
     Picture,
+    Progress,
     Verbose,
     input_file,
+    key_and_value,
+    limits_for,
     load_lowered,
     output_file,
     readable,
+    watch,
     with_cluster,
+    with_limits,
     with_micro_batch,
 )
-from .arguments import progress as progress_option
-from .exits import exit_code
-from .interrupt import graceful
-from .limits import limits_for, with_limits
-from .method_options import with_method_options
+from .exits import exit_code, graceful
 from .progress import reporter
+from .signatures import NARROW, option, with_options
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
 
+
+# ---- options that formulations and planners declare: a new method needs no line here --------------------------
+
+
+_TYPES: dict[str, type] = {
+    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
+}  # fmt: skip
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
+
+
+# Plug-ins are imported once they are named, which is too late for options by name.
+_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.")
+
+
+def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with every option that a method declares; those that were given arrive as `own`."""
+    return with_options(command, "own", [*map(_parameter, _declared().values()), _OF_PLUGINS], _own)
+
+
+def _own(given: dict[str, Any]) -> dict[str, Any]:
+    named = dict(key_and_value("--option", text) for text in given.pop("option", ()))
+    return {**given, **{key.replace("-", "_"): value for key, value in named.items()}}
+
+
+def _declared() -> dict[str, OptionSpec]:
+    """Every declared option once, with the choices of all its owners."""
+    specs: dict[str, OptionSpec] = {}
+    for entry in all_methods():
+        for spec in entry.options:
+            first = specs.get(spec.name, spec)
+            choices = tuple(dict.fromkeys(first.choices + spec.choices))
+            specs[spec.name] = replace(first, choices=choices)
+    return specs
+
+
+def _parameter(spec: OptionSpec) -> inspect.Parameter:
+    """What an option does depends on the method, whose own list of options explains it."""
+    return option(
+        spec.name,
+        _TYPES[spec.type],
+        help="An option of " + ", ".join(option_owners()[spec.name]) + ".",
+        metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
+        callback=_watched if spec.type == "path" else None,
+        hidden=spec.name in USUAL_OPTIONS,
+        rich_help_panel=None if spec.name in USUAL_OPTIONS else NARROW,
+    )
+
+
+def _watched(context: typer.Context, path: str | None) -> str | None:
+    """Say at the end if the file was written, as some of these files are."""
+    if path is not None:
+        watch(context, path)
+    return path
+
+
+# ---- the command ----------------------------------------------------------------------------------------------
+
+
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
 
-_Instance = Annotated[
-    str | None,
-    input_file("INSTANCE", "A file, - or a packaged name; default: an example."),
-]
+_Instance = Annotated[str | None, input_file("INSTANCE", "A file, - or a packaged name; default: an example.")]
+_named = partial(_method, metavar="NAME")
 _Formulation = Annotated[
     str | None,
-    _method(
-        "--formulation",
-        metavar="NAME",
-        autocompletion=lambda: list(FORMULATIONS),
-        help="The model to solve; see `plan formulations`.",
+    _named(
+        "--formulation", autocompletion=lambda: [*FORMULATIONS], help="The model to solve; see `plan formulations`."
     ),
 ]
 _Planner = Annotated[
     str | None,
-    _method(
-        "--planner",
-        metavar="NAME",
-        autocompletion=lambda: list(PLANNERS),
-        help="The way to a plan; see `plan planners`.",
-    ),
+    _named("--planner", autocompletion=lambda: [*PLANNERS], help="The way to a plan; see `plan planners`."),
 ]
-_Solver = Annotated[
-    str,
-    _method("--solver", metavar="NAME", help="The solver; see `plan solvers`."),
-]
+_Solver = Annotated[str, _named("--solver", help="The solver; see `plan solvers`.")]
 _WarmStart = Annotated[
     str,
     _method(
@@ -81,18 +130,9 @@ _WarmStart = Annotated[
         callback=readable,
     ),
 ]
-_CrossCheck = Annotated[
-    bool,
-    _method(
-        "--cross-check",
-        help="Prove it with a second exact method as well.",
-    ),
-]
+_CrossCheck = Annotated[bool, _method("--cross-check", help="Prove it with a second exact method as well.")]
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")]
 _Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
-Progress = Annotated[
-    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
-]
 _Export = Annotated[
     str | None,
     output_file(
@@ -198,23 +238,23 @@ def show_result(
         for note in _about_use(problem, result, None if lowered is None else lowered.profile):
             say_note(note)
     if json:
-        from ..show.iteration import iteration_json
+        from ..show.answer import iteration_json
 
         plan = result.plan if result.verified else None
         print_json({**facts, **iteration_json(problem, plan, samples)})
     else:
-        from ..show.terminal.drawing import draw_result
+        from ..show.terminal import draw_result
 
         draw_result(problem, result, view, verbose, named, samples)
     if picture is not None and view is not None:
-        from ..show.pictures.plans import draw_view
+        from ..show.pictures import draw_view
 
         draw_view(view, picture)
 
 
 def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Iterator[str]:
     """Notes on devices that the plan leaves over, and on a framework that cannot run it."""
-    from ..show.iteration import unused_devices
+    from ..show.answer import unused_devices
 
     assert result.plan is not None  # the caller has looked
     unused = unused_devices(problem, result.plan)
@@ -262,6 +302,6 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         yield {**options, "table": str(numbers)}
         if numbers.exists():
             from ..planners.staging.degree_table import read_table
-            from ..show.pictures.curves import draw_table
+            from ..show.pictures import draw_table
 
             draw_table(read_table(numbers, problem), path)

@@ -9,22 +9,24 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
 import torch.utils.checkpoint as checkpointing
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..instances.base.errors import InputError, show
-from .export_errors import explained, refuse_unknown_sizes
-from .memory import attribute, tensors_in, written
 
 # A function without arguments. It returns the model, and the positional and keyword arguments of one micro-batch.
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
@@ -65,12 +67,18 @@ def capture(build: Build, *, training: bool = True, fake: bool = False, loss: st
     model, args, kwargs = built(build, mode)
     model.train(training)
     with _quiet(), _noting_what_is_lost() as notes, mode or nullcontext():
-        graph = _plain(_exported(model, args, kwargs))
+        try:
+            exported = torch.export.export(model, args, kwargs, strict=False).module(check_guards=False)
+        except Exception as error:
+            raise explained(error, model) from error
+        graph = _plain(exported)
     refuse_unknown_sizes(graph)
-    named = _named_inputs(graph, args, kwargs)
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    named = dict(zip(names, tree_leaves((args, kwargs)), strict=True))
     loss_name = _loss_of(graph, loss) if training else None
     graph.recompile()
-    return Captured(graph, model, named, training, loss_name, tuple(dict.fromkeys(notes)), _digest(graph), mode)
+    digest = hashlib.sha256("\n".join(_lines(graph)).encode()).hexdigest()
+    return Captured(graph, model, named, training, loss_name, tuple(dict.fromkeys(notes)), digest, mode)
 
 
 # ---- the user's function -------------------------------------------------------------------------------
@@ -128,10 +136,6 @@ def _checked(made: Any, function: str) -> tuple[torch.nn.Module, tuple[Any, ...]
     return model, tuple(args), dict(kwargs)
 
 
-def _is_done(value: torch.Tensor, mode: FakeTensorMode) -> bool:
-    return getattr(value, "fake_mode", None) is mode and value.device.type == "cpu"
-
-
 class Fakes:
     """Makes tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
 
@@ -141,7 +145,9 @@ class Fakes:
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or _is_done(value, self.mode):
+        if not isinstance(value, torch.Tensor):
+            return value
+        if getattr(value, "fake_mode", None) is self.mode and value.device.type == "cpu":
             return value
         if id(value) not in self._made:
             self._made[id(value)] = (value, self._like(value))
@@ -166,31 +172,15 @@ class Fakes:
 # ---- the graph -----------------------------------------------------------------------------------------
 
 
-def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
-    try:
-        return torch.export.export(model, args, kwargs, strict=False).module(check_guards=False)
-    except Exception as error:
-        raise explained(error, model) from error
-
-
 def _plain(module: fx.GraphModule) -> fx.GraphModule:
     """The graph without checks of metadata and values that nobody reads, and with flat inputs and outputs."""
     graph = module.graph
     for node in list(graph.nodes):
         if "_assert_tensor_metadata" in str(node.target) or node.target == "_guards_fn":
             graph.erase_node(node)
-    graph.eliminate_dead_code(_has_effect)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or bool(written(node)))
     graph.set_codegen(fx.graph.CodeGen())
     return fx.GraphModule(module, graph)
-
-
-def _has_effect(node: fx.Node) -> bool:
-    return node.op in ("placeholder", "output") or bool(written(node))
-
-
-def _named_inputs(graph: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return dict(zip(names, tree_leaves((args, kwargs)), strict=True))
 
 
 def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
@@ -201,13 +191,8 @@ def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
 def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
     """The name of the loss in the graph, to which the loss "sum" is added."""
     trained = _trained(graph)
-    floats = [
-        value
-        for value in outputs_of(graph)
-        if value in trained
-        and isinstance(tensor := value.meta.get("val"), torch.Tensor)
-        and tensor.is_floating_point()
-    ]
+    tensors = [value for value in outputs_of(graph) if isinstance(value.meta.get("val"), torch.Tensor)]
+    floats = [value for value in tensors if value in trained and value.meta["val"].is_floating_point()]
     if not floats:
         raise InputError("the model", "returns nothing that can be differentiated", _NO_LOSS)
     if loss == "sum":
@@ -249,6 +234,11 @@ def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
     return str(total.name)
 
 
+def place_in_model(node: fx.Node | None) -> str:
+    """The module of an operation as an error names it."""
+    return _module(module_path(node)) if node is not None else "the model"
+
+
 def module_path(node: fx.Node) -> str:
     """The module whose code the operation is, such as `h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
     path, plain, call = "", "", ""
@@ -259,10 +249,6 @@ def module_path(node: fx.Node) -> str:
         path += name[len(plain) :] + (f"@{number}" if number and number != call else "")
         plain, call = name, number or call
     return path
-
-
-def _digest(graph: fx.GraphModule) -> str:
-    return hashlib.sha256("\n".join(_lines(graph)).encode()).hexdigest()
 
 
 def _lines(graph: fx.GraphModule) -> Iterator[str]:
@@ -305,7 +291,10 @@ def _noting_what_is_lost() -> Iterator[list[str]]:
         if cls is checkpointing.CheckpointFunction:  # its forward pass keeps gradients out of the graph
             raise InputError("the model", "calls torch.utils.checkpoint with use_reentrant=True", _NOT_REENTRANT)
         if not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
-            said.append(_by_hand(cls))
+            said.append(
+                f"the backward pass of {cls.__qualname__} (torch.autograd.Function) is replaced by the derivative of "
+                "its forward pass"
+            )
         return apply.__get__(None, cls)(*args, **kwargs)
 
     def noted_generator(*args: Any, **kwargs: Any) -> Any:
@@ -328,8 +317,141 @@ _CHECKPOINT = (
 _NOT_REENTRANT = "call it with use_reentrant=False, which the export sees through"
 
 
-def _by_hand(cls: type) -> str:
-    return (
-        f"the backward pass of {cls.__qualname__} (torch.autograd.Function) is replaced by the derivative of its "
-        "forward pass"
+# ---- export errors ------------------------------------------------------------
+# Why a model cannot be captured, in one sentence with its module and line.
+
+
+# Folders of code that the user did not write.
+_TORCH = torch.__path__[0]
+_OURS = os.path.dirname(__file__)
+_PYTHON = sysconfig.get_paths()["stdlib"]
+
+
+def explained(error: Exception, model: torch.nn.Module) -> InputError:
+    """The exception of `torch.export` as an error that says what to change in the model, and where."""
+    place = _place(error, model)
+    text = str(error)
+    if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text:
+        problem = "branches on or takes sizes from the values of tensors"
+        return InputError(place, problem, "make it static, or replace that part by a module that is")
+    if ".numpy()" in text:
+        return InputError(place, "leaves torch with .numpy()", "write this part with torch's own operations")
+    return InputError(
+        place,
+        f"cannot be captured by torch.export ({type(error).__name__}: {_first_line(text)})",
+        "change this part, or wrap the model in one without it",
     )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:200].rstrip(".")
+
+
+def _place(error: Exception, model: torch.nn.Module) -> str:
+    """The innermost line of the user's code that led there, and its module."""
+    frames: list[tuple[FrameType, int]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    names = {id(module): name for name, module in model.named_modules()}
+    owners = (names.get(id(frame.f_locals.get("self"))) for frame, _ in reversed(frames))
+    owner = next((name for name in owners if name is not None), None)
+    lines = ((frame.f_code.co_filename, line) for frame, line in reversed(frames))
+    innermost = next(((path, line) for path, line in lines if _is_users(path)), None)
+    if owner is None or innermost is None:
+        return "the model"
+    return f"{_module(owner)}, {_short(innermost[0])} line {innermost[1]},"
+
+
+def _is_users(path: str) -> bool:
+    """Is the file the user's: neither torch's nor Python's nor ours?"""
+    ours = path.startswith((_TORCH, _OURS))
+    return not ours and ("site-packages" in path or not path.startswith(_PYTHON)) and not path.startswith("<")
+
+
+def _module(name: str) -> str:
+    return f"module {name}" if name else "the model"
+
+
+def _short(path: str) -> str:
+    return "/".join(path.split("/")[-2:])
+
+
+def refuse_unknown_sizes(graph: fx.GraphModule) -> None:
+    """Refuse a graph in which a number or a size depends on the values of a tensor."""
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if any(_is_unknown(leaf) for leaf in tree_leaves(value)):
+            path = list((node.meta.get("nn_module_stack") or {}).values())
+            raise InputError(
+                f"{_module(str(path[-1][0]) if path else '')}{_line_of(node)}",
+                f"takes a number or a size from the values of a tensor ({node.target})",
+                "use operations whose results have fixed sizes, such as torch.where or a mask",
+            )
+
+
+def _is_unknown(leaf: Any) -> bool:
+    symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
+    sizes = leaf.shape if isinstance(leaf, torch.Tensor) else ()
+    return isinstance(leaf, symbolic) or any(isinstance(size, torch.SymInt) for size in sizes)
+
+
+def _line_of(node: fx.Node) -> str:
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
+    places = [line for line in lines if line.startswith("File ") and _TORCH not in line]
+    if not places:
+        return ""
+    path, _, rest = places[-1].removeprefix('File "').partition('", line ')
+    return f", {_short(path)} line {rest.split(',')[0]},"
+
+
+# ---- memory ------------------------------------------------------------
+# Which memory the operations of a graph write: in place, and inside the parts of it that run without gradients.
+
+
+def attribute(module: torch.nn.Module, target: str) -> Any:
+    """The object that a dotted name of a graph stands for."""
+    value: Any = module
+    for name in target.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def storages(node: fx.Node) -> set[int]:
+    """The memory that a value lies in; views of one tensor share it."""
+    return {tensor.untyped_storage()._cdata for tensor in tensors_in(node.meta.get("val"))}
+
+
+def written(node: fx.Node) -> list[fx.Node]:
+    """The arguments that the operation changes in place."""
+    return [*_by_schema(node), *_inside(node)]
+
+
+def _by_schema(node: fx.Node) -> list[fx.Node]:
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return []
+    by_name = {entry.name: node.kwargs.get(entry.name) for entry in schema.arguments}
+    by_name |= {entry.name: value for entry, value in zip(schema.arguments, node.args, strict=False)}
+    changed = [by_name[e.name] for e in schema.arguments if e.alias_info is not None and e.alias_info.is_write]
+    return [value for value in tree_leaves(changed) if isinstance(value, fx.Node)]
+
+
+def _inside(node: fx.Node) -> Iterator[fx.Node]:
+    """The arguments that the graph inside an operation changes; code under no_grad is such a graph."""
+    arguments = list(node.args) if node.op == "call_function" else []
+    for i, argument in enumerate(arguments):
+        if not isinstance(argument, fx.Node) or argument.op != "get_attr":
+            continue
+        inner = attribute(node.graph.owning_module, str(argument.target))
+        if isinstance(inner, fx.GraphModule):
+            changed = {s for part in inner.graph.nodes for target in written(part) for s in storages(target)}
+            entries = [part for part in inner.graph.nodes if part.op == "placeholder"]
+            for entry, value in zip(entries, arguments[i + 1 :], strict=False):
+                if storages(entry) & changed and isinstance(value, fx.Node):
+                    yield value

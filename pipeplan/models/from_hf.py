@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from ..instances.base.checks import check_whole
-from ..instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ..instances.base.errors import InputError, UsageError, errors_in, show, unknown_choice, wrong_argument
 from ..instances.base.json_file import read_json
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
 from ..instances.physics.hardware import Hardware
@@ -20,8 +21,7 @@ from ..instances.training.to_profile import (
     profile_of_shapes,
     with_fused_activations,
 )
-from .extras import is_installed, require
-from .from_torch import device_of
+from .from_torch import calculated_on, is_installed, require
 
 DTYPES = ("bfloat16", "float16", "float32")
 # Most tokens of a sample; a larger number is taken for a mistake.
@@ -99,25 +99,23 @@ def import_hf(
         check_whole("--sequence", sequence, MAX_SEQUENCE)
     if dtype not in DTYPES:
         raise unknown_choice("--dtype", dtype, DTYPES)
-    device = device_of(hardware, efficiency, kernel_start_s)
+    device = calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
     content, file = _content(config)
-    assert device is not None, "nothing is measured here"
     enough = _shapes_are_enough(content, granularity, attention)
     kept = _activations(activations, enough, trace)
     if trace is None:
         trace = kept == EAGER or is_installed("torch", "transformers")
     sizes: dict[str, Any] = {"batch": batch, "sequence": sequence, "dtype": dtype, "training": training}
+    told = errors_in(file) if file else nullcontext()
     if not trace:
         _check_shapes_are_enough(granularity, attention)
-        try:
+        with told:
             return profile_of_shapes(content, device, **sizes, name=name or _name(file))
-        except InputError as error:
-            raise error.in_file(file) if file and not error.file else error from None
     require("torch", "transformers")
     from .hf_model import HfModel
     from .torch_profile import Costing, torch_profile
 
-    try:
+    with told:
         model = HfModel(content, **sizes)
         how = Costing(device, 1, training, granularity, attention, None, allow_uncounted)
         source = {**model.source, "activations": EAGER}
@@ -125,8 +123,6 @@ def import_hf(
         if kept == EAGER or not training:
             return traced
         return with_fused_activations(traced, profile_of_shapes(content, device, **sizes, name=traced.name))
-    except InputError as error:
-        raise error.in_file(file) if file and not error.file else error from None
 
 
 def traces_what_is_known(

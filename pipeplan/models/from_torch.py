@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ..instances.base.checks import check_whole
-from ..instances.base.errors import InputError, UsageError, named, wrong_argument
+from ..instances.base.errors import InputError, UsageError, did_you_mean, named, show, wrong_argument
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
 from ..instances.physics.hardware import DEVICES, Hardware
-from .extras import require
-from .function_file import for_samples, function_of
 
 _BUILD = "give a function that returns (model, args, kwargs), or 'my.py:build'"
 
@@ -112,35 +118,106 @@ def device_of(
     """The device with the caller's figures; None where times are measured."""
     if measure and hardware is not None:
         raise UsageError("Give --hardware for calculated times or --measure for measured ones, not both.")
-    if measure and (efficiency is not None or kernel_start_s is not None):
+    if not measure:
+        return calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
+    if efficiency is not None or kernel_start_s is not None:
         raise UsageError(
             "--efficiency and --kernel-start belong to calculated times; leave them out with --measure."
         )
-    if measure:
-        return None
-    return calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
+    return None
 
 
 def calculated_on(
     hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None, other: str = ""
 ) -> Hardware:
-    """The device that times are calculated for; `other` is what the error offers in place of it."""
+    """The device that times are calculated for, with the caller's figures; `other` is offered where none is given."""
     if hardware is None:
         raise UsageError(f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times{other}.")
     device = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
-    return with_figures(device, efficiency, kernel_start_s)
-
-
-def with_figures(hardware: Hardware, efficiency: float | None, kernel_start_s: float | None) -> Hardware:
-    """The device with the caller's own figures."""
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError("--efficiency", f"is {efficiency:g}", "give a share of the peak above 0, such as 0.5")
     if kernel_start_s is not None and not 0 <= kernel_start_s < 1:
         raise InputError("--kernel-start", f"is {kernel_start_s:g} s", "give a short time, such as 5us")
     if efficiency is not None:
-        hardware = replace(hardware, grouped_products=None, attention=None)
-    return replace(
-        hardware,
-        efficiency=hardware.efficiency if efficiency is None else efficiency,
-        launch_s=hardware.launch_s if kernel_start_s is None else kernel_start_s,
-    )
+        device = replace(device, efficiency=efficiency, grouped_products=None, attention=None)
+    return device if kernel_start_s is None else replace(device, launch_s=kernel_start_s)
+
+
+# ---- function file ------------------------------------------------------------
+# FILE:FUNCTION, the only input that is ever executed: a function that makes a model and its inputs.
+
+
+def place_of(text: str, argument: str = "FILE:FUNCTION") -> tuple[str, str]:
+    """The file, which exists, and the name of a function in it."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not file or not name.isidentifier():
+        raise InputError(argument, f"is {show(text)}", "give a file and a function in it, such as my.py:build")
+    if not os.path.isfile(file):
+        raise InputError("file", "does not exist", "check the path", file)
+    return file, name
+
+
+def function_of(text: str, argument: str = "FILE:FUNCTION") -> Callable[..., Any]:
+    """The function that the text names; its file is run for that, and its folder can be imported from."""
+    file, name = place_of(text, argument)
+    names = vars(_run(os.path.abspath(file), file))
+    if name not in names:
+        guess = did_you_mean(name, [key for key, value in names.items() if inspect.isfunction(value)])
+        raise InputError("file", f"has no function {show(name)}{guess}", "name one that it defines", file)
+    if not callable(names[name]):
+        raise InputError("file", f"has {show(name)}, but that is no function", "name a function", file)
+    function: Callable[..., Any] = names[name]
+    return function
+
+
+def _run(path: str, file: str) -> Any:
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError("file", "is no Python file", "name one that ends in .py", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        raise InputError("file", f"cannot be run ({type(error).__name__}: {text})", "correct it", file) from error
+    return module
+
+
+def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[], Any]:
+    """The function with `samples` as its argument micro_batch; None: the function as it is."""
+    if samples is None:
+        return function
+    known: Container[str] = ()
+    with suppress(TypeError, ValueError):  # of a function that does not tell its arguments
+        known = inspect.signature(function).parameters
+    if "micro_batch" not in known:
+        raise InputError(
+            "--micro-batch",
+            "is given, but the function takes no argument micro_batch",
+            "let it be def build(micro_batch=4) and make inputs of that many samples",
+        )
+    return partial(function, micro_batch=samples)
+
+
+# ---- extras ------------------------------------------------------------
+# Optional packages: one sentence on what to install where one is missing.
+
+
+# The extra that brings each package, by the name under which it is imported.
+EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
+
+
+def is_installed(*packages: str) -> bool:
+    """Are all of these packages installed?"""
+    return all(find_spec(package) is not None for package in packages)
+
+
+def require(*packages: str) -> None:
+    """Raise an error if one of these packages is missing; its remedy installs the extra of the last one."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise InputError(package, "is not installed", f"run pip install 'pipeplan[{EXTRA_OF[packages[-1]]}]'")

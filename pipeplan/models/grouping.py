@@ -7,16 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
 
-import networkx as nx
 import torch
 from torch import fx
 
 from ..instances.base.errors import InputError, show
-from .capture import Captured, module_path
-from .dependences import Dependences, dependences, is_parameter
-from .memory import attribute
+from ..instances.base.graph import strong_components
+from .capture import Captured, attribute, module_path, outputs_of, storages, written
 
 GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
 # The id of a node that holds code of the model itself.
@@ -60,10 +57,9 @@ def group(captured: Captured, granularity: str = "block", flops: Mapping[str, fl
     """Groups operations into the nodes of a profile; `flops`, by operation, saves counting them for shares."""
     known = dependences(captured.graph)
     keys = _Keys(captured, known, _rule(captured, granularity, flops))
-    owner = _without_cycles(keys.of, known)
+    owner, nodes = _joined(keys.of, known)
     if not owner:
         raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
-    nodes = _sorted(owner, known)
     parameters, tied = _parameters(captured, nodes)
     return Grouped(
         nodes=nodes,
@@ -134,17 +130,11 @@ def _block(path: str, model: torch.nn.Module) -> str:
     A numbered child of the model itself that holds numbered ones is a row of blocks, not a block.
     """
     for prefix in _prefixes(path)[1:]:
-        if not _is_number(prefix.split(".")[-1]):
-            continue
-        if "." not in prefix and _holds_numbers(model, prefix):
-            continue
-        return prefix
+        if _is_number(prefix.split(".")[-1]):
+            module = _module(model, prefix) if "." not in prefix else None
+            if module is None or not any(name.isdigit() for name, _ in module.named_children()):
+                return prefix
     return path
-
-
-def _holds_numbers(model: torch.nn.Module, prefix: str) -> bool:
-    module = _module(model, prefix)
-    return module is not None and any(name.isdigit() for name, _ in module.named_children())
 
 
 def _module(model: torch.nn.Module, path: str) -> torch.nn.Module | None:
@@ -264,39 +254,29 @@ def _weight_values(captured: Captured, known: Dependences) -> set[fx.Node]:
     return values
 
 
-def _without_cycles(keys: Mapping[fx.Node, str], known: Dependences) -> dict[fx.Node, str]:
-    """Nodes that depend on each other, or write into each other's memory, become one."""
-    graph: Any = nx.DiGraph()
-    graph.add_nodes_from(dict.fromkeys(keys.values()))
-    for node, key in keys.items():
-        graph.add_edges_from((keys[s], key) for s in known.inputs_of(node) if s in keys and keys[s] != key)
-    for write, before in known.together:
-        if write in keys and before in keys and keys[write] != keys[before]:
-            graph.add_edge(keys[write], keys[before])
-            graph.add_edge(keys[before], keys[write])
-    first = {key: i for i, key in reversed(list(enumerate(keys.values())))}
-    merged: dict[str, str] = {}
-    for part in nx.strongly_connected_components(graph):
-        name = min(part, key=first.__getitem__)
-        merged.update(dict.fromkeys(part, name))
-    return {node: merged[key] for node, key in keys.items()}
+def _joined(
+    keys: Mapping[fx.Node, str], known: Dependences
+) -> tuple[dict[fx.Node, str], dict[str, tuple[fx.Node, ...]]]:
+    """The node of each operation, and the operations of each node.
 
-
-def _sorted(owner: Mapping[fx.Node, str], known: Dependences) -> dict[str, tuple[fx.Node, ...]]:
-    """Operations of the nodes in topological order; where several may come next, the first operation decides.
-
-    The order of first operations alone need not be topological.
+    Nodes that depend on each other, or write into each other's memory, become one. They are in topological order;
+    where several may come next, the first operation decides.
     """
-    graph: Any = nx.DiGraph()
-    members: dict[str, list[fx.Node]] = {}
-    first: dict[str, int] = {}
-    for i, (node, name) in enumerate(owner.items()):
-        members.setdefault(name, []).append(node)
-        first.setdefault(name, i)
-        graph.add_node(name)
-        graph.add_edges_from((owner[s], name) for s in known.inputs_of(node) if s in owner and owner[s] != name)
-    order = nx.lexicographical_topological_sort(graph, key=first.__getitem__)
-    return {name: tuple(members[name]) for name in order}
+    place = {key: i for i, key in enumerate(dict.fromkeys(keys.values()))}
+    arcs = [(place[keys[s]], place[key]) for node, key in keys.items() for s in known.inputs_of(node) if s in keys]
+    for write, before in known.together:
+        if write in keys and before in keys:
+            one, other = place[keys[write]], place[keys[before]]
+            arcs += [(one, other), (other, one)]
+    names, members, name_of = list(place), dict[str, list[fx.Node]](), dict[str, str]()
+    for part in strong_components(len(names), arcs):
+        first = names[part[0]]
+        members[first] = []
+        name_of |= dict.fromkeys((names[i] for i in part), first)
+    owner = {node: name_of[key] for node, key in keys.items()}
+    for node, name in owner.items():
+        members[name].append(node)
+    return owner, {name: tuple(operations) for name, operations in members.items()}
 
 
 # ---- parameters and buffers ----------------------------------------------------------------------------
@@ -372,3 +352,221 @@ def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> di
                     read[id(value)] = value
         bytes_of[name] = sum(map(_bytes, read.values()))
     return bytes_of
+
+
+# ---- dependences ------------------------------------------------------------
+# What an operation of a captured graph depends on, beyond the graph's edges.
+#
+# A write in place through a view changes what others read later, and no edge says so. Operations that depend on no
+# parameter (masks, positions, shifted labels) belong to nobody: each stage that needs them computes its own copy.
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """How operations of one graph depend on each other, beside the edges that the graph shows."""
+
+    hidden: Mapping[fx.Node, tuple[fx.Node, ...]]
+    """For each operation the earlier writes into memory that it reads."""
+    together: tuple[tuple[fx.Node, fx.Node], ...]
+    """A write, and an operation that made, viewed or read that memory before: one node of the profile holds both."""
+    auxiliary: frozenset[fx.Node]
+    """Operations that depend on no parameter and are not random."""
+    buffer_updates: frozenset[fx.Node]
+
+    def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
+        """The operations that must run before this one: those that it reads, and those that write to what it reads."""
+        return (*node.all_input_nodes, *self.hidden.get(node, ()))
+
+
+def dependences(graph: fx.GraphModule) -> Dependences:
+    """The hidden dependences and the auxiliary operations of the graph."""
+    memory = _Memory(graph)
+    dependent = _depending(graph, memory, set())
+    # An operation is not auxiliary where a dependent one writes into its memory: one node holds both.
+    while True:
+        forced = {before for write, before in memory.pairs if write in dependent and before not in dependent}
+        if not forced:
+            break
+        dependent = _depending(graph, memory, dependent | forced)
+    operations = [node for node in graph.graph.nodes if node.op == "call_function"]
+    return Dependences(
+        hidden={node: tuple(writes) for node, writes in memory.hidden.items() if writes},
+        together=tuple(pair for pair in memory.pairs if pair[0] in dependent),
+        auxiliary=frozenset(node for node in operations if node not in dependent),
+        buffer_updates=frozenset(memory.buffer_updates),
+    )
+
+
+def _depending(graph: fx.GraphModule, memory: _Memory, forced: set[fx.Node]) -> set[fx.Node]:
+    """Operations that are forced, read a parameter, are random or update a buffer, and all that depend on them."""
+    dependent = set(forced)
+    parameters = {node for node in graph.graph.nodes if is_parameter(graph, node)}
+    for node in graph.graph.nodes:
+        if node.op != "call_function" or node in dependent:
+            continue
+        sources = (*node.all_input_nodes, *memory.hidden.get(node, ()))
+        if (
+            any(source in dependent or source in parameters for source in sources)
+            or is_random(node)
+            or node in memory.buffer_updates
+        ):
+            dependent.add(node)
+    return dependent
+
+
+def is_parameter(graph: fx.GraphModule, node: fx.Node) -> bool:
+    return node.op == "get_attr" and isinstance(attribute(graph, node.target), torch.nn.Parameter)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Does the operation draw random numbers? Dropout of probability 0, or outside training, draws none."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    if "dropout" in str(node.target) and len(node.args) > 2:
+        return bool(node.args[1]) and bool(node.args[2])
+    return True
+
+
+class _Memory:
+    """Who writes where, in the order of the graph."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        self.hidden: dict[fx.Node, list[fx.Node]] = {}
+        self.pairs: list[tuple[fx.Node, fx.Node]] = []
+        self.buffer_updates: set[fx.Node] = set()
+        self._writes: dict[int, list[fx.Node]] = {}
+        self._users: dict[int, list[fx.Node]] = {}
+        attributes = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
+        for node in graph.graph.nodes:
+            if node.op == "call_function":
+                self._read(node)
+                self._write(node, attributes)
+            for storage in storages(node) if node.op == "call_function" else ():
+                self._users.setdefault(storage, []).append(node)
+
+    def _read(self, node: fx.Node) -> None:
+        read = {storage for source in node.all_input_nodes for storage in storages(source)}
+        earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
+        self.hidden[node] = list(dict.fromkeys(earlier))
+        for storage in read:
+            self._users.setdefault(storage, []).append(node)
+
+    def _write(self, node: fx.Node, attributes: set[int]) -> None:
+        for target in written(node):
+            for storage in storages(target):
+                if storage in attributes:
+                    self.buffer_updates.add(node)
+                self.pairs += [(node, user) for user in self._users.get(storage, ()) if user is not node]
+                self._writes.setdefault(storage, []).append(node)
+
+
+# ---- extraction ------------------------------------------------------------
+# One stage of a captured graph as a module of its own.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """An argument of the model, which every stage may read."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that another stage makes."""
+
+    value: str
+    stage: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stage: `module(*inputs)` returns the tuple of `outputs` and the tuple of `finals`."""
+
+    module: fx.GraphModule
+    inputs: tuple[ModelInput | Foreign, ...]
+    outputs: tuple[str, ...]
+    """The values that other stages read."""
+    finals: tuple[str, ...]
+    """The model's outputs that are made here."""
+    loss: str | None
+    """The one of `finals` that is the loss; None: another stage makes it, or nothing is trained."""
+
+
+# The number of the stage of auxiliary operations, where these are a stage of their own.
+AUXILIARY = -1
+
+
+def extract(
+    captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int, *, apart: bool = False
+) -> Piece:
+    """The stage with its own copies of the auxiliary operations that it needs; parameters are the model's own.
+
+    `apart`: auxiliary operations are a stage of their own, `AUXILIARY`.
+    """
+    place = {node: stage_of[name] for node, name in grouped.owner.items()}
+    if apart:
+        place.update(dict.fromkeys(grouped.auxiliary, AUXILIARY))
+    return _Builder(captured, grouped, place, stage).piece()
+
+
+class _Builder:
+    """Copies the operations of one stage into a graph."""
+
+    def __init__(self, captured: Captured, grouped: Grouped, place: Mapping[fx.Node, int], stage: int) -> None:
+        self.captured, self.grouped, self.stage, self.place = captured, grouped, stage, place
+        self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
+        self.chosen = self._chosen()
+        self.graph = fx.Graph()
+        self.copies: dict[fx.Node, fx.Node] = {}
+
+    def _makes(self, value: fx.Node) -> bool:
+        """Does this stage make the model's output? The last stage makes those that depend on no parameter."""
+        if self._is_copied(value):
+            return self.stage == max(self.place.values())
+        return self.place.get(value) == self.stage
+
+    def _is_copied(self, node: fx.Node) -> bool:
+        return node in self.grouped.auxiliary and node not in self.place
+
+    def _chosen(self) -> set[fx.Node]:
+        """The stage's operations, and the auxiliary ones of which it needs copies."""
+        mine = {node for node, stage in self.place.items() if stage == self.stage}
+        todo = [*mine, *filter(self._is_copied, self.finals)]
+        chosen = mine | set(todo)
+        while todo:
+            for source in self.grouped.inputs_of(todo.pop()):
+                if self._is_copied(source) and source not in chosen:
+                    chosen.add(source)
+                    todo.append(source)
+        return chosen
+
+    def piece(self) -> Piece:
+        nodes = list(self.captured.graph.graph.nodes)
+        read = {source for node in self.chosen for source in node.all_input_nodes}
+        inputs = [self._input(node) for node in nodes if node in read and self._is_input(node)]
+        for node in nodes:
+            if node.op == "get_attr" and node in read:
+                self.copies[node] = self.graph.node_copy(node)
+        for node in nodes:
+            if node in self.chosen:
+                self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
+        made = [node for node in nodes if self.place.get(node) == self.stage]
+        # What another stage reads.
+        outputs = [n for n in made if any(self.place.get(user, self.stage) != self.stage for user in n.users)]
+        self.graph.output(tuple(tuple(self.copies[node] for node in part) for part in (outputs, self.finals)))
+        self.graph.lint()
+        finals = tuple(node.name for node in self.finals)
+        loss = self.captured.loss if self.captured.loss in finals else None
+        held = [node.target for node in self.graph.nodes if node.op == "get_attr"]
+        module = fx.GraphModule({name: attribute(self.captured.graph, name) for name in held}, self.graph)
+        return Piece(module, tuple(inputs), tuple(node.name for node in outputs), finals, loss)
+
+    def _is_input(self, node: fx.Node) -> bool:
+        return node.op == "placeholder" or (node in self.place and node not in self.chosen)
+
+    def _input(self, node: fx.Node) -> ModelInput | Foreign:
+        copy = self.graph.placeholder(node.name)
+        copy.meta.update(node.meta)
+        self.copies[node] = copy
+        return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])

@@ -14,15 +14,9 @@ from ..instances.base.errors import InputError, show
 # The remedy for models of which a configuration does not say enough.
 _BY_HAND = "write a function that returns (model, args, kwargs), and give it to plan import torch"
 # Parts of the names of classes whose labels are a number for each token.
-_TOKEN_LABELS = (
-    "CausalLM",
-    "MaskedLM",
-    "LMHead",
-    "ConditionalGeneration",
-    "Seq2Seq",
-    "TokenClassification",
-    "PreTraining",
-)
+_TOKEN_LABELS = """
+    CausalLM MaskedLM LMHead ConditionalGeneration Seq2Seq TokenClassification PreTraining
+""".split()  # noqa: SIM905
 # Parts of the names of classes whose labels are a number for each sample.
 _CLASS_LABELS = ("SequenceClassification", "ImageClassification", "AudioClassification")
 
@@ -69,15 +63,12 @@ class HfModel:
             raise InputError("architectures", f"name {self.cls.__name__}, which reads {main}", _BY_HAND)
         inputs = {main: makers[main]()}
         for other in ("input_ids", "pixel_values"):  # a model of text and pictures reads both
-            if other in self.takes and other not in inputs and self._has_tower(other):
+            tower = {"input_ids": "text_config", "pixel_values": "vision_config"}[other]
+            if other in self.takes and other not in inputs and getattr(self.config, tower, None) is not None:
                 inputs[other] = makers[other]()
         if "use_cache" in self.takes:
             inputs["use_cache"] = False
         return inputs | (self._targets() if self.training else self._decoder_inputs())
-
-    def _has_tower(self, field: str) -> bool:
-        tower = {"input_ids": "text_config", "pixel_values": "vision_config"}[field]
-        return getattr(self.config, tower, None) is not None
 
     def _tokens(self) -> torch.Tensor:
         return torch.zeros(self.batch, self._length(), dtype=torch.long)
@@ -117,7 +108,7 @@ class HfModel:
         if "return_loss" in self.takes:
             return {"return_loss": True}
         if "labels" in self.takes and any(part in name for part in _TOKEN_LABELS):
-            return {"labels": torch.zeros(self.batch, self._length(), dtype=torch.long)}
+            return {"labels": self._tokens()}
         if "labels" in self.takes and any(part in name for part in _CLASS_LABELS):
             return {"labels": torch.zeros(self.batch, dtype=torch.long)}
         if {"start_positions", "end_positions"} <= self.takes:
@@ -130,9 +121,7 @@ class HfModel:
 
     def _decoder_inputs(self) -> dict[str, Any]:
         """What the decoder reads in inference; in training it reads shifted labels."""
-        if "decoder_input_ids" not in self.takes:
-            return {}
-        return {"decoder_input_ids": torch.zeros(self.batch, self._length(), dtype=torch.long)}
+        return {"decoder_input_ids": self._tokens()} if "decoder_input_ids" in self.takes else {}
 
 
 def _config(content: Mapping[str, Any]) -> Any:
@@ -147,11 +136,8 @@ def _config(content: Mapping[str, Any]) -> Any:
     except ValueError as error:
         if "Unrecognized model identifier" not in str(error):
             raise _refused(error) from error
-        raise InputError(
-            "model_type",
-            f"is {show(model_type)}, which transformers {transformers.__version__} does not have",
-            _BY_HAND,
-        ) from error
+        lacks = f"is {show(model_type)}, which transformers {transformers.__version__} does not have"
+        raise InputError("model_type", lacks, _BY_HAND) from error
     except Exception as error:
         raise _refused(error) from error
     config.use_cache = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from ..instances.base.errors import InputError, show
-from .capture import Captured, Fakes, module_path
-from .flops import flops_of, is_light, is_look_up
-from .memory import attribute, tensors_in
+from .capture import Captured, Fakes, attribute, place_in_model, tensors_in
 
 ATTENTIONS = ("fused", "math")
 
@@ -96,10 +95,10 @@ class _Watch(TorchDispatchMode):
         self.guard.check(self.operation, function, read, made, flops)
         read = [] if is_look_up(function) else list({id(tensor): tensor for tensor in read}.values())
         moved = sum(tensor.numel() * tensor.element_size() for tensor in (*read, *made))
+        # Bytes of one number of the first tensor of floating-point numbers; 4 where there is none.
+        size = next((tensor.element_size() for tensor in (*read, *made) if tensor.is_floating_point()), 4)
         name = self.operation.name if self.operation is not None else None
-        self.kernels.append(
-            Kernel(name, self.backward, str(function), flops or 0.0, moved, _element_bytes((*read, *made)))
-        )
+        self.kernels.append(Kernel(name, self.backward, str(function), flops or 0.0, moved, size))
         return out
 
 
@@ -110,11 +109,6 @@ def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) 
         return False
     storages_read = {tensor.untyped_storage()._cdata for tensor in read}
     return all(tensor.untyped_storage()._cdata in storages_read for tensor in made)
-
-
-def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
-    """Bytes of one number of the first tensor of floating-point numbers; 4 where there is none."""
-    return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
 
 
 class _Guard:
@@ -145,9 +139,8 @@ class _Guard:
         if not names:
             return
         if not is_light(function):
-            path = module_path(operation) if operation is not None else ""
             raise InputError(
-                f"module {path}" if path else "the model",
+                place_in_model(operation),
                 f"has the operation {function}, which reads the parameter {names[0]} and whose floating-point "
                 "operations are unknown",
                 "register them with torch.utils.flop_counter.register_flop_formula, or give --allow-uncounted",
@@ -184,11 +177,10 @@ class _Step(fx.Interpreter):
     def explained(self, error: Exception) -> InputError:
         """An error that names the operation that was running, with what torch says of it."""
         node = self.watch.operation
-        path = module_path(node) if node is not None else ""
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:200]
         what = f"the operation {node.target}" if node is not None else "the loss"
         return InputError(
-            f"module {path}" if path else "the model",
+            place_in_model(node),
             f"has {what}, whose {'backward' if self.watch.backward else 'forward'} pass fails on tensors without "
             f"values ({type(error).__name__}: {text.rstrip('.')})",
             "register what it returns with torch.library.register_fake, or replace it",
@@ -269,3 +261,91 @@ def _gradients_held(captured: Captured, fakes: Fakes) -> Iterator[None]:
     finally:
         for parameter, gradient in zip(parameters, before, strict=True):
             parameter.grad = gradient
+
+
+# ---- flops ------------------------------------------------------------
+# Floating-point operations of one kernel, which kernels only look things up, and which need no formula.
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(query.shape, key.shape, value.shape))
+
+
+def _attention_backward(gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_backward_flop_count(gradient.shape, query.shape, key.shape, value.shape))
+
+
+def _grouped_product(first: Any, second: Any, *_: Any, **__: Any) -> int:
+    """Two stacks are multiplied group by group; what is no stack is shared out among the groups."""
+    groups = first.shape[0] if first.dim() == 3 and second.dim() == 3 else 1
+    rows, inner, columns = first.shape[-2], first.shape[-1], second.shape[-1]
+    return int(2 * groups * rows * inner * columns)
+
+
+def _matrix_vector(*operands: Any, **__: Any) -> int:
+    """A matrix and a vector, behind what they may be added to."""
+    return int(2 * operands[-2].numel())
+
+
+def _recurrent(inputs: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
+    """Every step of every sample multiplies with both matrices."""
+    steps = inputs.numel() // inputs.shape[-1]
+    return int(2 * steps * (for_input.numel() + for_state.numel()))
+
+
+# Operations that torch's own table lacks.
+_OURS: Mapping[str, Callable[..., int]] = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "aten::_grouped_mm": _grouped_product,
+    "aten::mv": _matrix_vector,
+    "aten::addmv": _matrix_vector,
+    "aten::mkldnn_rnn_layer": _recurrent,
+    "aten::mkldnn_rnn_layer_backward": lambda *args, **_: 2 * _recurrent(*args),
+    # Mixtures of experts in transformers, where weights are not of bfloat16.
+    "transformers::grouped_mm_fallback": _grouped_product,
+    "transformers::grouped_mm_fallback_backward": lambda *args, **_: 2 * _grouped_product(*args),
+}
+
+# Operations that read no more of their tables than they return.
+_LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
+
+# Operations that move elements, or read and calculate a little for each.
+_MOVERS = """
+    cat clone copy_ _to_copy stack repeat constant_pad_nd roll flip contiguous tril triu index_put index_put_
+    split_with_sizes_copy new_zeros masked_fill upsample_bicubic2d upsample_bilinear2d upsample_nearest2d bernoulli
+    bernoulli_ native_dropout zeros_like ones_like empty_like full_like
+    sum mean norm linalg_vector_norm amax amin max min var var_mean std prod _weight_norm_interface
+    _weight_norm_interface_backward _softmax _log_softmax native_layer_norm native_group_norm any all
+    native_batch_norm _native_batch_norm_legit cumsum
+"""
+_LIGHT = _LOOK_UPS.union(_MOVERS.split())
+
+
+def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
+    """Floating-point operations by formula; None where there is no formula."""
+    name = getattr(getattr(function, "_schema", None), "name", "")
+    if name in _OURS:
+        return _OURS[name](*args, **kwargs)
+    packet = getattr(function, "_overloadpacket", None)
+    if packet in flop_registry:
+        return int(flop_registry[packet](*args, **kwargs, out_val=out))
+    return None
+
+
+def short_name(function: Any) -> str:
+    """The kernel's name without its library: embedding."""
+    schema = getattr(function, "_schema", None)
+    return str(schema.name.split("::")[-1] if schema is not None else function)
+
+
+def is_look_up(function: Any) -> bool:
+    """Does the kernel read no more of its tables than it returns?"""
+    return short_name(function) in _LOOK_UPS
+
+
+def is_light(function: Any) -> bool:
+    """May the kernel go uncounted? It calculates so little for each element that its bytes decide its time."""
+    name = short_name(function)
+    from_torch = getattr(getattr(function, "_schema", None), "name", "").startswith(("aten::", "prims::"))
+    return from_torch and (name in _LIGHT or torch.Tag.pointwise in getattr(function, "tags", ()))

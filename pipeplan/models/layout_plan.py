@@ -17,9 +17,8 @@ from ..instances.networks.megatron_layout import Layout, read_layout
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import Plan
 from .export.contract import ToExport
-from .export.names import NodeNames
-from .export.parts import Parts, parts_of
-from .stages import VANILLA, PlanStages, order_of
+from .export.names import NodeNames, Parts, parts_of
+from .stages import VANILLA, PlanStages
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
@@ -37,14 +36,19 @@ def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lower
     """The problem of the profile on that cluster, with notes, and the plan that the layout describes."""
     parts = _parts(profile)
     layout = read_layout(text, len(parts.layers), len(parts.predictors))
-    ranks = layout.ranks or _devices(cluster)
+    ranks = layout.ranks or cluster.devices
+    if ranks is None:
+        raise InputError("cluster", "is missing, and the layout states no number of ranks", "give --devices")
     if len(layout.stages) % ranks:
         raise InputError(
             "layout",
             f"has {several(len(layout.stages), 'stage')} for {several(ranks, 'rank')}",
             "give as many --devices as it has ranks",
         )
-    lowered = on_cluster(profile, _of_a_fitting_kind(cluster, len(layout.stages) > ranks))
+    options = cluster.profile or ProfileOptions()
+    if len(layout.stages) > ranks and options.kind is None:  # ranks with several stages make a placement
+        cluster = replace(cluster, profile=replace(options, kind="placement"))
+    lowered = on_cluster(profile, cluster)
     nodes_by_rank = [(number % ranks, nodes) for number, nodes in enumerate(stages_in(layout, parts)) if nodes]
     plan: Plan = _MAKERS[lowered.problem.kind](profile, lowered.problem, nodes_by_rank)
     return lowered, plan
@@ -82,21 +86,7 @@ def stages_in(layout: Layout, parts: Parts) -> list[tuple[str, ...]]:
 
 def _parts(profile: Profile) -> Parts:
     job = ToExport("megatron", PlanStages((), None, None), profile)
-    return parts_of(NodeNames(job), [profile.nodes[i].id for i in order_of(profile)], profile, "a layout")
-
-
-def _devices(cluster: Cluster) -> int:
-    if cluster.devices is None:
-        raise InputError("cluster", "is missing, and the layout states no number of ranks", "give --devices")
-    return cluster.devices
-
-
-def _of_a_fitting_kind(cluster: Cluster, interleaved: bool) -> Cluster:
-    """The cluster, on which ranks with several stages make a placement; else the profile chooses the kind."""
-    options = cluster.profile or ProfileOptions()
-    if not interleaved or options.kind is not None:
-        return cluster
-    return replace(cluster, profile=replace(options, kind="placement"))
+    return parts_of(NodeNames(job), [profile.nodes[i].id for i in profile.model_order], profile, "a layout")
 
 
 # ---- plans of each kind --------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ import importlib
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..instances.base.errors import InputError, show
 from ..instances.base.json_file import read_bytes
-from .extras import require
-from .onnx_flops import FORMULAS, MOVERS, Shape
+from .from_torch import require
 
 # Largest protocol buffer; larger models keep their weights in files beside it, which are not read.
 MAX_MODEL_BYTES = 2**31 - 1
@@ -115,10 +114,23 @@ def read_onnx(
     require("onnx")
     onnx: Any = importlib.import_module("onnx")
     raw = read_bytes(path, MAX_MODEL_BYTES)
-    model = _parsed(onnx, raw)
-    _forget_long_tensors(model.graph)
+    try:
+        model = onnx.load_model_from_string(raw)
+    except Exception:  # of whatever parser protocol buffers have in this installation
+        model = None
+    if model is None or not model.graph.node:
+        raise InputError("content", "is no ONNX model with operators", "give a file that was exported as .onnx")
+    for tensor in model.graph.initializer:
+        if math.prod(tensor.dims) > KEPT_NUMBERS:
+            for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
+                tensor.ClearField(numbers)
     _fix_inputs(model.graph, shapes)
-    model = _inferred(onnx, model)
+    try:
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise _disagreement(error) from None
     facts = {
         "onnx": onnx.__version__,
         "opset": max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None),
@@ -126,32 +138,6 @@ def read_onnx(
         "file_sha256": hashlib.sha256(raw).hexdigest(),
     }
     return _Reader(onnx, model, allow_uncounted).graph({key: value for key, value in facts.items() if value})
-
-
-def _parsed(onnx: Any, raw: bytes) -> Any:
-    try:
-        model = onnx.load_model_from_string(raw)
-    except Exception:  # of whatever parser protocol buffers have in this installation
-        model = None
-    if model is None or not model.graph.node:
-        raise InputError("content", "is no ONNX model with operators", "give a file that was exported as .onnx")
-    return model
-
-
-def _forget_long_tensors(graph: Any) -> None:
-    for tensor in graph.initializer:
-        if math.prod(tensor.dims) > KEPT_NUMBERS:
-            for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
-                tensor.ClearField(numbers)
-
-
-def _inferred(onnx: Any, model: Any) -> Any:
-    try:
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:
-        raise _disagreement(error) from None
 
 
 def _disagreement(error: Exception) -> InputError:
@@ -310,21 +296,16 @@ class _Reader:
             )
         inputs, outputs = [x for x in node.input if x], [x for x in node.output if x]
         if node.op_type == "Constant":
-            self._constant(node)
+            value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
+            self.constant[node.output[0]] = frozenset()
+            if value is not None:
+                self._weights(node.output[0], value)
             return None
         if node.op_type in SHAPES or (node.op_type not in RANDOM and all(x in self.constant for x in inputs)):
             parameters = frozenset[str]() if node.op_type in SHAPES else self._parameters_of(inputs)
             self.constant.update(dict.fromkeys(outputs, parameters))
             return None
         return self._flowing(name, node, inputs, outputs)
-
-    def _constant(self, node: Any) -> None:
-        output = node.output[0]
-        value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
-        if value is None:
-            self.constant[output] = frozenset()
-        else:
-            self._weights(output, value)
 
     def _parameters_of(self, inputs: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self.constant.get(x, frozenset()) for x in inputs))
@@ -385,7 +366,10 @@ class _Reader:
         if formula is None:
             self._guard(name, node, own, parameters)
             return 0.0
-        read, written = ([self._shape(x) for x in side] for side in (node.input, node.output))
+        read, written = (
+            [self.tensors[x].shape if x in self.tensors else None for x in side]
+            for side in (node.input, node.output)
+        )
         attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         for key, value in attributes.items():
             attributes[key] = value.decode() if isinstance(value, bytes) else value
@@ -395,10 +379,6 @@ class _Reader:
             reason = str(error) if type(error) is ValueError else "has shapes that its formula does not know"
             place = f"operator {show(name)} ({node.op_type})"
             raise InputError(place, reason, "correct the model, or report the operator") from None
-
-    def _shape(self, name: str) -> Shape | None:
-        tensor = self.tensors.get(name)
-        return None if tensor is None else tensor.shape
 
     def _guard(self, name: str, node: Any, own: bool, parameters: Iterable[str]) -> None:
         """Refuse an operator without a formula that multiplies weights or is not ONNX's own: it would count nothing."""
@@ -447,3 +427,135 @@ def _dotted(parts: Iterable[str]) -> Iterator[str]:
             path.pop()
         path.append(part)
         yield ".".join(path)
+
+
+# ---- onnx flops ------------------------------------------------------------
+# Floating-point operations of ONNX operators, by formulas on shapes; a multiply-add counts as two.
+
+
+Shape = tuple[int, ...]
+Attributes = Mapping[str, Any]
+# (shapes of inputs, shapes of outputs, attributes) -> operations; None: left out, or of unknown shape.
+Formula = Callable[[Sequence[Shape | None], Sequence[Shape | None], Attributes], float]
+
+# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
+UNCOUNTED = """
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd
+    BitwiseNot BitwiseOr BitwiseXor BitShift Cast CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos Cosh
+    CumSum DepthToSpace DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Expand EyeLike
+    Flatten Floor Gather GatherElements GatherND Gelu GlobalAveragePool GlobalLpPool GlobalMaxPool Greater
+    GreaterOrEqual GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN
+    LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool LRN Max MaxPool Mean
+    MeanVarianceNormalization Min Mish Mod Mul Neg Not OneHot Or Pad Pow PRelu QuantizeLinear Range Reciprocal
+    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare Relu Reshape Resize ReverseSequence RMSNormalization RotaryEmbedding Round Scatter
+    ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign
+    SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu
+    Unsqueeze Upsample Where Xor
+"""
+MOVERS = frozenset(UNCOUNTED.split())
+
+
+def _known(shapes: Sequence[Shape | None], i: int) -> Shape:
+    shape = shapes[i] if i < len(shapes) else None
+    if shape is None:
+        raise ValueError(f"lacks the shape of its input or output {i}")
+    return shape
+
+
+def _matmul(first: int, second: int) -> Formula:
+    """Formula for the product of the matrices at these inputs; stacks of them are repeated as they are in NumPy."""
+
+    def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+        depth = _known(inputs, first)[-1]
+        columns = _known(inputs, second)
+        if depth != columns[max(len(columns) - 2, 0)]:
+            raise ValueError(f"multiplies {depth} columns by {columns[max(len(columns) - 2, 0)]} rows")
+        return 2.0 * math.prod(_known(outputs, 0)) * depth
+
+    return formula
+
+
+def _gemm(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+    first = _known(inputs, 0)
+    return 2.0 * math.prod(_known(outputs, 0)) * first[0 if attributes.get("transA") else 1]
+
+
+def _convolution(weights: int) -> Formula:
+    def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+        # The weights have the sizes: outputs, inputs of a group, and those of the kernel.
+        return 2.0 * math.prod(_known(outputs, 0)) * math.prod(_known(inputs, weights)[1:])
+
+    return formula
+
+
+def _transposed(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+    """Each number of the input meets the whole kernel of each output of its group."""
+    return 2.0 * math.prod(_known(inputs, 0)) * math.prod(_known(inputs, 1)[1:])
+
+
+def _recurrent(gates: int) -> Formula:
+    """Formula for products with the input and with the state before, of all gates, in each step and direction."""
+
+    def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+        x, (ways, rows, width) = _known(inputs, 0), _known(inputs, 1)
+        return 2.0 * x[0] * x[1] * ways * rows * (width + rows // gates)
+
+    return formula
+
+
+def _attention(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+    """Scores of queries with keys, and the values mixed by them; keys kept from earlier calls count, too."""
+    query, key, value = (_known(inputs, i) for i in range(3))
+    past = _known(inputs, 4)[2] if len(inputs) > 4 and inputs[4] is not None else 0
+    if len(query) == 4:
+        batch, heads, rows, depth = query
+        columns, mixed = key[2], value[3]
+    else:
+        heads = attributes["q_num_heads"]
+        batch, rows, depth = query[0], query[1], query[2] // heads
+        columns, mixed = key[1], value[2] // attributes.get("kv_num_heads", heads)
+    return 2.0 * batch * heads * rows * (columns + past) * (depth + mixed)
+
+
+def _einsum(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
+    """Formula for two tensors: a multiply-add for each combination of indices, if any is summed over."""
+    equation = attributes["equation"].replace(" ", "")
+    terms = equation.partition("->")[0].split(",")
+    if len(terms) != len(inputs):
+        raise ValueError(f"has {len(inputs)} inputs for {len(terms)} terms")
+    if len(terms) == 1:
+        return 0.0
+    if len(terms) > 2:
+        raise ValueError("multiplies more than two tensors at once")
+    sizes: dict[str, int] = {}
+    for i, term in enumerate(terms):
+        for label, size in zip(_labels(term, len(_known(inputs, i))), _known(inputs, i), strict=True):
+            sizes[label] = max(sizes.get(label, 1), size)
+    combinations = math.prod(sizes.values())
+    return 2.0 * combinations if combinations > math.prod(_known(outputs, 0)) else 0.0
+
+
+def _labels(term: str, rank: int) -> list[str]:
+    """A label for each dimension of a term; dimensions of an ellipsis are numbered from the last one."""
+    before, dots, after = term.partition("...")
+    hidden = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f".{i}" for i in range(hidden, 0, -1)), *after]
+
+
+# Formulas by the operator's name in the domain ai.onnx.
+FORMULAS: Mapping[str, Formula] = {
+    "MatMul": _matmul(0, 1),
+    "MatMulInteger": _matmul(0, 1),
+    "QLinearMatMul": _matmul(0, 3),
+    "Gemm": _gemm,
+    "Conv": _convolution(1),
+    "ConvInteger": _convolution(1),
+    "QLinearConv": _convolution(3),
+    "ConvTranspose": _transposed,
+    "Einsum": _einsum,
+    "Attention": _attention,
+    "RNN": _recurrent(1),
+    "GRU": _recurrent(3),
+    "LSTM": _recurrent(4),
+}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..instances.base.errors import InputError, UsageError, show
 from ..instances.base.graph import topological_order
 from ..instances.base.quantities import several
-from ..instances.networks.profile.module_names import runs_backward
+from ..instances.networks.profile.whole_layers import runs_backward
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
 
 if TYPE_CHECKING:
@@ -136,13 +136,6 @@ def _in_nodes(stages: PlanStages, layers: WholeLayers, profile: Profile) -> Plan
     return PlanStages(tuple(divided), _reads(stage_of, profile), stages.training)
 
 
-def order_of(profile: Profile) -> tuple[int, ...]:
-    """Positions of the nodes in the order of the model: that of the file, where nothing reads from a later node."""
-    if all(u < v for u, v in profile.arcs):
-        return tuple(range(len(profile.nodes)))
-    return profile.topological_order
-
-
 # ---- a node in one stage -------------------------------------------------------------------------------
 
 
@@ -199,7 +192,7 @@ def _in_model_order(lists: Sequence[Sequence[Any]], profile: Profile | None) -> 
     names = [tuple(map(str, nodes)) for nodes in lists]
     if profile is None:
         return [nodes[::-1] for nodes in names] if runs_backward(names) else names
-    place = {profile.nodes[i].id: number for number, i in enumerate(order_of(profile))}
+    place = {profile.nodes[i].id: number for number, i in enumerate(profile.model_order)}
     return [tuple(sorted(nodes, key=place.__getitem__)) for nodes in names]
 
 
@@ -240,7 +233,7 @@ def _of_stages(
             in_flight[number],
             replicas=copies,
             tensor_parallel=stage.tensor_parallel,
-            configurations=_unusual(stage.configurations),
+            configurations={str(n): way for n, way in stage.configurations.items() if way != VANILLA} or None,
             gpu=getattr(stage, "device_type", None),
         )
         for number, (stage, copies) in enumerate(replicated)
@@ -254,11 +247,6 @@ def _with_copies(stage: LeveledStage, above: int) -> list[tuple[LeveledStage, in
     if not stage.children:
         return [(stage, copies)]
     return [leaf for child in stage.children for leaf in _with_copies(child, copies)]
-
-
-def _unusual(configurations: Mapping[Any, str]) -> dict[str, str] | None:
-    unusual = {str(node): way for node, way in configurations.items() if way != VANILLA}
-    return unusual or None
 
 
 def _in_flight(replicas: Sequence[int]) -> list[int]:
@@ -336,6 +324,11 @@ class _Holder:
     on_cpu: bool = False
     gpu: str | None = None
 
+    def stage(self, nodes: tuple[str, ...], rank: int, in_flight: int) -> ModelStage:
+        """A stage of nodes that the device holds."""
+        shape = (1, self.replicas, 1, self.on_cpu)
+        return ModelStage(nodes, rank, self.name, in_flight, *shape, gpu=self.gpu)
+
 
 def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     owner = _owners([device.nodes for device in plan.devices], profile)
@@ -347,18 +340,9 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     if profile is not None:
         return _by_device(profile, [owner[node] for node in profile.ids], holders, training)
     busy = [d for d in range(len(plan.devices)) if d in owner.values()]
-    stages = [
-        ModelStage(
-            tuple(node for node in owner if owner[node] == d),
-            rank,
-            holders[d].name,
-            1,
-            replicas=holders[d].replicas,
-            on_cpu=holders[d].on_cpu,
-            gpu=holders[d].gpu,
-        )
-        for rank, d in enumerate(busy)
-    ]
+    stages = (
+        holders[d].stage(tuple(node for node in owner if owner[node] == d), rank, 1) for rank, d in enumerate(busy)
+    )
     return PlanStages(tuple(stages), None, training)
 
 
@@ -378,7 +362,7 @@ def _by_device(
 ) -> PlanStages:
     """The stages of a plan that gives each node to a device, its owner: one for each piece of a device's nodes."""
     piece_of = pieces(profile, owner)
-    place = {i: number for number, i in enumerate(order_of(profile))}
+    place = {i: number for number, i in enumerate(profile.model_order)}
     nodes_of: dict[int, list[int]] = {}
     for i in sorted(range(len(owner)), key=place.__getitem__):
         nodes_of.setdefault(piece_of[i], []).append(i)
@@ -399,19 +383,8 @@ def _by_device(
     stages = []
     for number, at_most in zip(order, in_flight, strict=True):
         device = owner[members[number][0]]
-        holder = holders[device]
         nodes = tuple(profile.nodes[i].id for i in members[number])
-        stages.append(
-            ModelStage(
-                nodes,
-                ranks[device],
-                holder.name,
-                at_most,
-                replicas=holder.replicas,
-                on_cpu=holder.on_cpu,
-                gpu=holder.gpu,
-            )
-        )
+        stages.append(holders[device].stage(nodes, ranks[device], at_most))
     stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
     return PlanStages(tuple(stages), _reads(stage_of, profile), training)
 

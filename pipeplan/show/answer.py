@@ -1,21 +1,203 @@
 """The answer in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and what an even
-split costs."""
+split costs; what passes through one iteration; and the command that asks again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..instances.base.errors import PipeplanError
-from ..instances.base.kind import Rules
-from ..instances.base.result import Found, Result, Stop
-from ..instances.registry import Plan, Problem
-from .even import equal_blocks, even_split, nearest_even_split
+from ..formulations.registry import FORMULATIONS
+from ..instances.base.cluster import OF_ONE_SOURCE, SECONDS
+from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.fields import plain_fields
+from ..instances.base.kind import Rules, Samples
+from ..instances.base.result import Asked, Found, Result, Stop
+from ..instances.lookup import packaged_by_hash
+from ..instances.registry import Plan, Problem, kind_of
+from ..planners.options import SolveOptions
+from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
+from ..planners.search import Item, shares
 from .view import PlanView, Row, module_of, view_of
-from .words import IN_BYTES, MemoryUnit, amount, percent
+from .words import IN_BYTES, MemoryUnit, amount, percent, several, singular
 
 if TYPE_CHECKING:
+    from ..instances.chain.plan import PatternPlan
+    from ..instances.chain.problem import ChainProblem
+    from ..instances.placement.plan import PlacementPlan
+    from ..instances.placement.problem import Node, PlacementProblem
+    from ..instances.staging.problem import StagingProblem
+    from ..instances.timeline.timeline import Simulation
     from ..planners.referee import Ruling
+
+
+# ---- splits that need no planner ------------------------------------------------------------------------------
+
+
+# Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
+# same plan.
+MOST_LAYERS = 50_000
+
+
+def even_split(problem: Problem, rules: Rules) -> Ruling | None:
+    """The best even split by the referee; None where none keeps the rules, or the kind does not say what is even."""
+    return _best("even_plans", problem, rules)
+
+
+def equal_blocks(problem: Problem, rules: Rules) -> Ruling | None:
+    """The best plan with as many blocks on each device; None where the network is no row of numbered blocks, or does
+    not fit."""
+    return _best("block_plans", problem, rules)
+
+
+def nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
+    """Where no even split fits: the one whose fullest device holds least, with the rules that it breaks."""
+    from ..planners.referee import rule
+    from .view import module_of
+
+    kind, plans = kind_of(problem), getattr(module_of(problem), "even_plans", None)
+    if plans is None or kind.held is None:
+        return None
+    options = rules.to_options()
+    try:
+        candidates = list(plans(problem)) or list(plans(kind.with_memory(problem, None)))
+        fullest = [(kind.held(problem, plan, options), i) for i, plan in enumerate(candidates)]
+        return rule(problem, candidates[min(fullest)[1]], rules) if fullest else None
+    except PipeplanError:
+        return None
+
+
+def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
+    """The best plan that the function of this name, in the module of the problem's kind, proposes."""
+    from ..planners.referee import rule
+    from .view import module_of
+
+    plans: Callable[[Any], Iterable[Any]] | None = getattr(module_of(problem), plans_of, None)
+    if plans is None:
+        return None
+    try:
+        rulings = [rule(problem, plan, rules) for plan in plans(problem)]
+    except PipeplanError:
+        return None
+    fitting = ((ruling.value, i) for i, ruling in enumerate(rulings) if ruling.value is not None)
+    best = min(fitting, default=None)
+    return None if best is None else rulings[best[1]]
+
+
+def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
+    """The best pattern of equally many layers on each GPU."""
+    from ..planners.chain.contiguous import best_contiguous
+
+    borders = [0]
+    for share in shares(range(problem.layers), problem.gpus):
+        borders.append(borders[-1] + len(share))
+    plan = best_contiguous(problem, tuple(borders))
+    if plan is not None:
+        yield plan
+
+
+def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
+    """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
+    from ..planners.referee import rules_of
+    from ..planners.staging.equal import equal_plans, equal_trees
+
+    plans: Iterator[Plan] = equal_plans(problem, "paper", True)
+    if problem.levels:
+        plans = equal_trees(problem, "precise", True)
+    tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
+    fitting = (plan for plan in tried if not rules.violations(problem, plan))
+    best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
+    yield from tried if best is None else [best]
+
+
+def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
+    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
+    from ..instances.staging.plan import PlannedStage
+    from ..planners.staging.equal import configured, on_types
+
+    order = problem.topological_order
+    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
+    if groups is not None and not problem.levels:
+        for again in (False, True):
+            chosen = configured(problem, groups, 1, again)
+            if chosen is not None:
+                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
+
+
+# The name of a block, which differs from other blocks in its number alone.
+BLOCK = re.compile(r"(.*\.)\d+")
+
+
+def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:
+    """The items in parts with as many blocks each: items before the first block go with it, others with the block that
+    they follow. None where the blocks are not of one sort, or are fewer than the parts."""
+    sorts = [match[1] if (match := BLOCK.fullmatch(str(name))) else None for name in names]
+    blocks = [i for i, sort in enumerate(sorts) if sort is not None]
+    if len({*sorts} - {None}) != 1 or len(blocks) < max(parts, 2):
+        return None
+    firsts = [share[0] for share in shares(blocks, parts)]
+    return [items[start:end] for start, end in pairwise((0, *firsts[1:], len(items)))]
+
+
+def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """Equally many nodes of the forward pass on each accelerator; for all others, see `_placed`."""
+    for types in _orders_of_types(problem):
+        yield _placed(problem, shares(_forward(problem), len(types)), types)
+
+
+def placed_blocks(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """The plans with as many blocks of the forward graph on each accelerator."""
+    forward = _forward(problem)
+    for types in _orders_of_types(problem):
+        groups = shares_of_blocks(forward, [node.id for node in forward], len(types))
+        if groups is not None:
+            yield _placed(problem, groups, types)
+
+
+def _orders_of_types(problem: PlacementProblem) -> Iterator[list[str | None]]:
+    """The type of each accelerator: one type after the other, in the order of the types and in the reverse."""
+    types: list[str | None] = [None] * problem.accelerators
+    types += [other.name for other in problem.other_types for _ in range(other.count)]
+    yield types
+    if problem.other_types:
+        yield types[::-1]
+
+
+def _forward(problem: PlacementProblem) -> list[Node]:
+    """Nodes of the forward pass in their order, or all where none is of the backward pass."""
+    order = [problem.nodes[i] for i in problem.topological_order]
+    return [node for node in order if not node.backward] or order
+
+
+def _placed(
+    problem: PlacementProblem, groups: Iterable[Iterable[Node]], types: Sequence[str | None]
+) -> PlacementPlan:
+    """A group on each accelerator; a node of no group goes where its colour is, or to the first accelerator."""
+    from ..instances.placement.plan import Device, PlacementPlan
+
+    order = [problem.nodes[i] for i in problem.topological_order]
+    place: dict[Any, int] = {}
+    by_colour: dict[Any, int] = {}
+    for device, share in enumerate(groups):
+        for node in share:
+            place[node.id] = device if node.color is None else by_colour.setdefault(node.color, device)
+    for node in order:
+        place.setdefault(node.id, by_colour.get(node.color, 0))
+    devices: list[list[Any]] = [[] for _ in types]
+    for node in order:
+        devices[place[node.id]].append(node.id)
+    return PlacementPlan(
+        tuple(
+            Device(f"acc{d}", "accelerator", tuple(nodes), accelerator_type=name)
+            for d, (nodes, name) in enumerate(zip(devices, types, strict=True))
+        )
+    )
+
+
+# ---- the sentence ---------------------------------------------------------------------------------------------
 
 
 # The most characters for the layers of the slowest device or link.
@@ -44,14 +226,10 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    phrases = (how_good(problem, result), _than_start(result, result.objective))
-    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
-
-
-def _than_start(result: Result, value: float) -> str:
-    """By how much the user's own plan is slower, where the search began with one."""
     start = result.warm_start
-    return "" if start.source != "user" or start.value is None else _against("your plan", start.value, value)
+    own = start.value if start.source == "user" else None
+    phrases = (how_good(problem, result), "" if own is None else _against("your plan", own, result.objective))
+    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
@@ -69,7 +247,11 @@ def limits(view: PlanView) -> str:
     table, row = slowest
     layers = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
     title = f"{table.what} {row.name}" if row.name[0].isdigit() else row.name
-    return f"{title}{layers} limits the pipeline{_busy_with(row)}{_full(row)}"
+    full = row.limit and row.memory_held is not None and row.memory_held >= FULL * row.limit
+    nearly = (
+        f", its memory is nearly full ({percent((row.memory_held or 0.0) / (row.limit or 1.0))})" if full else ""
+    )
+    return f"{title}{layers} limits the pipeline{_busy_with(row)}{nearly}"
 
 
 def _busy_with(row: Row) -> str:
@@ -78,12 +260,6 @@ def _busy_with(row: Row) -> str:
         return ""
     name = max(row.parts, key=row.parts.__getitem__)
     return f" and spends {percent(row.parts[name] / row.load)} of its time on {PASSES.get(name, name)}"
-
-
-def _full(row: Row) -> str:
-    if not row.limit or row.memory_held is None or row.memory_held < FULL * row.limit:
-        return ""
-    return f", its memory is nearly full ({percent(row.memory_held / row.limit)})"
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
@@ -197,7 +373,7 @@ def no_plan(problem: Problem, result: Result) -> str:
 
 
 # Value and bound that differ by less are the same but for rounding.
-EXACT = 1e-12
+NO_GAP = 1e-12
 
 
 def run_facts(result: Result, unit: str | None) -> dict[str, str]:
@@ -249,16 +425,13 @@ def _found(result: Result) -> str:
 
 def optimal(gap: float = 0.0) -> str:
     """Says how near the bound is to a value that it meets."""
-    return "optimal, proven" if gap <= EXACT else f"optimal, proven within {percent(gap)}"
+    return "optimal, proven" if gap <= NO_GAP else f"optimal, proven within {percent(gap)}"
 
 
 def _start(result: Result) -> str:
     start = result.warm_start
-    facts = [
-        f"from {start.source}" if start.source else "",
-        f"at {amount(start.value, None)}" if start.value else "",
-    ]
-    return " ".join(filter(None, [str(start.outcome), *facts]))
+    source = f" from {start.source}" if start.source else ""
+    return f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else "")
 
 
 def check_in_words(facts: Mapping[str, Any]) -> str:
@@ -269,3 +442,219 @@ def check_in_words(facts: Mapping[str, Any]) -> str:
         return f"{method}: no check, {facts['message']}"
     values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"
     return f"{method}: {facts.get('stop')}, {values}: {word}"
+
+
+# ---- one iteration --------------------------------------------------------------------------------------------
+
+
+# Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.
+FOR_EACH_STAGE = 4
+# Passes that are simulated in a second or two.
+MOST_PASSES = 100_000
+
+
+def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
+    """A simulated iteration. None for plans without backward passes, and where a simulation fails or takes long."""
+    if not _trains(problem):
+        return None
+    from ..instances.simulate import pipeline_of, simulate
+    from ..instances.timeline.engine import DeadlockError
+
+    batch = kind_of(problem).batch
+    try:
+        pipeline = pipeline_of(problem, plan, micro_batches=None if batch else 1)
+        count = None if batch else FOR_EACH_STAGE * len(pipeline.stages)
+        if len(pipeline.stages) * (count or pipeline.mini_batch) > MOST_PASSES:
+            return None
+        simulation = simulate(problem, plan, micro_batches=count)
+    except (PipeplanError, DeadlockError):
+        return None
+    trains = any(task.kind == "backward" for stage in simulation.stages for task in stage.tasks)
+    return simulation if trains and simulation.iteration > 0 else None
+
+
+def _trains(problem: Problem) -> bool:
+    """Does the problem train? True as well where its kind does not say, and a simulation must tell."""
+    trains = kind_of(problem).trains
+    return trains is None or trains(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One iteration of a training plan, and what passes through it in a second."""
+
+    time: float
+    """Time of the iteration, in `time_unit`."""
+    time_unit: str | None
+    count: int
+    """Amount that passes through the pipeline in one iteration, in units of `counted`."""
+    counted: str
+    is_usual_count: bool
+    """Does nothing say how many there are, so that `count` is a usual number?"""
+    idle: float
+    """The share of the time in which the devices of the plan wait."""
+    counted_per_second: float | None
+    """Amount of `counted` in a second; None: `time_unit` is not a known unit."""
+    samples_per_second: float | None
+    """None: nothing says how many samples a micro-batch has."""
+    tokens_per_second: float | None
+
+    def in_words(self) -> str:
+        usual = f" ({FOR_EACH_STAGE} for each stage; plan simulate takes any number)" if self.is_usual_count else ""
+        rates: tuple[tuple[float | None, str], ...] = (
+            (self.samples_per_second, "samples"),
+            (self.tokens_per_second, "tokens"),
+        )
+        if self.samples_per_second is None:
+            rates = ((self.counted_per_second, self.counted),)
+        rates_in_words = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
+        facts = ", ".join([amount(self.time, self.time_unit), *rates_in_words])
+        return (
+            f"one iteration of {several(self.count, singular(self.counted))}{usual}: {facts}; "
+            f"devices of the plan idle {percent(self.idle)} of it"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return plain_fields(self)
+
+
+def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = None) -> Iteration | None:
+    """The facts of one iteration of the plan; None where there is none to speak of, as in inference."""
+    if samples is not None and not samples.training:
+        return None
+    run = iteration_of(problem, plan)
+    if run is None:
+        return None
+    counted, rate = kind_of(problem).counted, None
+    if run.time_unit in SECONDS:
+        rate = run.mini_batch / (run.iteration * float(SECONDS[run.time_unit]))
+    each, length = (None, None) if samples is None else (samples.micro_batch, samples.tokens)
+    each = 1 if counted == "samples" else each
+    in_samples = None if rate is None or each is None else rate * each
+    tokens = None if in_samples is None or length is None else in_samples * length
+    usual = kind_of(problem).batch is None
+    return Iteration(
+        run.iteration, run.time_unit, run.mini_batch, counted, usual, run.bubble, rate, in_samples, tokens
+    )
+
+
+def iteration_json(problem: Problem, plan: Plan | None, samples: Samples | None = None) -> dict[str, Any]:
+    """The entry `iteration` of a JSON object; empty where there is none to speak of."""
+    iteration = None if plan is None else describe_iteration(problem, plan, samples)
+    return {} if iteration is None else {"iteration": iteration.to_json()}
+
+
+def unused_devices(problem: Problem, plan: Plan) -> str | None:
+    """A sentence where a plan leaves devices without work, which is easily overlooked."""
+    if not _trains(problem):
+        return None
+    from ..instances.simulate import pipeline_of
+
+    field = kind_of(problem).cluster.get("devices")
+    try:
+        stages = pipeline_of(problem, plan, micro_batches=None if kind_of(problem).batch else 1)
+    except PipeplanError:
+        return None
+    available = getattr(problem, field) if field else 0
+    used = len(stages.shared) or sum(stage.devices for stage in stages.stages)
+    if used >= available:
+        return None
+    return f"the plan uses {used} of {several(available, 'device')}; the others are left over"
+
+
+def _in_digits(rate: float) -> str:
+    """A rate with four digits; from 1000 on as a whole number with commas, not as a power of ten."""
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+# ---- the command ----------------------------------------------------------------------------------------------
+
+
+# Options of the command line by the fields of `SolveOptions` that they set.
+LIMITS = {
+    "rel_gap": "--gap",
+    "abs_gap": "--abs-gap",
+    "time_limit_s": "--time-limit",
+    "memory_limit_bytes": "--memory-limit",
+    "threads": "--threads",
+    "seed": "--seed",
+}
+
+
+def command_of(result: Result) -> str | None:
+    """The command that gives this result: every option that differs from its default; None where a program
+    asked about a problem of its own."""
+    asked = result.asked or _packaged(result)
+    if asked is None:
+        return None
+    words = [*cluster_words(asked), *_method(result), *_own(result), *_words_of_limits(result.options)]
+    return shlex.join(["plan", "solve", asked.instance, *words])
+
+
+def _packaged(result: Result) -> Asked | None:
+    """What was asked, where the problem is an unchanged packaged instance: its name alone. None: it is not
+    packaged."""
+    try:
+        return Asked(packaged_by_hash(result.problem).name)
+    except UsageError:
+        return None
+
+
+def cluster_words(asked: Asked) -> Iterator[str]:
+    """Options of the cluster and of the table as they were typed."""
+    for name, value in asked.cluster.items():
+        yield from _typed(name, value, by_name=name in OF_ONE_SOURCE)
+
+
+def _typed(name: str, value: object, by_name: bool = False) -> Iterator[str]:
+    """The option as it is typed; `by_name`: as `--option NAME=VALUE`."""
+    flag = "--" + name.replace("_", "-")
+    if by_name:
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        yield "--option"
+        yield flag[2:] if value is True else f"{flag[2:]}={text.lower() if value is False else text}"
+    elif isinstance(value, bool):
+        yield flag if value else flag.replace("--", "--no-", 1)
+    else:
+        yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+
+
+def _method(result: Result) -> Iterator[str]:
+    if result.formulation is not None and result.planner in (EXACT, None):
+        yield from ("--formulation", result.formulation)
+    elif result.planner is not None:
+        yield from ("--planner", result.planner)
+    solver = result.options.get("solver", "auto")
+    if solver != "auto":
+        yield from ("--solver", str(solver))
+    if result.cross_check is not None:
+        yield "--cross-check"
+
+
+def _own(result: Result) -> Iterator[str]:
+    """Options that the method declares as its own."""
+    entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
+    for spec in () if entry is None else entry.declared.values():
+        value = result.options.get(spec.name, spec.default)
+        if value not in (None, spec.default) and (spec.type != "flag" or value is True):
+            yield from _typed(spec.name, value, by_name=spec.name not in USUAL_OPTIONS)
+
+
+def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
+    """The `plan pareto` command that asks for the same curves; `given` holds values by option, None where not given."""
+    # Each point has a memory of its own.
+    cluster = {name: value for name, value in asked.cluster.items() if name != "memory"}
+    words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            words += _typed(name, one)
+    return shlex.join(
+        [*words, *_words_of_limits({limit.name: getattr(limits, limit.name) for limit in fields(limits)})]
+    )
+
+
+def _words_of_limits(options: Mapping[str, Any]) -> Iterator[str]:
+    for limit in fields(SolveOptions):
+        value = options.get(limit.name)
+        if limit.name in LIMITS and value is not None and value != limit.default:
+            yield from (LIMITS[limit.name], str(value))

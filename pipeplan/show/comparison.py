@@ -1,13 +1,15 @@
-"""A comparison as tables in words, and its files: tidy runs as CSV and Parquet, tables for papers as markdown."""
+"""A comparison as tables in words, for a terminal, a page, CSV and Parquet, and for papers as markdown and LaTeX."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
@@ -30,6 +32,10 @@ from ..studies.compare.table import (
     time_profile,
     values,
 )
+from .console import clean, draw_table, out, put, styled
+from .lanes import Amount, amount_lanes
+from .page import Line, lanes_chart, line_chart, listed, page, paragraph, section, table, tag
+from .pictures import profile_points
 from .words import Times, amount_or, measured, several
 
 if TYPE_CHECKING:
@@ -101,9 +107,9 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     about = comparison.expanded.about if comparison.expanded.published else ""
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), _ratio_cell)),
+        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), are_ratios=True)),
         Part("Methods", f"{METHODS}.", *method_cells(frame)),
-        Part("Pairs of methods", ASSUMED, *pair_cells(frame)),
+        Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -113,11 +119,11 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
 
 def markdown(comparison: Comparison) -> str:
     """All parts, ready for a paper."""
-    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
+    lines = [f"# {cleaned(comparison.expanded.title)}", "", state(comparison), ""]
     for part in parts_of(comparison).values():
-        rows = [[clean(cell).replace(f" {PROVEN}", f" *{PROVEN}*") for cell in row] for row in part.rows]
-        listed = [f"- {clean(entry)}" for entry in part.entries] or lines_of(part.head, rows)
-        for block in ([f"## {part.title}"], [clean(part.note)], listed, [clean(part.remark)]):
+        rows = [[cleaned(cell).replace(f" {PROVEN}", f" *{PROVEN}*") for cell in row] for row in part.rows]
+        listed = [f"- {cleaned(entry)}" for entry in part.entries] or lines_of(part.head, rows)
+        for block in ([f"## {part.title}"], [cleaned(part.note)], listed, [cleaned(part.remark)]):
             lines += [*block, ""] if any(block) else []
     return "\n".join(lines)
 
@@ -135,21 +141,20 @@ TOLD_OTHERWISE = "Stored results that differ from what was recomputed; the table
 def state(comparison: Comparison) -> str:
     """How many runs have finished, and remarks on the instances."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
-    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(clean, comparison.expanded.remarks())))
+    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(cleaned, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"
 
-# Writes one cell from the frame, the case, the method, the value and the unit of the times in the row.
-Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None, Times], str]
-
 
 def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of values."""
-    return _cells(frame, values(frame), _value_cell)
+    return _cells(frame, values(frame))
 
 
-def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
+def _cells(
+    frame: pandas.DataFrame, table: pandas.DataFrame, are_ratios: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """Head and rows: one for each case, with the published values below; settings have a column where there are any."""
     settings = bool((frame["setting"] != "").any())
     methods = [str(method) for method in table.columns]
@@ -158,10 +163,14 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
     for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
         numbers = [absent_as_none(value) for value in row]
         times = Times.of(numbers, _time_unit(frame, str(case[0])))
-        cells = [cell(frame, case, method, value, times) for method, value in zip(methods, numbers, strict=True)]
-        name = str(case[0]) if cell is _ratio_cell else measured(str(case[0]), times.unit)
-        rows.append([name, *([str(case[1])] if settings else []), *cells])
-        printed = [_printed_value(frame, case, method, times) for method in methods] if cell is _value_cell else []
+        setting = [str(case[1])] if settings else []
+        if are_ratios:
+            rows.append([str(case[0]), *setting, *(number(ratio, 4) for ratio in numbers)])
+            continue
+        cells = zip(methods, numbers, strict=True)
+        own = [_value_cell(frame, case, method, value, times) for method, value in cells]
+        rows.append([measured(str(case[0]), times.unit), *setting, *own])
+        printed = [_printed_value(frame, case, method, times) for method in methods]
         if any(printed):
             rows.append([PUBLISHED, *([""] if settings else []), *printed])
     return head, rows
@@ -187,12 +196,6 @@ def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.
 def _time_unit(frame: pandas.DataFrame, instance: str) -> str | None:
     units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
     return str(units.iloc[0]) if len(units) else None
-
-
-def _ratio_cell(
-    frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None, times: Times
-) -> str:
-    return number(value, 4)
 
 
 def _value_cell(
@@ -256,11 +259,6 @@ def _method(row: Mapping[str, Any]) -> list[str]:
 PAIR_HEAD = ("first", "second", "cases", "better", "alike", "worse", "ratio", "95 % interval", "p", "Holm's p")
 
 
-def pair_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of pairs of methods; no rows where there is one method."""
-    return list(PAIR_HEAD), [_pair(row) for row in plain_rows(paired(frame))]
-
-
 def _pair(row: Mapping[str, Any]) -> list[str]:
     low, high = row["interval_low"], row["interval_high"]
     return [
@@ -298,29 +296,23 @@ def cited(comparison: Comparison) -> list[Paper]:
     return [pipeplan_itself(__version__), *dict.fromkeys([*papers, *solvers, PROFILES])]
 
 
-RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")
-
-
 def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table of all runs: what each found, how long it took and how much memory."""
-    rows = plain_rows(frame)
-    kept = [name for name in RUN_HEAD if name != "setting" or any(row["setting"] for row in rows)]
-    return kept, [[_run_cell(row, name) for name in kept] for row in rows]
+    rows = [_run_cells(row) for row in plain_rows(frame)]
+    kept = [name for name in rows[0] if name != "setting" or any(row["setting"] for row in rows)]
+    return kept, [[row[name] for name in kept] for row in rows]
 
 
-def _run_cell(row: Mapping[str, Any], name: str) -> str:
-    if name == "wall time":
-        return seconds(row["wall_s"]) + _printed_seconds(row)
-    if name == "peak memory":
-        return memory(row["peak_memory_bytes"])
-    if name == "stop":
-        return str(row["stop"] or row["status"])
-    return amount_or(row["value"], row["time_unit"], "", DIGITS) if name == "value" else str(row[name])
-
-
-def _printed_seconds(row: Mapping[str, Any]) -> str:
-    """Seconds of a search as published, on the machine that the source names; empty where there are none."""
-    return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+def _run_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """The cells by their columns; published seconds are those of a search on the machine that the source names."""
+    published = "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+    return {
+        **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
+        "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
+        "stop": str(row["stop"] or row["status"]),
+        "wall time": seconds(row["wall_s"]) + published,
+        "peak memory": memory(row["peak_memory_bytes"]),
+    }
 
 
 def seconds(value: float | None) -> str:
@@ -341,7 +333,7 @@ def _failure(own: pandas.DataFrame) -> str:
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a markdown table."""
-    return [_line(map(clean, head)), _line("---" for _ in head), *map(_line, rows)]
+    return [_line(map(cleaned, head)), _line("---" for _ in head), *map(_line, rows)]
 
 
 def _line(cells: Any) -> str:
@@ -352,7 +344,7 @@ def number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def clean(text: object) -> str:
+def cleaned(text: object) -> str:
     """Text from a file as text of a table: no line breaks, no column marks, no HTML."""
     flat = " ".join(str(text).split())
     return flat.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
@@ -361,15 +353,8 @@ def clean(text: object) -> str:
 # ---- LaTeX -----------------------------------------------------------------------------------------------
 
 # Characters that LaTeX does not take for text, and how they are written as text.
-SPECIAL = {
+SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -425,3 +410,119 @@ def _is_number(cells: Sequence[str]) -> bool:
     """Do more than half of the cells that hold anything begin with a number?"""
     filled = [cell for cell in cells if cell.strip() not in ("", "-")]
     return bool(filled) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in filled) > len(filled)
+
+
+# ---- terminal -------------------------------------------------------------------------------------------------
+
+
+def draw_comparison(comparison: Comparison) -> None:
+    """Print the values of every case by method, then one line for each method."""
+    parts = parts_of(comparison)
+    if not parts:
+        put("no run has finished")
+        return
+    values, methods = parts["Values"], parts["Methods"]
+    names = [row[0] for row in methods.rows]
+    head, key = _shortened(values.head, values.rows, names, out().width)
+    _print_table("values, recomputed by the referee", head, values.rows, len(head) - len(names))
+    losses = any("%" in cell for row in values.rows for cell in row)
+    put(values.note if losses else "", values.remark, style="dim")
+    put(key)
+    _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
+    put(*comparison.expanded.once_remark(), style="dim")
+    claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
+    put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
+    put(*failures, soft=True)
+
+
+# Spaces between two columns.
+GAP = 2
+
+
+def _shortened(
+    head: Sequence[str], rows: Sequence[Sequence[str]], methods: Collection[str], width: int
+) -> tuple[Sequence[str], str]:
+    """The head, with letters for the methods where their names do not fit, and a line on what the letters mean."""
+    cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
+        return head, ""
+    letters = dict(zip((name for name in head if name in methods), ascii_uppercase, strict=False))
+    key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
+    return [letters.get(name, name) for name in head], key
+
+
+def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> None:
+    """Print a table whose first columns, `labels`, say what each row is about."""
+    from rich.table import Table
+
+    table = Table(
+        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
+    )
+    for name in head:
+        table.add_column(clean(name), no_wrap=True)
+    for row in rows:
+        table.add_row(*map(styled, row))
+    draw_table(table, labels)
+
+
+# ---- page -----------------------------------------------------------------------------------------------------
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """One HTML page of what has finished so far."""
+    title, parts = comparison.expanded.title, parts_of(comparison)
+    head = tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))
+    if not parts:
+        return page(title, [head])
+    frame = comparison.table()
+    charts = [section("Profile", _profile_chart(frame)), section("Seconds", _seconds_chart(frame))]
+    sections = [
+        _section(part, _ratio_charts(frame) if part.title.startswith("Ratios") else ()) for part in parts.values()
+    ]
+    return page(title, [head, *sections, *charts])
+
+
+def _section(part: Part, more: Sequence[Element]) -> Element:
+    """A part of the comparison, its list or its table, and charts of the same below it."""
+    if part.entries:
+        note = paragraph(part.note) if part.note else None
+        return section(part.title, note, listed(part.entries))
+    remark = paragraph(part.remark) if part.remark else None
+    return section(part.title, table(part.head, part.rows, part.note.rstrip(".")), remark, *more)
+
+
+def _profile_chart(frame: pandas.DataFrame) -> Element:
+    points = profile_points(profile(frame))
+    lines = [Line.of(name, curve, steps=True) for name, curve in points.items()]
+    label = "Share of cases within a ratio of the best"
+    return line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
+
+
+def _ratio_charts(frame: pandas.DataFrame) -> list[Element]:
+    """For each case how far each method lies above the best, in per cent; a sentence where none does."""
+    over_best = ratios(frame)
+    parts = []
+    for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
+        cells = zip(over_best.columns, row, strict=True)
+        above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
+        if not above:
+            continue
+        label = ", ".join(filter(None, map(str, case)))
+        parts += [tag("h3", None, label), _above_the_best(above, label)]
+    return parts
+
+
+def _above_the_best(above: dict[str, float], label: str) -> Element:
+    if any(share > 0 for share in above.values()):
+        rows = [Amount(name, {"above the best": share}) for name, share in above.items()]
+        return lanes_chart(amount_lanes(rows, f"{label}: per cent above the best", "above the best", "%"))
+    return paragraph(f"Alike: {', '.join(above)}.")
+
+
+def _seconds_chart(frame: pandas.DataFrame) -> Element:
+    rows = [
+        Amount(str(row["method"]), {"median seconds": float(row["median_total_s"])})
+        for row in plain_rows(summary(frame))
+        if row["median_total_s"] is not None
+    ]
+    return lanes_chart(amount_lanes(rows, "Median seconds of each method", "median time", "s"))

@@ -102,8 +102,13 @@ def tell(as_json: bool, facts: Any, *sentences: str) -> None:
     if as_json:
         print_json(facts)
         return
-    for sentence in sentences:
-        out().print(styled(sentence), soft_wrap=True)
+    put(*sentences, soft=True)
+
+
+def put(*lines: object, style: str = "", soft: bool = False) -> None:
+    """Print lines of text, but for empty ones and None; `soft` leaves it to the terminal to break them."""
+    for line in filter(None, lines):
+        out().print(styled(line, style), soft_wrap=soft)
 
 
 def can_draw(text: str) -> bool:

@@ -61,7 +61,7 @@ def brief(value: Displayed) -> str:
 
 def html(value: Displayed) -> str:
     """The same line, all facts and tables as HTML, without styles, so that those of a notebook hold."""
-    from .page.markup import tag, to_html
+    from .page import tag, to_html
 
     face = _face(value)
     head, facts = face.told(value)
@@ -89,7 +89,7 @@ def plot(value: Displayed, path: Place) -> Picture:
 
 def plot_history(history: History, path: Place) -> Picture:
     """Incumbent and bound over time."""
-    from .pictures.curves import draw_history
+    from .pictures import draw_history
 
     return drawn(partial(draw_history, history), path)
 
@@ -113,7 +113,7 @@ def _of_problem(problem: Problem) -> tuple[str, Mapping[str, str]]:
 
 
 def _show_problem(problem: Problem) -> None:
-    from .terminal.drawing import draw_instance
+    from .terminal import draw_instance
     from .view import about
 
     draw_instance(problem, about(problem))
@@ -132,9 +132,9 @@ def _of_comparison(comparison: Comparison) -> tuple[str, Mapping[str, str]]:
 
 
 def _show_comparison(comparison: Comparison) -> None:
-    from .terminal.comparison import draw
+    from .comparison import draw_comparison
 
-    draw(comparison)
+    draw_comparison(comparison)
 
 
 def _tables_of_comparison(comparison: Comparison) -> Iterator[Cells]:
@@ -152,7 +152,7 @@ def latex(comparison: Comparison) -> str:
 
 def _draw_comparison(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     from ..studies.compare.table import profile
-    from .pictures.curves import write_profile
+    from .pictures import write_profile
 
     write_profile(profile(comparison.table()), path)
 
@@ -167,7 +167,7 @@ def _of_answer(answer: Answer) -> tuple[str, Mapping[str, str]]:
 
 
 def _show_answer(answer: Answer) -> None:
-    from .terminal.configurations import draw_answer
+    from .configurations import draw_answer
 
     draw_answer(answer)
 
@@ -185,7 +185,7 @@ def _of_result(result: Result) -> tuple[str, Mapping[str, str]]:
 
 
 def _show_result(result: Result) -> None:
-    from .terminal.drawing import draw_result
+    from .terminal import draw_result
 
     problem = subject_of(result)
     draw_result(problem, result, view_of_result(problem, result), named=True)
@@ -204,7 +204,7 @@ def _tables_of_result(result: Result) -> Iterator[Cells]:
 
 
 def _draw_result(result: Result, path: str | os.PathLike[str]) -> None:
-    from .pictures.plans import draw_view
+    from .pictures import draw_view
 
     view = view_of_result(subject_of(result), result)
     if view is None:

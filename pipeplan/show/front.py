@@ -1,21 +1,33 @@
-"""Curves along one axis as plain data, which tables, pictures and pages draw."""
+"""Curves along one axis as plain data, and how tables, pictures and pages draw them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 from ..instances.base.amounts import Amount
 from ..instances.base.kind import Rules
+from ..instances.base.quantities import written_bytes
 from ..instances.least_memory import at_least, in_one_unit, option, said
 from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
 from ..studies.sweep import Curve, CurvePoint
-from .sensitivity import devices
-from .view import module_of
-from .words import IN_BYTES, MemoryUnit, Times, amount_or, memory_unit, percent, several
+from .console import clean, columns, new_table, out, put
+from .lanes import from_zero
+from .page import Line, Rule, Spot, data, details, facts, line_chart, page, published, section, table, tag
+from .palette import CATEGORIES
+from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
+from .report import plan_table
+from .view import devices, module_of, view_of
+from .words import IN_BYTES, MemoryUnit, Times, amount, amount_or, measured, memory_unit, percent, several
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BEST, FREE = "best plan", "without a limit"
 LEGEND = "*: proven; %: gap to the bound; -: no plan"
@@ -123,20 +135,9 @@ def verdict(point: CurvePoint | None) -> str:
 # ---- columns -----------------------------------------------------------------------------------------------
 
 
-def _bound(point: CurvePoint, times: Times) -> str:
-    return times.text(point.bound, "")
-
-
-def _rival(point: CurvePoint, times: Times) -> str:
-    return times.text(point.rival)
-
-
-def _idle(point: CurvePoint, times: Times) -> str:
-    return "" if point.bubble is None else percent(point.bubble)
-
-
-def _seconds(point: CurvePoint, times: Times) -> str:
-    return f"{point.seconds:.1f}"
+_BOUND: Column = ("bound", lambda point, times: times.text(point.bound, ""))
+_IDLE: Column = ("idle", lambda point, times: "" if point.bubble is None else percent(point.bubble))
+_SECONDS: Column = ("seconds", lambda point, times: f"{point.seconds:.1f}")
 
 
 # ---- `plan pareto` -----------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def of_schedule(curve: Curve) -> Front:
     )
     bound, *others = front.columns
     legend = "*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory"
-    return replace(front, columns=(bound, ("idle", _idle), *others), legend=legend)
+    return replace(front, columns=(bound, _IDLE, *others), legend=legend)
 
 
 def of_training(curve: Curve) -> Front:
@@ -191,10 +192,10 @@ def of_training(curve: Curve) -> Front:
     costs = [cost for cost in map(_gpu_time, curve.points) if cost]
     model, value = curve.problem.model, "time of an iteration"
     columns: tuple[Column, ...] = (
-        ("bound", _bound),
+        _BOUND,
         ("used", lambda point, times: "" if point.need is None else f"{point.need:g}"),
         ("GPU time", lambda point, times: "" if point.value is None else percent(_gpu_time(point) / costs[0] - 1)),
-        ("seconds", _seconds),
+        _SECONDS,
     )
     front = Front(
         curve.problem,
@@ -237,8 +238,8 @@ def _of_memory(
         rules=_best(curve),
         sentences=_ends(curve, memory, plan, word),
     )
-    needs = ("needs", lambda point, times: front.need(point))
-    columns: tuple[Column, ...] = (("bound", _bound), needs, (rival, _rival), ("seconds", _seconds))
+    needs: Column = ("needs", lambda point, times: front.need(point))
+    columns = (_BOUND, needs, (rival, lambda point, times: times.text(point.rival)), _SECONDS)
     return _headed(replace(front, columns=columns), f"{sizes}; {value}")
 
 
@@ -310,3 +311,261 @@ def _closing(study: MemoryStudy) -> str:
         return f"with more than {amounts[best.limit]} nothing better was found ({study.method}, not proven)"
     words = f"from {amounts[best.limit]} on more memory does not help (proven by {study.method})"
     return f"{words}; with {at_least(slower[-1].limit, counted)} it still does" if slower else words
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------
+
+
+# Of values of several curves one fewer than elsewhere, so that the usual methods of chains fit into 80 columns.
+USUAL_DIGITS, FEWER = 7, 6
+
+
+def draw_front_table(front: Front) -> None:
+    """Print what the curves are, their values with verdicts, and what there is to say of them."""
+    table, times = new_table(), front.times()
+    put(f"{front.problem.name}: {front.what}", soft=True)
+    if front.limits():
+        headings = (heading for one in front.series for heading in (one.heading, "gap")[: 1 + one.exact])
+        columns(table, clean(",".join([front.axis, *headings, *(heading for heading, _ in front.columns)])))
+        for limit, points in front.by_limit():
+            cells = (cell for one in front.series for cell in _cells(front, one, points.get(one.name), times))
+            others = (text(point, times) for _, text in front.columns for point in points.values())
+            table.add_row(front.limit_text(limit).removesuffix(f" {front.axis}"), *cells, *others)
+        out().print(table)
+        out().print(front.legend)
+    put(*front.sentences, soft=True)
+
+
+def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times) -> Iterator[str]:
+    """The value, and its verdict where the method proves bounds; nothing where no point was reached."""
+    if point is None:
+        yield ""
+    elif point.value is None:
+        yield "-*" if point.certified else "-"
+    else:
+        count = point.batches_per_period or 1
+        digits = USUAL_DIGITS if len(front.series) == 1 else FEWER
+        yield f"{count}x " * (count > 1) + times.text(point.value, digits=digits)
+    if series.exact:
+        yield verdict(point)
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------
+
+
+# Share of the width by which curves go on behind the last point, so that the last step is seen.
+BEYOND = 0.05
+# Values that span more than this factor are drawn on a logarithmic axis.
+MOST_LINEAR = 10.0
+
+
+def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
+    """Draw the curves into an SVG, PNG or PDF file."""
+    factor, unit = front.scale()
+    times = front.times()
+    with canvas() as figure:
+        axes = figure.add_subplot()
+        limits = [limit / factor for limit in front.limits()]
+        right = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
+        rival, compared = front.rivals
+        if compared:
+            steps = [(limit / factor, value * times.factor) for limit, value in compared]
+            _draw_steps(axes, steps, right, color=CATEGORIES[1], linestyle="--", linewidth=THICK, label=rival)
+        # The exact curves last: they must not be hidden behind the others.
+        for i, series in reversed(list(enumerate(front.series))):
+            _draw_series(axes, series, i, factor, times.factor, right)
+        for name, value in front.rules:
+            axes.axhline(value * times.factor, color=INK, linewidth=0.8, linestyle=":", label=name)
+        _set_values(axes, [value * times.factor for value in front.values()])
+        axes.set_xlabel(measured(front.limited, unit))
+        axes.set_ylabel(measured(front.value, times.unit))
+        axes.set_title(
+            f"{legible(front.problem.name)}, {front.devices} (filled: proven; whisker: down to the bound)"
+        )
+        explain(figure, [axes])
+        write_picture(figure, path)
+
+
+def _set_values(axes: Axes, values: Sequence[float]) -> None:
+    """Let the axis of values begin at 0, unless the values would look alike or the largest would hide the others."""
+    if not values:
+        return
+    low, high = min(values), max(values)
+    if low > 0 and high > MOST_LINEAR * low:
+        axes.set_yscale("log")
+    elif from_zero(low, high) == 0:
+        axes.set_ylim(bottom=0)
+
+
+def _draw_steps(axes: Axes, steps: Sequence[tuple[float, float]], right: float, **look: Any) -> None:
+    """Draw steps: each value holds from its limit on."""
+    limits, values = (list(column) for column in zip(*steps, strict=True))
+    axes.plot([*limits, right], [*values, values[-1]], drawstyle="steps-post", **look)
+
+
+def _draw_series(axes: Axes, series: Series, i: int, factor: float, time: float, right: float) -> None:
+    """Draw one curve with its points. Exact curves are thin and lie on the others, which stay visible."""
+    shown = [
+        (point, point.limit / factor, point.value * time) for point in series.points if point.value is not None
+    ]
+    if not shown:
+        return
+    baseline, colour = not series.exact, CATEGORIES[i % len(CATEGORIES)]
+    style = {"linestyle": STYLES[i % len(STYLES)] if baseline else "-", "linewidth": THICK if baseline else THIN}
+    _draw_steps(axes, [step for _, *step in shown], right, color=colour, label=series.name, **style)  # type: ignore[misc]
+    filled = [colour if point.certified else GROUND for point, _, _ in shown]
+    _, limits, values = zip(*shown, strict=True)
+    axes.scatter(limits, values, s=22, c=filled, edgecolors=colour, zorder=3)
+    for point, limit, value in shown:
+        if point.bound is not None and not point.certified:
+            axes.vlines(limit, point.bound * time, value, colors=colour, linewidth=0.8)
+            axes.plot([limit], [point.bound * time], marker="_", markersize=8, color=colour)
+
+
+# ---- pages ----------------------------------------------------------------------------------------------------
+
+
+PROVEN, OPEN = "proven", "not proven"
+UNBROKEN = "\N{NO-BREAK SPACE}%"
+# Headings of settings whose names say too little.
+WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
+HOW_TO_READ = (
+    "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
+    "downwards ends at the bound, below which there is proven to be none."
+)
+
+
+def pareto_page(curve: Curve, front: Front, command: str) -> str:
+    """The whole page as text; `command` asks for it again."""
+    plans = _plans(front)
+    named_facts = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
+    parts = [
+        _head(curve, front, command),
+        section("Curves", *_curves(front)),
+        section("Points", _table_of_points(front, plans)),
+        *([section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
+        section("Problem", facts(named_facts.items())),
+        section("How it was asked", facts(_asked(curve).items()), name="asked"),
+        data("The points as JSON", curve),
+    ]
+    return page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
+
+
+def _head(curve: Curve, front: Front, command: str) -> Element:
+    points = [point for _, point in front.points]
+    proven = sum(point.certified for point in points)
+    words = f"{front.value} against {front.limited}: {several(len(points), 'point')}, {proven} of them proven"
+    unfinished = tag("p", {"class": "verdict no"}, "Interrupted: the curves are not complete.")
+    return tag(
+        "header",
+        None,
+        tag("h1", None, front.problem.name),
+        tag("p", {"class": "answer"}, f"{words[0].upper()}{words[1:]}."),
+        None if curve.complete else unfinished,
+        tag("p", {"class": "note"}, tag("code", None, command)),
+        published(),
+    )
+
+
+def _asked(curve: Curve) -> dict[str, object]:
+    """The settings that have a value, by their headings."""
+    settings = curve.settings.to_json()
+    return {
+        WORDS.get(name, name.replace("_", " ")): _said(name, value)
+        for name, value in settings.items()
+        if value is not None
+    }
+
+
+def _said(name: str, value: object) -> object:
+    written = written_bytes if name == "memory_bytes" else str
+    return ", ".join(map(written, value)) if isinstance(value, list) else value
+
+
+# ---- the chart -----------------------------------------------------------------------------------------
+
+
+def _curves(front: Front) -> list[Element]:
+    """The chart: the best values at the bottom and most visible, what they are compared with above them."""
+    (factor, unit), times = front.scale(), front.times()
+    lines = [Line(series.name, _spots(series.points, factor, times.factor), steps=True) for series in front.series]
+    name, rivals = front.rivals
+    lines.append(
+        Line(name, tuple(Spot(limit / factor, value * times.factor) for limit, value in rivals), steps=True)
+    )
+    lines = [line for line in lines if line.spots]
+    if not lines:
+        return [tag("p", None, "No point has a plan.")]
+    # Each goes on a little behind the last point: a plan within a limit is within every larger one.
+    limits = [spot.x for line in lines for spot in line.spots]
+    lines = [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
+    values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
+    titles = measured(front.limited, unit), measured(front.value, times.unit)
+    rules = [Rule(name, value * times.factor) for name, value in front.rules]
+    label = f"{front.value} against {front.limited}"
+    low = from_zero(min(values), max(values))
+    return [line_chart(lines, label, *titles, low=low, rules=rules), tag("p", {"class": "note"}, HOW_TO_READ)]
+
+
+def _spots(points: tuple[CurvePoint, ...], factor: float, time: float) -> tuple[Spot, ...]:
+    return tuple(
+        Spot(
+            point.limit / factor,
+            point.value * time,
+            _verdict(point),
+            not point.certified,
+            None if point.bound is None else point.bound * time,
+        )
+        for point in points
+        if point.value is not None
+    )
+
+
+def _verdict(point: CurvePoint) -> str:
+    if point.certified:
+        return PROVEN
+    if point.plan is None:
+        return "none found"
+    return (
+        "no bound" if point.gap is None else f"{OPEN}, gap {percent(max(0.0, point.gap))}".replace(" %", UNBROKEN)
+    )
+
+
+# ---- points and plans ----------------------------------------------------------------------------------
+
+
+def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
+    """Every plan once, by its JSON, with its number and the first point that has it."""
+    plans: dict[str, tuple[int, CurvePoint]] = {}
+    for _, point in front.points:
+        if point.plan is not None:
+            plans.setdefault(_key(point), (len(plans) + 1, point))
+    return plans
+
+
+def _key(point: CurvePoint) -> str:
+    return json.dumps(point.plan.to_json(), sort_keys=True)
+
+
+def _table_of_points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Element:
+    times = front.times()
+    head = ["curve", front.limited, measured(front.value, times.unit)]
+    head += ["verdict", "bound", "needs", "found by", "plan", "seconds"]
+    rows = []
+    for name, point in front.points:
+        value = times.text(point.value, "no plan")
+        source = getattr(point, "source", None) or ""
+        plan = "" if point.plan is None else str(plans[_key(point)][0])
+        bound = times.text(point.bound, "")
+        cells = [value, _verdict(point), bound, front.need(point), source, plan]
+        rows.append([name, front.limit_text(point.limit), *cells, f"{point.seconds:.1f}"])
+    return table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
+
+
+def _table_of_plan(front: Front, number: int, point: CurvePoint) -> Element:
+    """The tables of a plan, closed until a reader opens them."""
+    problem, rules = front.judged(point)
+    value = amount(point.value or 0.0, problem.time_unit)
+    title = f"Plan {number}: {front.value} {value} within {front.limit_text(point.limit)}"
+    view = view_of(problem, point.plan, rules)
+    return details(title, *(plan_table(view, part) for part in view.tables))

@@ -26,13 +26,7 @@ def colour(i: int) -> str:
 
 
 # Colours of the terms of memory.
-TERMS = {
-    "weights": "#bbbbbb",
-    "kept": "#aa3377",
-    "current": "#ee6677",
-    "direct": "#228833",
-    "buffers": "#ccbb44",
-}
+TERMS = {"weights": "#bbbbbb", "kept": "#aa3377", "current": "#ee6677", "direct": "#228833", "buffers": "#ccbb44"}
 
 # Colours of the terms of memory, by the words that plans of all kinds have for them.
 MEMORY: Mapping[str, str] = {

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..instances.timeline.timeline import Task, TaskKind
-from .console import draw_rows, out, styled
-from .page.markup import tag
-from .page.page import details, facts, page, section, table
-from .page.plan import timeline_section
-from .terminal.gantt import gantt
+from .console import draw_rows, out, put
+from .page import data, facts, listed, page, paragraph, section, table, tag
+from .report import timeline_section
+from .terminal import gantt
 from .view import Bar, PlanView, Timeline
 from .views.simulated import COLOURS, MARKS, WINDOWS, bar_of
 from .words import percent, several, size
@@ -122,7 +120,7 @@ def stage_rows(case: CaseReport) -> list[list[str]]:
 def timeline(case: CaseReport) -> Timeline:
     """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
     lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
-    bars = [*_predicted(case), *_measured(case)]
+    bars = list(_bars(case))
     divided = any(measured.part for measured in case.passes)
     return Timeline(
         "Predicted over measured",
@@ -135,19 +133,11 @@ def timeline(case: CaseReport) -> Timeline:
     )
 
 
-def _predicted(case: CaseReport) -> Iterator[Bar]:
-    by_lane: dict[str, list[Task]] = {}
+def _tasks(case: CaseReport) -> Iterator[tuple[str, Task]]:
+    """What runs in each lane."""
     for stage, ranks in zip(case.simulation.stages, case.stage_ranks, strict=True):
-        for task in stage.tasks:
-            by_lane.setdefault(f"{ranks[task.replica]} predicted", []).append(task)
-    yield from _bars(by_lane)
-
-
-def _measured(case: CaseReport) -> Iterator[Bar]:
-    by_lane: dict[str, list[Task]] = {}
-    for measured in case.passes:
-        by_lane.setdefault(f"{measured.rank} measured", []).append(_task(measured))
-    yield from _bars(by_lane)
+        yield from ((f"{ranks[task.replica]} predicted", task) for task in stage.tasks)
+    yield from ((f"{measured.rank} measured", _task(measured)) for measured in case.passes)
 
 
 def _task(measured: MeasuredPass) -> Task:
@@ -155,12 +145,11 @@ def _task(measured: MeasuredPass) -> Task:
     return Task(kind, abs(measured.micro_batch), 0, measured.start, measured.end)
 
 
-def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
-    for lane, tasks in by_lane.items():
-        for task in tasks:
-            start, end = PER_SECOND * task.start, PER_SECOND * task.end
-            if end > start:
-                yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))
+def _bars(case: CaseReport) -> Iterator[Bar]:
+    for lane, task in _tasks(case):
+        start, end = PER_SECOND * task.start, PER_SECOND * task.end
+        if end > start:
+            yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))
 
 
 # ---- terminal and page -----------------------------------------------------------------------------------
@@ -169,8 +158,7 @@ def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
 def draw_run(report: RunReport) -> None:
     """Print sentences on all cases, and tables and a timeline of the plan alone."""
     console = out()
-    for line in (headline(report), *sentences(report)):
-        console.print(styled(line), soft_wrap=True)
+    put(headline(report), *sentences(report), soft=True)
     console.print()
     draw_rows(RANK_COLUMNS, rank_rows(report.plan), left="stages")
     console.print("\n")
@@ -188,13 +176,12 @@ def run_page(report: RunReport) -> str:
         "header",
         None,
         tag("h1", None, report.name),
-        tag("p", {"class": "answer"}, headline(report)),
-        tag("p", {"class": f"verdict {answer}"}, first),
-        tag("ul", None, *(tag("li", None, sentence) for sentence in rest)),
+        paragraph(headline(report), "answer"),
+        paragraph(first, f"verdict {answer}"),
+        listed(rest),
     )
     parts = [part for case in report.cases for part in _case(case)]
-    data = details("The run as JSON", tag("pre", None, json.dumps(report.to_json(), indent=1)))
-    return page(f"{report.name}: run", [head, *parts, _how(report), section("Data", data)])
+    return page(f"{report.name}: run", [head, *parts, _how(report), data("The run as JSON", report)])
 
 
 def _case(case: CaseReport) -> Iterator[Element]:

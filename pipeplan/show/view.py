@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 from ..instances.base.kind import Rules
 from ..instances.base.result import Result
-from ..instances.registry import Plan, Problem
+from ..instances.registry import Plan, Problem, kind_of
 from ..kinds import shown_kind
-from .names import Held
 from .palette import PHASE_NAMES, PHASES
-from .words import IN_BYTES, MemoryUnit, plain, time_scale
+from .words import IN_BYTES, Held, MemoryUnit, plain, several, singular, time_scale
 
 # Heading of the column that counts the layers or nodes of a row.
 COUNT = "count"
@@ -21,6 +20,8 @@ COUNT = "count"
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
+# Nouns for what fields count, where the noun is not the field's own name.
+NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
 # Digits of times in cells.
 DIGITS = 5
 # The most rows that sentences are about.
@@ -290,6 +291,22 @@ def about(problem: Problem) -> About:
     """Facts of the problem that have to be computed, if there are any."""
     compute = shown_kind(problem).about
     return About({}) if compute is None else compute(problem)
+
+
+def devices(problem: Problem) -> str:
+    """Number of the devices, with the noun that the problem has for them."""
+    field, count = counted_devices(problem)
+    noun = NOUNS.get(field, field)
+    return several(count, singular(noun))
+
+
+def counted_devices(problem: Problem) -> tuple[str, int]:
+    """What the devices are called, and how many there are."""
+    kind = kind_of(problem)
+    field = kind.cluster.get("devices")
+    if field is None:  # the problem lists them
+        return "devices", kind.facts(problem)["devices"]
+    return field, getattr(problem, field)
 
 
 def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:

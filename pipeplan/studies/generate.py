@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.base.checks import check_whole
 from ..instances.base.errors import UsageError, did_you_mean, one_of, unknown_name, wrong_argument
-from ..instances.base.generator import Generator, Parameter
+from ..instances.base.kind import Generator, Parameter
 from ..instances.base.quantities import size_or_none
 from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.chain.known_answers import KnownChain

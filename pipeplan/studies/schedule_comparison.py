@@ -17,7 +17,7 @@ from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule
 from ..instances.schedule.referee.verify import verify_schedule
-from ..instances.to_schedule import check_has_stages, lower_to_schedule
+from ..instances.simulate import check_has_stages, lower_to_schedule
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from ..planners.schedule.named import RULES, Named, greedy_schedules, schedule_by

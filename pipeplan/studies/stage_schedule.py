@@ -21,8 +21,8 @@ from ..instances.schedule.plan import AnySchedule, SchedulePlan
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule
 from ..instances.schedule.rules import PERIOD
+from ..instances.simulate import lower_to_schedule
 from ..instances.timeline.model import check_tasks
-from ..instances.to_schedule import lower_to_schedule
 from ..planners.options import Progress, SolveOptions
 from ..planners.registry import methods_of
 from ..planners.run.choose import choose

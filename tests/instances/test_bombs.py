@@ -19,7 +19,7 @@ from yardstick import a_million_turns_s, million_turns
 import pipeplan
 from pipeplan.instances.base.child import own_python
 from pipeplan.instances.base.json_file import FORMULA_MARKS, csv_cell, write_json
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 
 pytestmark = pytest.mark.timing
 

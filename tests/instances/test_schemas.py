@@ -22,7 +22,7 @@ from pipeplan.instances.chain.files import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
-from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_from_json, profile_to_json
 from pipeplan.instances.physics.efficiencies import ABOUT
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import PlacementPlan

@@ -93,7 +93,7 @@ def _stage(problem: TrainingProblem, plan: Configuration, k: int, first: int, be
     passes, timing = own.timing.chunks[k], own.timing
     held = fits(own.memory[k].parts.values(), problem.memory_bytes)
     message = timing.delays[k] if later else 0.0
-    return Stage(passes.forward.total, passes.backward_seconds, message, timing.tails[k], held)
+    return Stage(passes.forward, passes.backward, message, timing.tails[k], held)
 
 
 def _passes(rank: int, ranks: int, batches: int) -> list[tuple[int, str, int]]:

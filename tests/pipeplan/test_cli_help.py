@@ -278,7 +278,7 @@ def test_a_relative_gap_is_a_share(text: str, gap: float) -> None:
     [("5", "ms", 5.0), ("5ms", "ms", 5.0), ("5ms", "s", 0.005), ("0.5s", "us", 5e5), ("3", None, 3.0)],
 )
 def test_an_absolute_gap_is_turned_into_the_unit_of_the_instance(text: str, unit: str | None, gap: float) -> None:
-    from pipeplan.cli.limits import limits_for
+    from pipeplan.cli.arguments import limits_for
     from pipeplan.instances.base.quantities import time_gap
 
     problem = pipeplan.load_packaged("tiny-chain").replace(time_unit=unit)

@@ -13,7 +13,7 @@ import pytest
 from command_line import Plan, done, refused
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_from_json
+from pipeplan.instances.networks.profile.profile import profile_from_json
 
 FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
 EIGHT = ("--devices", 8, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")

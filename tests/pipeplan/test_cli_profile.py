@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import pipeplan
-from pipeplan.instances.base import stopwatch
-from pipeplan.instances.base.stopwatch import STANDARD, by_package, part
+from pipeplan.instances.base import clock
+from pipeplan.instances.base.clock import STANDARD, by_package, part
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,14 +51,14 @@ def test_nobody_who_did_not_ask_is_told(chain: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_part_within_another_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 1.0, 4.0, 10.0, 20.0])  # start; outer begins, inner begins, inner ends, outer ends
-    watch = stopwatch.start()
+    watch = clock.start_watch()
     try:
-        monkeypatch.setattr(stopwatch.clock, "wall", lambda: next(times))
+        monkeypatch.setattr(clock, "wall", lambda: next(times))
         watch.began = next(times)
         with part("outer"), part("inner"):
             pass
     finally:
-        stopwatch.stop()
+        clock.stop_watch()
     assert watch.parts == {"outer": 19.0 - 6.0, "inner": 6.0}
 
 
@@ -77,7 +77,7 @@ def test_a_finder_that_asks_all_others_does_not_ask_without_end() -> None:
             return next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)  # type: ignore[arg-type]
 
     asks_all = AsksAll()
-    stopwatch.start()
+    clock.start_watch()
     sys.meta_path.insert(0, asks_all)  # type: ignore[arg-type]
     try:
         sys.modules.pop("colorsys", None)
@@ -86,7 +86,7 @@ def test_a_finder_that_asks_all_others_does_not_ask_without_end() -> None:
         assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
     finally:
         sys.meta_path.remove(asks_all)  # type: ignore[arg-type]
-        stopwatch.stop()
+        clock.stop_watch()
 
 
 @pytest.mark.slow

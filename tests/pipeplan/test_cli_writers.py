@@ -126,13 +126,13 @@ def test_an_interrupt_that_python_drops_comes_again() -> None:
     """It met a finaliser, in which nothing can be caught."""
     body = f"""
 import signal, time
-from pipeplan.cli import app, interrupt
+from pipeplan.cli import app, exits
 class Finalised:
     def __del__(self):
         os.kill(os.getpid(), {int(signal.SIGTERM)})
         time.sleep(0.1)
 def main(words):
-    with interrupt.graceful():
+    with exits.graceful():
         Finalised()
         time.sleep(3600)
 app.main = main

@@ -146,7 +146,7 @@ def step_in_pieces(captured: Any, grouped: Any, stage_of: Mapping[str, int]) -> 
     """One training step, stage after stage, each cut off from the others; gradients lie at the parameters."""
     import torch
 
-    from pipeplan.models.extraction import Foreign, extract
+    from pipeplan.models.grouping import Foreign, extract
 
     values: dict[str, Any] = {}
     kept = []

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
-from ...base.checks import check_amount, check_whole
+from ...base.checks import check_positive, check_whole
 from ...base.cluster import spelled
 from ...base.errors import InputError, UsageError, show
 from ...base.kind import Samples
@@ -89,7 +89,7 @@ def _check(options: ProfileOptions) -> None:
     elif options.efficiency is not None:
         _check_share(options.efficiency)
     if options.bytes_per_parameter is not None:
-        _check_above_zero("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
+        check_positive("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
     if options.zero is not None:
         check_zero("--zero", options.zero)
     for name, most in (("replicas", MAX_DEGREE), ("sequence", MAX_TOKENS), ("micro_batch", MAX_IN_FLIGHT)):
@@ -110,15 +110,9 @@ _BY_DEGREE = re.compile(r"([0-9]{1,5}):([0-9]*\.?[0-9]+)")
 
 
 def _check_share(share: float) -> None:
-    _check_above_zero("--option efficiency", share, "give a share of the ideal speed, such as 0.9")
+    check_positive("--option efficiency", share, "give a share of the ideal speed, such as 0.9")
     if share > 1:
         raise InputError("--option efficiency", f"is {show(share)}", "give a share of at most 1, such as 0.9")
-
-
-def _check_above_zero(field: str, value: object, remedy: str) -> None:
-    check_amount(field, value)
-    if not value:
-        raise InputError(field, "is 0", remedy)
 
 
 # Sources of profiles that do not say how many samples a micro-batch has, unless the source has this field.

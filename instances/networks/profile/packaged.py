@@ -30,7 +30,7 @@ def packaged_profile_names() -> tuple[str, ...]:
 @cache
 def load_packaged_profile(name: str) -> Profile:
     """The packaged profile of that name; every call returns the same one."""
-    from .files import profile_from_json  # not needed for the list of names
+    from .profile import profile_from_json  # not needed for the list of names
 
     text = named(name, _found(), "packaged profile").read_text("utf-8")
     return profile_from_json(parse_json(text, f"{name}.json"))

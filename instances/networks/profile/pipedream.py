@@ -46,13 +46,6 @@ class _Layer:
     parameter_bytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    line: int
-    source: str
-    target: str
-
-
 def profile_name(path: str | os.PathLike[str]) -> str:
     """The name of a profile from the name of its file: vgg16 for vgg16.graph.txt."""
     stem = Path(path).stem
@@ -66,8 +59,8 @@ def read_graph_txt(text: str, *, name: str = "profile", training: bool = True) -
     """The profile in a ``graph.txt``; errors name the line."""
     layers, edges = _parse(text)
     readers: dict[str, dict[str, None]] = {layer.id: {} for layer in layers}
-    for edge in edges:
-        readers[edge.source][edge.target] = None
+    for source, target in edges:
+        readers[source][target] = None
     try:
         return Profile(
             nodes=tuple(_node(layer, training) for layer in layers),
@@ -96,10 +89,10 @@ def _node(layer: _Layer, training: bool) -> ProfileNode:
     )
 
 
-def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
+def _parse(text: str) -> tuple[list[_Layer], list[tuple[str, str]]]:
     """The layers and edges of a file; a line that is neither and an edge without its nodes are refused."""
     nodes: dict[str, _Layer] = {}
-    edges = []
+    edges: list[tuple[int, str, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -107,25 +100,22 @@ def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
             ends = line.strip().split(" -- ")
             if len(ends) != 2 or not all(map(str.strip, ends)):
                 raise InputError(f"line {number}", f"is no edge ({show(line.strip())})", EDGE_FORM)
-            edges.append(_Edge(number, ends[0].strip(), ends[1].strip()))
+            edges.append((number, ends[0].strip(), ends[1].strip()))
             continue
         node = _parse_node(number, line)
         if node.id in nodes:
-            raise InputError(
-                f"line {number}",
-                f"repeats the node {show(node.id)} of line {nodes[node.id].line}",
-                "name each node once",
-            )
+            what = f"repeats the node {show(node.id)} of line {nodes[node.id].line}"
+            raise InputError(f"line {number}", what, "name each node once")
         nodes[node.id] = node
-    for edge in edges:
-        for end in (edge.source, edge.target):
+    for number, *ends in edges:
+        for end in ends:
             if end not in nodes:
                 raise InputError(
-                    f"line {edge.line}", f"names the unknown node {show(end)}", "add a line for that node"
+                    f"line {number}", f"names the unknown node {show(end)}", "add a line for that node"
                 )
-        if edge.source == edge.target:
-            raise InputError(f"line {edge.line}", f"leads from {show(edge.source)} to itself", "remove the edge")
-    return list(nodes.values()), edges
+        if ends[0] == ends[1]:
+            raise InputError(f"line {number}", f"leads from {show(ends[0])} to itself", "remove the edge")
+    return list(nodes.values()), [(source, target) for _, source, target in edges]
 
 
 def _parse_node(number: int, line: str) -> _Layer:

@@ -13,18 +13,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...base.amounts import digest, exact_sum
-from ...base.checks import check_amount, check_distinct, check_size, check_text, check_whole
+from ...base.checks import check_amount, check_distinct, check_flag, check_size, check_text, check_whole
 from ...base.cluster import SECONDS
-from ...base.curve import TimeCurve, check_curve
+from ...base.curve import TimeCurve, check_curve, curve_from_json
 from ...base.errors import InputError, show
+from ...base.fields import as_list, as_object, as_tuple, each, read_problem, read_record, to_record, write_problem
 from ...base.graph import Graph, check_acyclic
-from .work import Work, check_work
+from ...foreign import PROFILE_SCHEMA
+from .work import Work, check_work, work_from_json, work_to_json
 
 if TYPE_CHECKING:
     from ...chain.problem import ChainProblem
     from ...graph_pipeline.problem import GraphPipelineProblem
     from ...placement.problem import PlacementProblem
     from ...staging.problem import StagingProblem
+
 
 MAX_NODES = 100_000
 MAX_TENSORS = 1_000_000
@@ -129,6 +132,12 @@ class Profile(Graph):
         return tuple(map(tuple, tensors_of))
 
     @cached_property
+    def model_order(self) -> tuple[int, ...]:
+        """Positions of the nodes in the order of the model: that of the file, where nothing reads from a later node."""
+        in_order = all(u < v for u, v in self.arcs)
+        return tuple(range(len(self.nodes))) if in_order else self.topological_order
+
+    @cached_property
     def is_row(self) -> bool:
         """Does every node but the first read from the one before it, and from nothing else?"""
         order = self.topological_order
@@ -165,23 +174,19 @@ class Profile(Graph):
 
     def to_placement(self, **given: Any) -> PlacementProblem:
         """Nodes on accelerators; `given` are the cluster's fields and the options that `lower` takes."""
-        problem: PlacementProblem = self._on("placement", given)
-        return problem
+        return self._on("placement", given)  # type: ignore[no-any-return]
 
     def to_chain(self, **given: Any) -> ChainProblem:
         """Layers in a row with a periodic schedule; see `to_placement`."""
-        problem: ChainProblem = self._on("chain", given)
-        return problem
+        return self._on("chain", given)  # type: ignore[no-any-return]
 
     def to_staging(self, **given: Any) -> StagingProblem:
         """Stages in a row, each with its memory by its place; see `to_placement`."""
-        problem: StagingProblem = self._on("staging", given)
-        return problem
+        return self._on("staging", given)  # type: ignore[no-any-return]
 
     def to_graph_pipeline(self, **given: Any) -> GraphPipelineProblem:
         """Stages that form a graph; see `to_placement`."""
-        problem: GraphPipelineProblem = self._on("graph-pipeline", given)
-        return problem
+        return self._on("graph-pipeline", given)  # type: ignore[no-any-return]
 
     def _on(self, kind: str, given: Mapping[str, Any]) -> Any:
         # Loaded by its address, since the modules of kinds import profiles.
@@ -207,8 +212,7 @@ def _node_facts(node: ProfileNode) -> list[Any]:
 def _check(profile: Profile) -> None:
     """Every rule that a profile obeys; the first broken one is raised as an `InputError`."""
     check_text("name", profile.name)
-    if not isinstance(profile.training, bool):
-        raise InputError("training", f"is {show(profile.training)}, not a truth value", "give true or false")
+    check_flag("training", profile.training)
     check_whole("micro_batch", profile.micro_batch, MAX_SAMPLES)
     check_text("time_unit", profile.time_unit)
     if profile.time_unit not in SECONDS:
@@ -261,16 +265,14 @@ def _check_node(where: str, node: ProfileNode) -> None:
 def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -> None:
     _check_name(f"{where}.id", tensor.id)
     check_amount(f"{where}.bytes", tensor.bytes)
-    if not isinstance(tensor.gradient, bool):
-        raise InputError(
-            f"{where}.gradient", f"is {show(tensor.gradient)}, not a truth value", "give true or false"
-        )
+    check_flag(f"{where}.gradient", tensor.gradient)
     if tensor.dtype is not None:
         check_text(f"{where}.dtype", tensor.dtype)
     for j, size in enumerate(tensor.shape or ()):
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise InputError(f"{where}.shape[{j}]", f"is {show(size)}", "give whole numbers >= 0")
-    for place, end in ((f"{where}.producer", tensor.producer), *_places(where, tensor.readers)):
+    readers = ((f"{where}.readers[{j}]", reader) for j, reader in enumerate(tensor.readers))
+    for place, end in ((f"{where}.producer", tensor.producer), *readers):
         if end not in known:
             raise InputError(place, f"names the unknown node {show(end)}", "name a node of the list `nodes`")
     if tensor.producer in tensor.readers:
@@ -279,13 +281,76 @@ def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -
         raise InputError(f"{where}.readers", "name a node twice", "name each reader once")
 
 
-def _places(where: str, readers: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [(f"{where}.readers[{j}]", reader) for j, reader in enumerate(readers)]
-
-
 def _check_tied(profile: Profile) -> None:
     parameters = {name for node in profile.nodes for name in node.parameters}
     for i, pair in enumerate(profile.tied):
         for name in pair:
             if name not in parameters:
                 raise InputError(f"tied[{i}]", f"names the unknown parameter {show(name)}", "name one of a node")
+
+
+# ---- files ------------------------------------------------------------
+# Profiles as files: ``pipeplan.profile/1``, versioned and strict; nodes and tensors leave out default values.
+
+
+# Fields that are written even where they equal their defaults.
+ALWAYS = ("name", "training", "micro_batch", "time_unit", "source", "nodes", "tensors", "tied")
+
+
+def profile_to_json(profile: Profile) -> dict[str, Any]:
+    """The profile as JSON data."""
+    nodes = [to_record(node, **({"work": work_to_json(node.work)} if node.work else {})) for node in profile.nodes]
+    tensors = [to_record(tensor) for tensor in profile.tensors]
+    return write_problem(profile, PROFILE_SCHEMA, ALWAYS, source=dict(profile.source), nodes=nodes, tensors=tensors)
+
+
+def profile_from_json(data: object) -> Profile:
+    """The profile in JSON data, or an `InputError` that names the field."""
+    return read_problem(
+        Profile,
+        PROFILE_SCHEMA,
+        data,
+        nodes=each(_node_from_json),
+        tensors=each(_tensor_from_json),
+        source=as_object,
+        tied=each(_pair),
+    )
+
+
+def _node_from_json(where: str, value: object) -> ProfileNode:
+    return read_record(
+        ProfileNode,
+        where,
+        value,
+        '{"id": ..., "forward": ..., "backward": ...}',
+        forward=_time,
+        backward=_time,
+        parameters=as_object,
+        modules=as_tuple,
+        work=work_from_json,
+    )
+
+
+def _time(where: str, value: Any) -> Any:
+    """A number, which the profile checks, or a curve."""
+    return curve_from_json(where, value) if isinstance(value, dict) else value
+
+
+def _tensor_from_json(where: str, value: object) -> ProfileTensor:
+    example = '{"id": ..., "producer": ..., "readers": [...], "bytes": ...}'
+    return read_record(
+        ProfileTensor, where, value, example, producer=_node_id, readers=each(_node_id), shape=as_tuple
+    )
+
+
+def _node_id(where: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(where, f"is {show(value)}, not the id of a node", "give a text")
+    return value
+
+
+def _pair(where: str, value: object) -> tuple[str, str]:
+    pair = as_list(where, value)
+    if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+        raise InputError(where, "is no pair of texts", 'give two names of parameters: ["first", "second"]')
+    return pair[0], pair[1]

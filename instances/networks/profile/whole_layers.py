@@ -7,14 +7,15 @@ holds a layer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 from ...base.amounts import exact_sum
 from ...base.curve import TimeCurve
 from ...base.errors import InputError, show
-from .module_names import numbered_part
 from .profile import Profile, ProfileNode, ProfileTensor, Time
 from .work import Work, merged
 
@@ -34,7 +35,7 @@ class WholeLayers:
 
 def whole_layers(profile: Profile) -> WholeLayers:
     """One node for each layer; a profile without layers in a row is refused."""
-    order = _in_order(profile)
+    order = [profile.nodes[i] for i in profile.model_order]
     layer_of = {node.id: _layer(node) for node in order}
     names = list(dict.fromkeys(name for name in layer_of.values() if name is not None))
     if not names:
@@ -57,13 +58,6 @@ def whole_layers(profile: Profile) -> WholeLayers:
             OPTION, f"finds layers that wait for each other in {show(profile.name)}", "drop it"
         ) from None
     return WholeLayers(together, members, frozenset(i for i, name in layer_of.items() if name is None))
-
-
-def _in_order(profile: Profile) -> list[ProfileNode]:
-    """The nodes as the profile lists them where none reads from a later one, else in a topological order."""
-    if all(u < v for u, v in profile.arcs):
-        return list(profile.nodes)
-    return [profile.nodes[i] for i in profile.topological_order]
 
 
 def _layer(node: ProfileNode) -> str | None:
@@ -143,3 +137,35 @@ def _tied(profile: Profile, group_of: dict[str, str]) -> tuple[tuple[str, str], 
         for name in node.parameters:
             homes.setdefault(name, group_of[node.id])
     return tuple((first, second) for first, second in profile.tied if homes[first] != homes[second])
+
+
+# ---- module names ------------------------------------------------------------
+# What the name of a module tells: the list of layers that it is in, and its number there.
+
+
+_NUMBERED = re.compile(
+    r"(?P<list>[^\[]+?)(?:\.(?P<dot>[0-9]{1,18})|\[(?P<bracket>[0-9]{1,18})\]| (?P<space>[0-9]{1,18}))(?=\.|$|@)"
+)
+
+
+def number_in(name: str) -> tuple[str, int] | None:
+    """The list and the number, from the outermost number in the name: `h`, 7 of `h.7.mlp`, `h[7]` and `h 7`."""
+    match = _NUMBERED.match(name)
+    if match is None:
+        return None
+    return match["list"], int(match["dot"] or match["bracket"] or match["space"])
+
+
+def numbered_part(name: str) -> str | None:
+    """The name up to its outermost number: `h.7` of `h.7.mlp`."""
+    match = _NUMBERED.match(name)
+    return None if match is None else match[0]
+
+
+def runs_backward(lists: Sequence[Sequence[str]]) -> bool:
+    """Do the numbers fall along these lists of names more often than they rise?"""
+    steps = 0
+    for names in lists:
+        homes = [home for name in names if (home := number_in(name)) is not None]
+        steps += sum((b[1] > a[1]) - (b[1] < a[1]) for a, b in pairwise(homes) if a[0] == b[0])
+    return steps < 0

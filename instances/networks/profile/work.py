@@ -7,18 +7,24 @@ their work, but for the launches. That is true on every device, so only their su
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, get_args
 
+from ...base.amounts import as_written
 from ...base.checks import check_amount, check_whole
-from ...base.errors import InputError, show
+from ...base.curve import TimeCurve
+from ...base.errors import InputError, UsageError, show
 from ...base.fields import as_entries, as_list, each, read_record, to_record
-from ...physics.hardware import PRODUCTS, Hardware, KernelShare
+from ...base.quantities import written_bytes
+from ...physics.hardware import GPUS, PRODUCTS, Hardware, KernelShare, KnownGpu
 
 if TYPE_CHECKING:
-    from .profile import Profile
+    from ...base.cluster import Cluster
+    from ...base.kind import Kind
+    from .profile import Profile, Time
+
 
 MAX_KERNELS = 10_000_000
 MAX_ELEMENT_BYTES = 16
@@ -126,16 +132,12 @@ def work_to_json(work: Work) -> dict[str, Any]:
     than of products; passes without kernels are left out."""
     rows: dict[str, Any] = {
         side: [
-            [*(_short(getattr(entry, column)) for column in _COLUMNS), *_other(entry)]
+            [*(_short(getattr(entry, column)) for column in _COLUMNS), *[entry.share] * (entry.share != PRODUCTS)]
             for entry in getattr(work, side)
         ]
         for side in ("forward", "backward")
     }
     return to_record(work, **rows)
-
-
-def _other(entry: Kernels) -> tuple[str, ...]:
-    return () if entry.share == PRODUCTS else (entry.share,)
 
 
 def _short(value: float) -> float:
@@ -152,3 +154,98 @@ def work_from_json(where: str, value: object) -> Work:
 def _kernels(where: str, value: object) -> Kernels:
     count = len(_COLUMNS) + (len(as_list(where, value)) > len(_COLUMNS))
     return Kernels(*as_entries(where, value, count, "give flops, bytes, kernels, bytes of an element"))
+
+
+# ---- on gpus ------------------------------------------------------------
+# A profile on GPUs that are named: the times of each kind of them, their memory, and their links.
+#
+# Where nodes know their kernels, every time is that of the roofline rule on that GPU. Elsewhere the times are taken as
+# those of the GPU that is named first, and the others' follow from the peak rates.
+
+
+# The option of kinds whose problems may have several types of devices.
+MIXED = "gpus"
+
+
+def on_gpus(profile: Profile, cluster: Cluster, kind: Kind[Any, Any]) -> tuple[Profile, Cluster, tuple[str, ...]]:
+    """The profile with the times of the GPU named first, the cluster with what was left open filled in, and notes."""
+    assert cluster.gpus is not None, "asked where GPUs are named"
+    gpus = [GPUS[name] for _, name in cluster.gpus]
+    if len(gpus) > 1:
+        _check_mixed(cluster, kind)
+    timed = on_each(profile, cluster)[0]
+    has_links = cluster.bandwidth is not None or bool(cluster.levels)
+    inside = all(cluster.devices is not None and cluster.devices <= gpu.node for gpu in gpus)
+    slowest = min(gpu.inside if inside else gpu.between for gpu in gpus)
+    filled = replace(
+        cluster,
+        memory_bytes=gpus[0].memory_bytes if cluster.memory_bytes is None else cluster.memory_bytes,
+        bandwidth=cluster.bandwidth if has_links else slowest,
+        gpus=cluster.gpus if len(gpus) > 1 else None,
+    )
+    return timed, filled, tuple(_notes(profile, gpus, None if has_links else slowest, inside))
+
+
+def _check_mixed(cluster: Cluster, kind: Kind[Any, Any]) -> None:
+    if MIXED not in kind.profile_options:
+        raise UsageError(
+            f"A {kind.name} problem has devices of one type: name one GPU, or give --kind staging or --kind placement."
+        )
+    if cluster.memory_bytes not in (None, math.inf):
+        raise UsageError("--memory is of devices of one type, and each of these GPUs has its own; drop --memory.")
+
+
+def memory_of_each(cluster: Cluster) -> tuple[float | None, ...]:
+    """Bytes of memory of each named GPU, in the order of the names; None for each where the caller wants no
+    limit."""
+    names = [name for _, name in cluster.gpus or ()]
+    return tuple(None if cluster.memory_bytes == math.inf else GPUS[name].memory_bytes for name in names)
+
+
+def on_each(profile: Profile, cluster: Cluster) -> tuple[Profile, ...]:
+    """The profile with the times of each kind of GPU, in the order of their names."""
+    names = [name for _, name in cluster.gpus or ()]
+    if _has_kernels(profile):
+        return tuple(on_hardware(profile, GPUS[name].roofline).replace(time_unit="s") for name in names)
+    return tuple(_slower(profile, peak_ratio(GPUS[names[0]], GPUS[name])) for name in names)
+
+
+def peak_ratio(first: KnownGpu, other: KnownGpu) -> Fraction:
+    """The ratio of the other GPU's time to the first one's, by the most that each can calculate in a second."""
+    return as_written(first.half_flops) / as_written(other.half_flops)
+
+
+def _has_kernels(profile: Profile) -> bool:
+    return all(node.work is not None for node in profile.nodes)
+
+
+def _slower(profile: Profile, factor: Fraction) -> Profile:
+    if factor == 1:
+        return profile
+    nodes = tuple(
+        replace(node, forward=_times(node.forward, factor), backward=_times(node.backward, factor))
+        for node in profile.nodes
+    )
+    return profile.replace(nodes=nodes)
+
+
+def _times(time: Time, factor: Fraction) -> Time:
+    if isinstance(time, TimeCurve):
+        return TimeCurve(time.samples, tuple(float(as_written(value) * factor) for value in time.seconds))
+    return float(as_written(time) * factor)
+
+
+def _notes(profile: Profile, known: list[KnownGpu], bandwidth: float | None, inside: bool) -> Iterator[str]:
+    names = [gpu.name for gpu in known]
+    if _has_kernels(profile):
+        yield f"times are those of each node's kernels on {' and '.join(names)}, by the roofline rule"
+    else:
+        others = (f"{gpu.name} takes {float(peak_ratio(known[0], gpu)):.3g} times as long" for gpu in known[1:])
+        yield "; ".join((f"the profile's times are taken as those of {names[0]}", *others)) + (
+            ", by their peak rates" if len(known) > 1 else ""
+        )
+    if bandwidth is not None:
+        yield (
+            f"links are taken as {written_bytes(bandwidth)}/s, the slowest of these GPUs' own "
+            f"{'inside a node' if inside else 'between nodes'}; --bandwidth says otherwise"
+        )

@@ -46,6 +46,10 @@ class ToExport:
     def stages(self) -> tuple[ModelStage, ...]:
         return self.plan.stages
 
+    def at(self, number: int) -> str:
+        """A stage in a sentence, with its first node, by which people find it."""
+        return f"stage {number}, with the node {show(self.stages[number].nodes[0])}"
+
     def refusal(self, why: str, remedy: str) -> PlanRefusalError:
         """An error that says why the target has no words for this plan, and what to do."""
         return PlanRefusalError(f"{self.target} cannot say this plan: {why}; {remedy}.")
@@ -110,17 +114,14 @@ def check_round_robin(job: ToExport) -> None:
     """Stage i is on rank i mod the number of ranks: what frameworks with several stages on a rank assume."""
     ranks = job.plan.ranks
     for number, stage in enumerate(job.stages):
+        begins = f"which begins with the node {show(stage.nodes[0])}, is on rank {stage.rank}, and"
         if stage.rank != number % ranks:
             raise job.refusal(
-                f"stage {number}, which begins with the node {show(stage.nodes[0])}, is on rank {stage.rank}, and "
-                f"stage i of {ranks} ranks must be on rank i mod {ranks}",
-                RUN_IT,
+                f"stage {number}, {begins} stage i of {ranks} ranks must be on rank i mod {ranks}", RUN_IT
             )
     if len(job.stages) % ranks:
         raise job.refusal(
-            f"the last stage, which begins with the node {show(job.stages[-1].nodes[0])}, is on rank "
-            f"{job.stages[-1].rank}, and every one of {ranks} ranks must hold equally many stages",
-            RUN_IT,
+            f"the last stage, {begins} every one of {ranks} ranks must hold equally many stages", RUN_IT
         )
 
 
@@ -138,11 +139,9 @@ def check_neighbours(job: ToExport) -> None:
 
 def check_in_model_order(job: ToExport) -> None:
     """In the model, too, the nodes of a stage come before those of the next one."""
-    from ..stages import order_of
-
     if job.profile is None:
         return
-    place = {job.profile.nodes[i].id: number for number, i in enumerate(order_of(job.profile))}
+    place = {job.profile.nodes[i].id: number for number, i in enumerate(job.profile.model_order)}
     last = ""
     for number, stage in enumerate(job.stages):
         if last and place[stage.nodes[0]] < place[last]:
@@ -174,14 +173,13 @@ def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> 
         ):
             if degree != other:
                 raise job.refusal(
-                    f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name} and stage 0 has "
-                    f"{other}, and all stages must have equally many",
+                    f"{job.at(number)}, has {degree} {name} and stage 0 has {other}, and all stages must have equally "
+                    "many",
                     "plan with --option uniform, or without --data-parallel and --tensor-parallel",
                 )
             if degree > 1 and not said:
                 raise job.refusal(
-                    f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name}, and a stage is one "
-                    "device there",
+                    f"{job.at(number)}, has {degree} {name}, and a stage is one device there",
                     "plan without --data-parallel and --tensor-parallel",
                 )
     return first.replicas, first.tensor_parallel
@@ -258,11 +256,11 @@ TARGETS: Mapping[str, Target] = {
         "module_fqns_per_model_part and schedule",
         ("rename", "micro_batches", "legacy"),
     ),
-    "megatron": Target("megatron:export", "--pipeline-model-parallel-layout", ("legacy",), "training"),
-    "deepspeed": Target("deepspeed:export", "a PipelineModule with the planned parts"),
+    "megatron": Target("training:megatron", "--pipeline-model-parallel-layout", ("legacy",), "training"),
+    "deepspeed": Target("training:deepspeed", "a PipelineModule with the planned parts"),
     "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION", expected_for="inference"),
     "sglang": Target("serving:sglang", "SGLANG_PP_LAYER_PARTITION"),
     "trtllm": Target("serving:trtllm", "pp_partition"),
-    "accelerate": Target("accelerate:export", "a device_map, one device at a time", ("rename",)),
+    "accelerate": Target("serving:accelerate", "a device_map, one device at a time", ("rename",)),
     "llamacpp": Target("serving:llamacpp", "--tensor-split, in proportions"),
 }

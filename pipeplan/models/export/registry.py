@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError, PipeplanError, UsageError, show, unknown_choice, wrong_argument
@@ -78,13 +79,12 @@ def export_files(
     *,
     to: str,
     rename: Mapping[str, str] | None = None,
-    legacy: bool = False,
-    micro_batches: int | None = None,
+    **given: Any,
 ) -> Exported:
     """All files of an export, of which `export` gives the main one, and notes on what they do not say."""
     if to not in TARGETS:
         raise unknown_choice("--to", to, TARGETS)
-    options = ExportOptions(dict(rename or {}), legacy, micro_batches)
+    options = ExportOptions(dict(rename or {}), **given)
     _check_options(to, options)
     plan = _plan_in(planned)
     unused: tuple[str, ...] = ()
@@ -120,16 +120,13 @@ def expected_refusal(planned: Plan | Result, profile: Profile) -> str | None:
 def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
     """The export of a plan that is about its problem, such as the blocks of a schedule, and about no model."""
     exports = SHOWN[kind_of_plan(plan).name].exports
+    planned = f"plan of the kind {plan.kind}"
     if to not in exports:
-        raise UsageError(
-            f"A plan of the kind {plan.kind} cannot be written for {to}; give --to {' or '.join(exports)}."
-        )
+        raise UsageError(f"A {planned} cannot be written for {to}; give --to {' or '.join(exports)}.")
     if options.rename:
-        raise UsageError(
-            f"{_FLAGS['rename']} is for modules, and a plan of the kind {plan.kind} has none; drop it."
-        )
+        raise UsageError(f"{_FLAGS['rename']} is for modules, and a {planned} has none; drop it.")
     if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
-        raise UsageError(f"A plan of the kind {plan.kind} is exported with its problem; name that after the plan.")
+        raise UsageError(f"A {planned} is exported with its problem; name that after the plan.")
     return exports[to](problem, plan, options)
 
 

@@ -5,6 +5,7 @@ All of them hold the embedding with the first layers and the head with the last;
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from fractions import Fraction
 from itertools import accumulate
@@ -13,7 +14,7 @@ from ...instances.base.errors import show
 from ...instances.base.quantities import several
 from ...instances.physics.hardware import GPUS
 from .contract import Exported, ToExport, degrees_of, usual_notes
-from .parts import layers_by_stage
+from .names import NodeNames, around_of, layers_by_stage, renamed
 
 TRAINED = "the plan was made for training; what a server runs is planned with --inference"
 NO_CACHE = "no plan counts the memory of KV caches; leave room for them"
@@ -69,8 +70,7 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
     for number, count in enumerate(counts):
         if not count:
             raise job.refusal(
-                f"stage {number}, with the node {show(job.stages[number].nodes[0])}, holds no layer, and every rank "
-                "must hold one",
+                f"{job.at(number)}, holds no layer, and every rank must hold one",
                 "plan with --option whole-layers, or for fewer --devices",
             )
     notes = usual_notes(job)
@@ -108,3 +108,73 @@ def _ranks(numbers: list[int]) -> str:
 
 def _listed(counts: list[int]) -> str:
     return ",".join(map(str, counts))
+
+
+# ---- accelerate ------------------------------------------------------------
+# accelerate: a `device_map`, module by module, for `dispatch_model` or `from_pretrained(device_map=...)`.
+#
+# Runs are naive: one device works at a time, and no schedule is followed.
+
+
+FILE = "device_map.json"
+NAIVE = "accelerate runs one device at a time: the plan's memory holds, its times do not"
+
+
+def accelerate(job: ToExport) -> Exported:
+    """The file `device_map.json` of a plan that has each module on one device, be it a CPU; other plans are refused."""
+    degrees_of(job, replicas=False, tensor=False)
+    numbers: dict[int, int] = {}  # accelerators are numbered in the order of their first stages, CPUs are one
+    devices: list[int | str] = ["cpu" if s.on_cpu else numbers.setdefault(s.rank, len(numbers)) for s in job.stages]
+    names = NodeNames(job)
+    device_of: dict[str, int | str] = {}
+    for number, node in ((number, node) for number, stage in enumerate(job.stages) for node in stage.nodes):
+        for module in names.paths(node):
+            if not names.holds_parameters(node, module):
+                continue
+            if device_of.setdefault(module, devices[number]) != devices[number]:
+                raise job.refusal(
+                    f"the node {show(node)} is the module {show(module)} on device {devices[number]} and on "
+                    f"{device_of[module]}, and a module is on one device",
+                    "plan with all nodes of the module together",
+                )
+    whole = _without_divided(device_of)
+    # A module inside a listed one is on the same device and need not be listed again.
+    device_map = {name: device for name, device in whole.items() if not any(a in whole for a in around_of(name))}
+    device_map |= _parameters(job, device_map, devices)
+    return Exported({FILE: json.dumps(device_map) + "\n"}, (*usual_notes(job), *_about_ties(job), NAIVE))
+
+
+def _about_ties(job: ToExport) -> list[str]:
+    """A note on parameters that two modules share.
+
+    A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
+    """
+    if job.profile is None or not job.profile.tied:
+        return []
+    one, other = job.profile.tied[0]
+    return [
+        f"{one} and {other} are one parameter: if it is also that of a module in which nothing runs, add that one"
+    ]
+
+
+def _without_divided(device_of: dict[str, int | str]) -> dict[str, int | str]:
+    """Leave out modules that hold modules of other devices, since hooks move a module as a whole."""
+    divided = {
+        around
+        for name, device in device_of.items()
+        for around in around_of(name)
+        if device_of.get(around, device) != device
+    }
+    return {name: device for name, device in device_of.items() if name not in divided}
+
+
+def _parameters(job: ToExport, device_of: dict[str, int | str], devices: list[int | str]) -> dict[str, int | str]:
+    """The devices of parameters that lie in no listed module, so that they have to be listed themselves."""
+    if job.profile is None or not any(node.modules for node in job.profile.nodes):
+        return {}
+    missing: dict[str, int | str] = {}
+    for node in job.profile.nodes:
+        for name in (renamed(name, job.options.rename) for name in node.parameters):
+            if not any(around in device_of for around in (name, *around_of(name))):
+                missing.setdefault(name, devices[job.plan.stage_of[node.id]])
+    return missing

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 
 from ...instances.base.errors import UsageError
 from ..capture import Build, module_path
-from ..dependences import is_random
+from ..grouping import is_random
 
 
 def varied(inputs: Any, number: int) -> Any:

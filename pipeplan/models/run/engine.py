@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..extraction import ModelInput, Piece
+from ..grouping import ModelInput, Piece
 from .clocks import Clock, Moment
 from .divided import DividedBackward
 from .layout import Layout, Message

@@ -19,7 +19,7 @@ from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.json_file import read_json
-from ..function_file import place_of
+from ..from_torch import place_of
 from .job import Job, answer_file, error_file
 
 # Seconds between two looks at the processes.

@@ -25,9 +25,8 @@ from ...instances.base.clock import true_seconds
 from ...instances.base.errors import InputError, PipeplanError
 from ...instances.base.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture
-from ..extraction import Foreign, Piece, extract
-from ..function_file import for_samples, function_of
-from ..grouping import group
+from ..from_torch import for_samples, function_of
+from ..grouping import Foreign, Piece, extract, group
 from .check import largest_difference, reference, varied, without_dropout
 from .clocks import Clock, CpuClock, CudaClock
 from .engine import Engine, SharedParameter, Step

@@ -15,8 +15,8 @@ from ...instances.lookup import plan_of
 from ...instances.lowering import load_profile, lower
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan
-from ...show.even import placements
-from ..extras import require
+from ...show.answer import placements
+from ..from_torch import require
 from .job import Case, Job
 from .launch import address_of, launch
 from .listed import listed_schedule
@@ -208,8 +208,7 @@ def even_split(profile: Profile, devices: int) -> Plan:
 
 def _measured(profile: Profile, model: str) -> Profile:
     """A profile of the same model with times that are measured now."""
-    from ..from_torch import import_torch
-    from ..function_file import function_of
+    from ..from_torch import function_of, import_torch
 
     takes = "micro_batch" in inspect.signature(function_of(model)).parameters
     return import_torch(

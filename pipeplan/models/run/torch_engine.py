@@ -21,7 +21,7 @@ from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 from ...instances.base.errors import UsageError
 from ...instances.schedule.csv_file import Action, table_to_csv
 from ...instances.timeline.model import gpipe_order, kfkb_order
-from ..extraction import ModelInput, Piece
+from ..grouping import ModelInput, Piece
 from .clocks import Clock
 from .engine import SharedParameter, Span, Step, add_up
 from .layout import Layout, Value

@@ -12,11 +12,10 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
 from ...instances.chain.referee.memory import TERMS
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
-from ..even import chain_plans
-from ..names import Held, Order
+from ..answer import chain_plans
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import IN_BYTES, amount, percent, rate, several, with_memory
+from ..words import IN_BYTES, Held, Order, amount, percent, rate, several, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 # Seconds that the search for the smallest memory may take.

@@ -13,9 +13,8 @@ from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, s
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
 from ...planners.graph_pipeline.even import stage_graphs
-from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, rate, several, time_scale, with_memory
+from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
 from .simulated import memory_of, timeline_of
 
 # The most stages that the column `after` names.
@@ -146,11 +145,7 @@ def _levels_in_a_line(levels: tuple[int, ...]) -> str:
 
 
 def _row(
-    problem: GraphPipelineProblem,
-    plan: StageGraphPlan,
-    x: int,
-    evaluation: StageGraphEvaluation,
-    operators: Order,
+    problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, operators: Order
 ) -> Row:
     """The row of stage x in the table of stages; its parts are times per sample."""
     stage, cost = plan.stages[x], evaluation.stages[x]

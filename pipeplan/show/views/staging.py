@@ -15,10 +15,9 @@ from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, Lev
 from ...instances.staging.referee.memory import gathered_bytes
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
 from ...planners.staging.equal import RECOMPUTATION
-from ..even import staging_blocks, staging_plans
-from ..names import Order, order_of
+from ..answer import staging_blocks, staging_plans
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, rate, several, time_scale, with_memory
+from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
 
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
@@ -158,11 +157,7 @@ def _stage_row(
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
         held=layers.fold(stage.nodes),
-        told={
-            "devices": str(cost.devices),
-            **_ways(problem, stage),
-            "binds": ", ".join(cost.binds),
-        },
+        told={"devices": str(cost.devices), **_ways(problem, stage), "binds": ", ".join(cost.binds)},
     )
 
 

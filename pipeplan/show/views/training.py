@@ -16,10 +16,9 @@ from ...instances.training.referee.evaluate import ConfigurationEvaluation
 from ...instances.training.referee.seconds import RankTime, pipeline_of
 from ...instances.training.words import recompute_word, words_of
 from ..configurations import memory_in_words, shortly
-from ..names import Held, Order
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, PlanView, Row, Table, Timeline
-from ..words import amount, percent, rate, several, with_memory
+from ..words import Held, Order, amount, percent, rate, several, with_memory
 from .simulated import bar_of
 
 # Fields of `RankTime` that are work of the model itself.

@@ -71,9 +71,9 @@ PACKAGES = ("instances", "formulations", "planners", "pipeplan", "plugins")
 
 READ_THE_TIME = {
     "instances/base/clock.py": "is the clock",
-    "pipeplan/models/measure.py": "measures models: what comes out are facts of a problem, and decides nothing here",
+    "pipeplan/models/torch_profile.py": "measures models: what comes out are facts of a problem",
     "pipeplan/models/run/clocks.py": "measures the passes of a run, in true seconds as they are predicted",
-    "pipeplan/show/page/page.py": "writes the day on a page",
+    "pipeplan/show/page.py": "writes the day on a page",
 }
 """Modules that read the time without the clock, each with the reason."""
 

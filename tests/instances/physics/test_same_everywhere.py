@@ -39,7 +39,7 @@ def test_the_same_configuration_takes_the_same_seconds_and_bytes_by_every_comman
 
     units = iter(range(sum(ends)))
     for stage, chunk, rank, count in zip(simulated, passes, memory, ends, strict=True):
-        assert stage.busy == pytest.approx(MICRO_BATCHES * (chunk.forward + chunk.backward_seconds), rel=1e-9)
+        assert stage.busy == pytest.approx(MICRO_BATCHES * (chunk.forward + chunk.backward), rel=1e-9)
         standing = sum(rank.parts[name] for name in ("weights", "gradients", "optimizer"))
         assert stage.fixed_bytes == pytest.approx(standing, rel=1e-9)
         kept = sum(stash_bytes(problem, configured, unit, NOTHING) for unit in islice(units, count))

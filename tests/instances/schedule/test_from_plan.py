@@ -31,12 +31,11 @@ from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.simulate import simulate
+from pipeplan.instances.simulate import lower_to_schedule, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 from pipeplan.instances.timeline.engine import run
 from pipeplan.instances.timeline.timeline import Simulation
-from pipeplan.instances.to_schedule import lower_to_schedule
 from pipeplan.studies.stage_schedule import schedule_study
 
 STAGES, BATCHES, DELAY = 3, 8, 0.5

@@ -13,7 +13,7 @@ from problems.profiles import DIAMOND, ROW
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.catalogue import load_packaged, packaged_names
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import model_of, problem_of
 from pipeplan.instances.training.files import training_from_json, training_to_json

@@ -13,11 +13,10 @@ from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
 from pipeplan.instances.physics.hardware import DEVICES, Hardware  # noqa: E402
-from pipeplan.models.analytic import NodeCost, costs  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
-from pipeplan.models.extraction import ModelInput, extract  # noqa: E402
-from pipeplan.models.grouping import group  # noqa: E402
+from pipeplan.models.grouping import ModelInput, extract, group  # noqa: E402
 from pipeplan.models.kernels import trace  # noqa: E402
+from pipeplan.models.torch_profile import NodeCost, costs  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

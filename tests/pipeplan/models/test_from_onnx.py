@@ -13,7 +13,7 @@ import pytest
 from command_line import Plan, done, refused
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import DEVICES
 
 onnx = pytest.importorskip("onnx")

@@ -18,7 +18,7 @@ from pipeplan.instances.training.config_json import model_from_config
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.referee.memory import stash_bytes
 from pipeplan.instances.training.to_profile import with_fused_activations
-from pipeplan.models import extras
+from pipeplan.models import from_torch
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8192,
@@ -98,7 +98,7 @@ def test_the_command_needs_no_torch(plan: Plan, tmp_path: Path) -> None:
 
 def test_shapes_that_nobody_asked_for_are_said(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch is installed the same command traces, and finds other nodes and times."""
-    monkeypatch.setattr(extras, "find_spec", lambda package: None)
+    monkeypatch.setattr(from_torch, "find_spec", lambda package: None)
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     asked = ("import", "hf", tmp_path / "config.json", "--sequence", 64, "--hardware", "h100-80gb", "--json")
     note = "calculated from the shapes in the configuration, since torch or transformers is not installed; --trace"

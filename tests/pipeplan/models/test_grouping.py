@@ -15,11 +15,10 @@ from problems.models import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa
 from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
-from pipeplan.models.analytic import costs  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
-from pipeplan.models.extraction import extract  # noqa: E402
-from pipeplan.models.grouping import Grouped, group  # noqa: E402
+from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
 from pipeplan.models.kernels import trace  # noqa: E402
+from pipeplan.models.torch_profile import costs  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

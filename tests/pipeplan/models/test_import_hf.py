@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import pipeplan  # noqa: E402
-from pipeplan.models import extras  # noqa: E402
+from pipeplan.models import from_torch  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -176,7 +176,7 @@ def test_without_transformers_a_sentence_says_what_to_install(
 ) -> None:
     for missing in ("torch", "transformers"):
         monkeypatch.setattr(
-            extras, "find_spec", lambda package, gone=missing: None if package == gone else object()
+            from_torch, "find_spec", lambda package, gone=missing: None if package == gone else object()
         )
         said = plan("import", "hf", config(), *DEVICE, "--trace", "--json")
         refused(said, f"{missing} is not installed; run pip install 'pipeplan[hf]'")

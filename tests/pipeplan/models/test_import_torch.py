@@ -12,7 +12,7 @@ from command_line import Plan, done, refused
 torch = pytest.importorskip("torch")
 
 import pipeplan  # noqa: E402
-from pipeplan.models import extras  # noqa: E402
+from pipeplan.models import from_torch  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -173,7 +173,7 @@ def test_somewhere_to_put_it(plan: Plan, file: Path) -> None:
 def test_without_torch_a_sentence_says_what_to_install(
     plan: Plan, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda package: None)
+    monkeypatch.setattr(from_torch, "find_spec", lambda package: None)
     said = plan("import", "torch", f"{file}:build", *DEVICE, "--json")
     refused(said, "torch is not installed; run pip install 'pipeplan[torch]'")
 

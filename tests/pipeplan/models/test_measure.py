@@ -15,7 +15,7 @@ import pipeplan  # noqa: E402
 from pipeplan import InputError, TimeCurve  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.grouping import group  # noqa: E402
-from pipeplan.models.measure import WARM_UP, ThreadClock, measure  # noqa: E402
+from pipeplan.models.torch_profile import WARM_UP, ThreadClock, measure  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

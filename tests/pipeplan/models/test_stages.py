@@ -12,7 +12,7 @@ from problems.profiles import profiles
 from pipeplan.instances.base.graph import adjacency, topological_order
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.models.stages import order_of, stages_of
+from pipeplan.models.stages import stages_of
 
 ABC = row(["a", "b", "c", "d"])
 
@@ -82,4 +82,4 @@ def test_what_a_solver_lists_from_the_end_is_turned_round() -> None:
 
 def test_a_file_that_lists_a_reader_first_is_put_in_order() -> None:
     profile = Profile(ABC.nodes[::-1], ABC.tensors)
-    assert [profile.nodes[i].id for i in order_of(profile)] == ["a", "b", "c", "d"]
+    assert [profile.nodes[i].id for i in profile.model_order] == ["a", "b", "c", "d"]

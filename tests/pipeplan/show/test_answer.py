@@ -20,9 +20,17 @@ from pipeplan.planners.referee import Ruling, rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
 from pipeplan.planners.staging.equal import equal_plans
-from pipeplan.show.answer import answer, even, how_good, no_plan, optimal
-from pipeplan.show.command import command_of
-from pipeplan.show.even import equal_blocks, even_split, staging_plans
+from pipeplan.show.answer import (
+    answer,
+    command_of,
+    equal_blocks,
+    even,
+    even_split,
+    how_good,
+    no_plan,
+    optimal,
+    staging_plans,
+)
 from pipeplan.show.view import view_of
 
 
@@ -119,7 +127,7 @@ def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) 
 def test_of_equal_stages_so_many_are_tried_as_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds would make the plan that others are compared with one of the machine."""
     problem = load_packaged("tiny-stages")
-    monkeypatch.setattr("pipeplan.show.even.MOST_LAYERS", 0)
+    monkeypatch.setattr("pipeplan.show.answer.MOST_LAYERS", 0)
     assert list(staging_plans(problem)) == [next(equal_plans(problem, "paper", True))]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.show.page.axes import FEW, MANY, from_zero, number, round_ends, ticks
+from pipeplan.show.lanes import FEW, MANY, from_zero, number, round_ends, ticks
 from pipeplan.show.words import plain
 
 

@@ -13,7 +13,7 @@ from command_line import has
 from fontTools.ttLib import TTFont
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.show.pictures.canvas import GROUND, INK, canvas, format_of, write_picture
+from pipeplan.show.pictures import GROUND, INK, canvas, format_of, write_picture
 
 
 def drawn(path: Path) -> bytes:

@@ -15,9 +15,9 @@ from pipeplan.instances.base.result import Result
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.show.page.configurations import drawn_parts, layout_in_short
-from pipeplan.show.page.result_page import result_page
+from pipeplan.show.configurations import drawn_parts, layout_in_short
 from pipeplan.show.palette import COMPUTATION, LOADS
+from pipeplan.show.report import result_page
 from pipeplan.studies.configure.answer import MOST_JUDGED
 
 

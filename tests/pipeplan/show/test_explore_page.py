@@ -17,7 +17,7 @@ import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.timeline import Simulation
-from pipeplan.show.page.explore_page import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
+from pipeplan.show.explore import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
 PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}
 """Plans whose stages are a chain of single devices, with the planner and a number of micro-batches."""

@@ -12,7 +12,7 @@ from command_line import Plan, has
 
 import pipeplan
 from pipeplan.instances.base.kind import Samples
-from pipeplan.show.iteration import describe_iteration, iteration_of
+from pipeplan.show.answer import describe_iteration, iteration_of
 
 CLUSTER = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
 

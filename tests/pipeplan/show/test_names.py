@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.show.names import Order, Range, order_of, shortened
+from pipeplan.show.words import Order, Range, order_of, shortened
 
 
 def fold(names: list[str], *places: int) -> str:

@@ -17,10 +17,8 @@ from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import of_chain, of_staging
-from pipeplan.show.pictures.curves import write_profile
-from pipeplan.show.pictures.front import draw_front
-from pipeplan.show.pictures.plans import draw_plan, draw_view
+from pipeplan.show.front import draw_front, of_chain, of_staging
+from pipeplan.show.pictures import draw_plan, draw_view, write_profile
 from pipeplan.show.views.simulated import view_of_simulation
 from pipeplan.studies.chain_memory import Chains
 from pipeplan.studies.memory import Stagings

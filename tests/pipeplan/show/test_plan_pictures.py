@@ -29,12 +29,10 @@ from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
+from pipeplan.show import pictures
 from pipeplan.show.palette import PHASES
-from pipeplan.show.pictures import plans
-from pipeplan.show.pictures.flow import BOX_HEIGHT, lanes_of
-from pipeplan.show.pictures.plans import MOST_SHAPES, draw_plan
-from pipeplan.show.terminal.gantt import gantt
-from pipeplan.show.terminal.plan import draw
+from pipeplan.show.pictures import BOX_HEIGHT, MOST_SHAPES, draw_plan, lanes_of
+from pipeplan.show.terminal import draw, gantt
 from pipeplan.show.view import view_of
 
 QUICK = {
@@ -284,7 +282,7 @@ def test_the_words_of_a_stage_stay_in_its_box(
     in_a_row: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Any] = []
-    monkeypatch.setattr(plans, "write_picture", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(pictures, "write_picture", lambda figure, path: figures.append(figure))
     problem = case_study()
     draw_plan(problem, layer_stages(problem, 2, in_a_row), tmp_path / "plan.svg")
     figures[0].draw_without_rendering()

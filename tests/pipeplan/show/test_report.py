@@ -17,10 +17,9 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import of_staging
-from pipeplan.show.page.comparison_page import comparison_page
-from pipeplan.show.page.pareto_page import pareto_page
-from pipeplan.show.page.result_page import result_page
+from pipeplan.show.comparison import comparison_page
+from pipeplan.show.front import of_staging, pareto_page
+from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.memory import Stagings

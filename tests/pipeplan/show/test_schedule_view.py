@@ -17,11 +17,11 @@ from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.planners.referee import rules_of
 from pipeplan.show.lanes import timeline_lanes
-from pipeplan.show.page.markup import to_html
-from pipeplan.show.page.plan import sections
+from pipeplan.show.page import to_html
 from pipeplan.show.palette import PHASES
-from pipeplan.show.pictures.plans import draw_plan, windows_of
-from pipeplan.show.terminal.gantt import WIDTH, gantt, memory_lines
+from pipeplan.show.pictures import draw_plan, windows_of
+from pipeplan.show.report import sections
+from pipeplan.show.terminal import WIDTH, gantt, memory_lines
 from pipeplan.show.view import PlanView, view_of
 from pipeplan.show.words import IN_BYTES, memory_unit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pipeplan
+from pipeplan.cli.sweeps import advice, lines
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.show.sensitivity import advice, lines
 from pipeplan.studies.sensitivity import Sensitivity, Worth
 
 PROBLEM = load_packaged("tiny-stages")

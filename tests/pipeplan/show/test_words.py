@@ -12,9 +12,9 @@ from command_line import done, has
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.page.markup import tag, to_html
-from pipeplan.show.page.result_page import result_page
-from pipeplan.show.pictures.plans import draw_plan
+from pipeplan.show.page import tag, to_html
+from pipeplan.show.pictures import draw_plan
+from pipeplan.show.report import result_page
 from pipeplan.show.view import view_of
 from pipeplan.show.words import amount, time_scale
 

@@ -17,8 +17,7 @@ from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.show.front import of_chain, verdict
-from pipeplan.show.pictures.front import draw_front
+from pipeplan.show.front import draw_front, of_chain, verdict
 from pipeplan.studies import chain_memory as module
 from pipeplan.studies.chain_memory import (
     DEFAULT_METHODS,

@@ -12,7 +12,7 @@ from command_line import Plan, done, refused
 import pipeplan
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.to_schedule import lower_to_schedule
+from pipeplan.instances.simulate import lower_to_schedule
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.schedule_comparison import ScheduleComparison, compare_schedules
 

@@ -17,9 +17,8 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run.claims import recompute
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.comparison import markdown
-from pipeplan.show.page.comparison_page import comparison_page
-from pipeplan.show.page.result_page import result_page
+from pipeplan.show.comparison import comparison_page, markdown
+from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import JOURNAL, PROBLEMS, compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 

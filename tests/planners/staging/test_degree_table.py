@@ -18,7 +18,7 @@ from pipeplan.planners.staging import search, tables
 from pipeplan.planners.staging.degree_table import DegreeTable, check_table, table_of
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search
-from pipeplan.show.pictures.curves import curves, draw_table
+from pipeplan.show.pictures import curves, draw_table
 
 
 def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:

@@ -15,8 +15,13 @@ from problems.profiles import DIAMOND, ROW, profiles
 import pipeplan
 from pipeplan.instances.base.curve import TimeCurve
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
-from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan.instances.networks.profile.profile import (
+    Profile,
+    ProfileNode,
+    ProfileTensor,
+    profile_from_json,
+    profile_to_json,
+)
 from pipeplan.instances.schemas import read_schema
 
 SCHEMA = jsonschema.Draft202012Validator(read_schema("profile-1"))

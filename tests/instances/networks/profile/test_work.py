@@ -20,9 +20,8 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.lowering import lower, without_backward_passes
 from pipeplan.instances.networks.profile import packaged
-from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
 from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
-from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan.instances.networks.profile.profile import Profile, profile_from_json, profile_to_json
 from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
 from pipeplan.instances.physics.hardware import DEVICES, Hardware
 from pipeplan.instances.registry import KINDS

@@ -11,7 +11,7 @@ from export_samples import llama
 
 import pipeplan
 from pipeplan.instances.base.json_file import write_json
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.models.export.contract import TARGETS
 
 TWO = ("--devices", 2, "--memory", "none", "--bandwidth", "1GB/s")

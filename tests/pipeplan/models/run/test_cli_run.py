@@ -21,7 +21,7 @@ from run_cases import MODELS, in_shares, profile_of
 from signals import hear_ctrl_c
 
 import pipeplan
-from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.models.run.launch import RunError
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
@@ -227,7 +227,7 @@ def test_a_loss_that_is_no_number_is_told(plan: Plan, files: dict[str, str]) -> 
 def test_without_torch_the_sentence_says_what_to_install(
     plan: Plan, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeplan.models.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("pipeplan.models.from_torch.find_spec", lambda name: None)
     said = plan("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"))
     assert (said.code, said.err) == (2, "Error: torch is not installed; run pip install 'pipeplan[torch]'.\n")
 

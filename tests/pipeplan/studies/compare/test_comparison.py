@@ -17,7 +17,7 @@ import pytest
 from pipeplan.instances.base.child import child_environment
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.show.comparison import write_tables
-from pipeplan.show.pictures.curves import draw_profile, write_profile
+from pipeplan.show.pictures import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, Where, compare, finished, journal_in
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor

@@ -144,7 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hard = pipeplan.generate("layered", seed=3, nodes=10, devices=2).replace(name="50% of $x_1 & #2^~\\{}")  # type: ignore[union-attr,arg-type]
     comparison = compare([hard, "tiny-chain"], ["dp", "greedy"], folder=folder, jobs=1)
     from pipeplan.show.comparison import write_tables
-    from pipeplan.show.pictures.curves import draw_profile
+    from pipeplan.show.pictures import draw_profile
 
     write_tables(comparison, folder)
     draw_profile(comparison, folder)

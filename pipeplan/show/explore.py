@@ -1,7 +1,6 @@
 """An interactive page: sliders for a pipeline, which show its iteration, bubble, timeline and memory at once.
 
-The rules are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two.
-"""
+The rules are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two."""
 
 from __future__ import annotations
 
@@ -10,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from xml.etree.ElementTree import Element
 
-from ...instances.base.cluster import SECONDS
-from ...instances.base.errors import UsageError
-from ...instances.base.quantities import GIB
-from ...instances.timeline.engine import run
-from ...instances.timeline.model import Pipeline
-from ..palette import BACKWARD, FORWARD, TERMS, ink_on
-from ..words import IN_BYTES, several
-from .charts import chart, legend, line_swatch, scrolled, svg, swatch, zoom
-from .markup import tag
-from .page import page, section
+from ..instances.base.cluster import SECONDS
+from ..instances.base.errors import UsageError
+from ..instances.base.quantities import GIB
+from ..instances.timeline.engine import run
+from ..instances.timeline.model import Pipeline
+from .page import chart, legend, line_swatch, page, scrolled, section, svg, swatch, tag, zoom
+from .palette import BACKWARD, FORWARD, TERMS, ink_on
+from .words import IN_BYTES, several
 
 Settings = Mapping[str, float | str]
 
@@ -162,20 +159,15 @@ def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
 
 def _check(pipeline: Pipeline) -> None:
     """Refuse what the sliders cannot say: many stages, branches, replicas, groups of devices, inference."""
-    count, reason = len(pipeline.stages), None
-    if count > MOST_STAGES:
-        reason = f"it has {several(count, 'stage')}"
-    elif pipeline.shared or {(d.source, d.target) for d in pipeline.dependencies} != {
-        (x, x + 1) for x in range(count - 1)
-    }:
-        reason = "its stages are no chain"
-    elif any(stage.devices > 1 for stage in pipeline.stages):
-        reason = "a stage has several devices"
-    elif len({stage.micro_batch for stage in pipeline.stages}) > 1:
-        reason = "its stages differ in their micro-batches"
-    elif all(j > 0 for j in pipeline.stages[0].orders[0]):
-        reason = "it has no backward passes"
-    if reason is not None:
+    count, arcs = len(pipeline.stages), {(d.source, d.target) for d in pipeline.dependencies}
+    refused = {
+        f"it has {several(count, 'stage')}": count > MOST_STAGES,
+        "its stages are no chain": pipeline.shared or arcs != {(x, x + 1) for x in range(count - 1)},
+        "a stage has several devices": any(stage.devices > 1 for stage in pipeline.stages),
+        "its stages differ in their micro-batches": len({stage.micro_batch for stage in pipeline.stages}) > 1,
+        "it has no backward passes": all(j > 0 for j in pipeline.stages[0].orders[0]),
+    }
+    for reason in (reason for reason, holds in refused.items() if holds):
         raise UsageError(
             f"The page shows training on a chain of up to {MOST_STAGES} stages with one device each, and of this plan "
             f"{reason}; `plan simulate` shows it."

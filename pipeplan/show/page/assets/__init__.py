@@ -1,1 +1,0 @@
-"""Style and script of the reports."""

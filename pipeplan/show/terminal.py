@@ -1,0 +1,484 @@
+"""What people see in a terminal: facts about a run, the plan as tables, timelines and memory in characters, the
+referee's word, and profiles."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ..instances.base.amounts import exact_sum
+from ..instances.base.kind import Rules
+from ..instances.base.result import Result
+from ..instances.registry import Plan, Problem
+from ..planners.referee import rules_of
+from .answer import answer, describe_iteration, options_of, run_facts
+from .console import (
+    BAR_WIDTH,
+    MAX_DEVICES_DRAWN,
+    bar,
+    can_draw,
+    draw_table,
+    new_table,
+    number,
+    out,
+    put,
+    room,
+    styled,
+)
+from .palette import ink_on
+from .view import COUNT, About, Bar, Curve, PlanView, Table, Timeline, devices, module_of
+from .words import MemoryUnit, Times, amount, percent, several, size
+
+if TYPE_CHECKING:
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    from ..instances.base.kind import Samples
+    from ..instances.networks.profile.profile import Profile
+    from ..planners.run.proof_check import ProofCheck
+
+
+# ---- timelines ------------------------------------------------------------------------------------------------
+
+
+# Cells of a row.
+WIDTH = 66
+# The most bars of a lane that can be told apart in one line, however long the others take.
+FEW_BARS = WIDTH // 3
+# The most characters of a lane's name.
+LONGEST_LANE = 11
+# The character that fills a bar behind its label.
+NAMED = "─"
+# Blocks by growing height, and what stands for them where they cannot be drawn.
+BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
+
+# The start of a window, and its number of cells.
+Window = tuple[float, int]
+# A character, and the colour of the task that it belongs to.
+Cell = tuple[str, int | None]
+
+
+def gantt(timeline: Timeline, unit: str | None) -> list[Text]:
+    """One row for each lane, in the colours of its phases. A long timeline is shown in three windows of time."""
+    if not timeline.bars or timeline.end <= timeline.start:
+        return [styled(timeline.summary)] if timeline.summary else []
+    windows, step = _windows(timeline)
+    names = _names(timeline.lanes[:MAX_DEVICES_DRAWN])
+    width = max(map(len, names.values()))
+    cut = len(timeline.lanes) - len(names)
+    lines = [_lane_row(timeline, lane, f"{name:>{width}} |", windows, step) for lane, name in names.items()]
+    below = [f"... and {cut} more"] if cut else []
+    below += [line.rstrip() for line in _scale(timeline, windows, step, " " * (width + 2), unit)]
+    return [*lines, *map(styled, below)]
+
+
+def _names(lanes: Iterable[str]) -> dict[str, str]:
+    return {lane: lane[:LONGEST_LANE] for lane in lanes}
+
+
+def _lane_row(timeline: Timeline, lane: str, name: str, windows: Sequence[Window], step: float) -> Text:
+    bars, row = [bar for bar in timeline.bars if bar.lane == lane], styled(name)
+    for start, count in windows:
+        for colour, cells in groupby(_cells(bars, start, count, step), key=lambda cell: cell[1]):
+            fill = None if colour is None else timeline.palette[colour]
+            row.append_text(styled("".join(char for char, _ in cells), f"{ink_on(fill)} on {fill}" if fill else ""))
+        row.append("|")
+    return row
+
+
+def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
+    """The lines under the rows: times, from when on everything repeats, and what the marks mean."""
+    lines = []
+    if timeline.steady is not None and len(windows) == 1:
+        place = int((timeline.steady - timeline.start) / step)
+        lines.append(f"{indent}{'':>{place}}^ from here on everything repeats")
+    elif timeline.steady is not None:
+        lines.append(f"from {amount(timeline.steady, unit)} on everything repeats")
+    if len(windows) == 1:
+        start = number(timeline.start)
+        lines.append(f"{indent}{start}{number(timeline.end):>{WIDTH - len(start)}}")
+    else:
+        count = windows[0][1]
+        texts = ([number(start) for start, _ in windows], timeline.windows)
+        lines += [indent + " ".join(f"{word:<{count}}" for word in words) for words in texts]
+        length = amount(count * step, unit)
+        lines.append(f"three windows of {length} each; what runs between them is left out")
+    return [*lines, *filter(None, [timeline.marks, timeline.summary])]
+
+
+def _windows(timeline: Timeline) -> tuple[list[Window], float]:
+    """The windows that are shown, and the time of a cell: fine enough to see the passes of most stages."""
+    length = timeline.end - timeline.start
+    spans = sorted(bar.end - bar.start for bar in timeline.bars)
+    step = max(spans[len(spans) // 4], length / 10_000)
+    most_bars = max(Counter(task.lane for task in timeline.bars).values())
+    if not timeline.windows or length <= WIDTH * step or most_bars <= FEW_BARS:
+        return [(timeline.start, WIDTH)], length / WIDTH
+    count = WIDTH // 3
+    middle, last = timeline.start + (length - count * step) / 2, timeline.end - count * step
+    return [(timeline.start, count), (middle, count), (last, count)], step
+
+
+def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[Cell]:
+    """Each cell shows what runs in its middle; a bar that covers no middle has the cell of its start."""
+    cells: list[Cell] = [("·" if can_draw("·") else ".", None)] * count
+    for task in bars:
+        first, end = (math.ceil((time - start) / step - 0.5) for time in (task.start, task.end))
+        place = int((task.start - start) / step)
+        run = range(max(0, first), min(count, end)) if first < end else range(place, place + 1)
+        for x, char in zip(run, _written(task, len(run)), strict=True):
+            if 0 <= x < count:
+                cells[x] = (char, task.colour)
+    return cells
+
+
+def _written(bar: Bar, room: int) -> str:
+    """The mark of a bar in each of its cells; a bar whose label is not its short one shows it, if it fits."""
+    if bar.short and bar.label != bar.short and len(bar.label) < room and can_draw(bar.label + NAMED):
+        return bar.label.ljust(room, NAMED)
+    return bar.mark * room
+
+
+# ---- memory --------------------------------------------------------------------------------------------
+
+
+def memory_lines(view: PlanView) -> list[str]:
+    """Memory over the time of the timeline above, where both are of the same time: a line of blocks for each device."""
+    timelines = view.timelines[:1] if any(line.period or line.over_memory for line in view.timelines) else ()
+    curves = view.memory[:MAX_DEVICES_DRAWN]
+    if not curves or not timelines or timelines[0].end <= timelines[0].start:
+        return []
+    windows, step = _windows(timelines[0])
+    width = max(len(name) for name in _names(timelines[0].lanes[:MAX_DEVICES_DRAWN]).values())
+    what, fulls = _full_blocks(curves, view.memory_unit)
+    lines = []
+    for curve, full in zip(curves, fulls, strict=True):
+        cells = "|".join(spark(curve, full, window, step) for window in windows)
+        lines.append(f"{curve.name[:LONGEST_LANE]:>{width}} |{cells}|")
+    same = "time" if timelines[0].over_memory else "period"
+    return [*lines, f"memory over the same {same}; a full block is {what}"]
+
+
+def _full_blocks(curves: Sequence[Curve], unit: MemoryUnit) -> tuple[str, list[float]]:
+    """What a full block means, in words and for each device: its limit where all have one, which shows who is full."""
+    limits = [curve.limit for curve in curves if curve.limit]
+    if len(limits) == len(curves):
+        limit_in_words = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
+        return f"{limit_in_words}, {unit.text(max(limits))}".replace("most, ", "most "), limits
+    peak = max(max(curve.totals) for curve in curves)
+    return f"the largest peak, {unit.text(peak)}", [peak] * len(curves)
+
+
+def spark(curve: Curve, full: float, window: Window, step: float) -> str:
+    """The most memory in each cell, as a block; rounded up, so that only 0 looks empty."""
+    blocks = BLOCKS if can_draw(BLOCKS) else PLAIN_BLOCKS
+    begin, count = window
+    most = [0.0] * count
+    for total, start, end in zip(curve.totals, curve.times, (*curve.times[1:], curve.end), strict=True):
+        first, last = int((start - begin) / step), math.ceil((end - begin) / step)
+        if start < begin + count * step and end >= begin:
+            first = min(count - 1, max(0, first))
+            for cell in range(first, max(first + 1, min(count, last))):
+                most[cell] = max(most[cell], total)
+    top = len(blocks) - 1
+    return "".join(blocks[min(top, math.ceil(total * top / full))] if full else blocks[0] for total in most)
+
+
+# ---- plans ----------------------------------------------------------------------------------------------------
+
+
+# Characters of a bar where room is short.
+SHORT_BAR = 5
+# The most characters of names in the columns `CUT`.
+LONGEST_NAME = 12
+# Characters of a column that names layers, where there is room for them and where there is not.
+NAMES_WIDTH, LEAST_NAMES = 28, 13
+# The most characters for the names of one device or stage in a sentence.
+MOST_NAMED = 400
+# Short titles of columns for a terminal.
+SHORT = {
+    "computation": "compute",
+    "transfers in": "in",
+    "transfers out": "out",
+    "transfers": "moved",
+    "synchronisation": "sync",
+    "larger of links and inside": "nested",
+}
+# Parts of a load that follow from the others, so that no column shows them.
+HIDDEN = ("forward", "backward")
+# Columns that hold names, which are cut short.
+CUT = {"type", "group", "inside"}
+# Columns that are left out, in this order, where there is still no room.
+SAY_LEAST = ("level", "binds", "after", "held")
+# Columns that are aligned to the left.
+LEFT = ("type", "group", "inside", "share", "after", "binds", "")
+
+
+def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
+    """Print a plan. `unrolled`: all timelines, not the first one alone; `briefly`: without what the answer says."""
+    console = out()
+    for table in view.tables:
+        if table.rows:
+            draw_table(_drawn(view, table, room(console)))
+        if len(table.rows) > MAX_DEVICES_DRAWN:
+            put(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s")
+    sentences = () if briefly else view.sentences
+    in_full = list(_in_full(view, room(console)))
+    put(view.legend, "full names:" if in_full else "", *in_full, *sentences)
+    for i, timeline in enumerate(view.timelines if unrolled else view.timelines[:1]):
+        lines = gantt(timeline, view.time_unit)
+        for line in (*lines, *map(styled, memory_lines(view))) if i == 0 else lines:
+            console.print(line, soft_wrap=True)
+
+
+def _in_full(view: PlanView, width: int) -> Iterator[str]:
+    """The layers of rows whose column has no room for all of them."""
+    for table in view.tables:
+        if not table.rows:
+            continue
+        _, _, names_width = _fitted(view, table, width)
+        for row in table.rows[:MAX_DEVICES_DRAWN]:
+            if row.held is not None and row.held.text(names_width) != row.held.text():
+                yield f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}"
+
+
+def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
+    """The columns by title, the width of bars and the width of names that fit into `width` characters. Where
+    not all fits, these go in turn: half of each bar, counts and parts of the load, the bars, letters of names,
+    and columns that say least."""
+    rows = table.rows[:MAX_DEVICES_DRAWN]
+    columns = {
+        SHORT.get(title, title): cells
+        for title, cells in table.columns(rows, view.memory_unit, NAMES_WIDTH).items()
+    }
+    for title in HIDDEN:
+        columns.pop(title, None)
+    for title in CUT & columns.keys() | {table.what}:
+        columns[title] = [cell[:LONGEST_NAME] for cell in columns[title]]
+    room = width - 1 - len("<--") - 2 * max((row.depth for row in rows), default=0)
+    less = [COUNT, *(SHORT.get(part, part) for part in table.parts)]
+    bar_width = BAR_WIDTH
+    while _width(columns) + bar_width > room and (bar_width > SHORT_BAR or less):
+        if bar_width > SHORT_BAR:
+            bar_width = SHORT_BAR
+        else:
+            columns.pop(less.pop(0), None)
+    names_width, last = NAMES_WIDTH, [title for title in SAY_LEAST if title in columns]
+    while _width(columns) + bar_width > room:
+        if bar_width:
+            bar_width = 0
+        elif names_width > LEAST_NAMES and table.items in columns:
+            names_width -= 1
+            columns[table.items] = table.columns(rows, view.memory_unit, names_width)[table.items]
+        elif last:
+            columns.pop(last.pop(0))
+        else:
+            break
+    return columns, bar_width, names_width
+
+
+def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
+    """The table with a bar for each load, and with its slowest rows marked."""
+    rows = table.rows[:MAX_DEVICES_DRAWN]
+    columns, bar_width, _ = _fitted(view, table, width)
+    drawn = new_table()
+    titles = list(columns)
+    if bar_width:
+        titles.insert(titles.index("load"), "share")
+    for title in (*titles, ""):
+        drawn.add_column(
+            title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True
+        )
+    for i, row in enumerate(rows):
+        cells = {title: styled(cell[i]) for title, cell in columns.items()}
+        indent = ("│ " if can_draw("│") else "| ") * row.depth
+        cells[table.what] = styled(indent + columns[table.what][i], "bold" if row.slowest else "")
+        cells["share"] = styled(bar(row.load, view.full_load, bar_width), "red" if row.slowest else "cyan")
+        drawn.add_row(*(cells[title] for title in titles), styled("<--" if row.slowest else "", "bold red"))
+    return drawn
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Width of a table, with a blank between the columns."""
+    return sum(1 + max(map(len, (title, *cells))) for title, cells in columns.items())
+
+
+# ---- results --------------------------------------------------------------------------------------------------
+
+
+MAX_LINES_SHOWN = 64
+# What the sizes of a model count, where their names say too little.
+COUNTED = {
+    "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
+    "groups": "nodes that must share a device are one",
+    "nets": "outputs that may have to be moved",
+    "arcs": "pairs of groups, the first before the second",
+}
+
+
+def draw_instance(problem: Problem, about: About) -> None:
+    """Print what the instance is, and the first lines of what else is known about it."""
+    _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
+    put(about.heading if about.lines else "", style="bold")
+    put(*(f"  {line}" for line in about.lines[:MAX_LINES_SHOWN]), soft=True)
+    left = len(about.lines) - MAX_LINES_SHOWN
+    put(f"  ... and {several(left, 'more line')}; --json has all of them" if left > 0 else "")
+
+
+def draw_result(
+    problem: Problem,
+    result: Result,
+    view: PlanView | None,
+    verbose: bool = False,
+    named: bool = False,
+    samples: Samples | None = None,
+) -> None:
+    """Print the answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run
+    as well; `named`: with the problem's name and devices, for readers who have not given them; `samples`: what a
+    micro-batch is, if known."""
+    rules = rules_of(problem, result.options)
+    what = f"{problem.name} on {devices(problem)}: " if named else ""
+    put(what + answer(problem, result, view, rules), style="bold")
+    if view is not None and result.plan is not None and result.verified:
+        iteration = describe_iteration(problem, result.plan, samples)
+        put(iteration and iteration.in_words())
+    if verbose:
+        draw_instance(problem, About({}))
+        if result.model_size:
+            _block(
+                "model", {name.replace("_", " "): _counted(name, size) for name, size in result.model_size.items()}
+            )
+        options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
+        _block("run", {**run_facts(result, problem.time_unit), "options": options})
+    if view is not None:
+        draw(view, briefly=not verbose)
+    facts = run_facts(result, problem.time_unit)
+    if not verbose and "cross-check" in facts:
+        put(f"cross-check: {facts['cross-check']}")
+    say_verdict(problem, result.plan, result.violations, rules)
+
+
+def _counted(name: str, size: int) -> str:
+    return f"{size} ({COUNTED[name]})" if name in COUNTED else str(size)
+
+
+def _block(title: str, facts: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    put(title, style="bold")
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(styled(f"  {name}"), styled(value))
+    draw_table(table)
+
+
+def say_proof_check(check: ProofCheck) -> None:
+    """Print the claim that was to be proven, the answer and its reason."""
+    put(check.claim and f"claim: {check.claim}")
+    put(f"proof: {check.answer}. {check.reason}", style="bold" if check.answer == "confirmed" else "bold red")
+
+
+def say_differences(differences: Sequence[str]) -> None:
+    """Print what a result's file claims and the referee does not find."""
+    put(*(f"  - {difference}" for difference in differences))
+    put("claims: the file differs from what was recomputed" if differences else "", style="bold red")
+
+
+def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
+    """Print whether the referee accepts the plan, with the value recomputed here."""
+    if plan is None:
+        put("verified: nothing, no plan was found", style="bold")
+    elif violations:
+        put(*(f"  - {violation}" for violation in violations))
+        put(f"verified: no, {several(len(violations), 'violation')}", style="bold red")
+    else:
+        value = amount(rules.value(problem, plan), problem.time_unit)
+        name = module_of(problem).value_name(rules)
+        put(f"verified: yes, recomputed {name} {value}", style="bold green")
+
+
+# ---- profiles -------------------------------------------------------------------------------------------------
+
+
+# The most nodes that the table shows.
+SHOWN_NODES = 200
+
+
+def profile_report(profile: Profile) -> dict[str, Any]:
+    """Sums, and one row for each node; times of one micro-batch in the profile's unit."""
+    rows = [_node_row(profile, i) for i in range(len(profile.nodes))]
+    total = sum(row["forward"] + row["backward"] for row in rows)
+    for row in rows:
+        row["share"] = (row["forward"] + row["backward"]) / total if total else None
+    return {
+        "profile": {
+            **{name: getattr(profile, name) for name in ("name", "hash", "training", "micro_batch", "time_unit")},
+            "nodes": len(rows),
+            "tensors": len(profile.tensors),
+            "row": profile.is_row,
+            "forward": sum(row["forward"] for row in rows),
+            "backward": sum(row["backward"] for row in rows),
+            "parameter_bytes": float(exact_sum(row["parameter_bytes"] for row in rows)) - profile.tied_bytes,
+            "tied_bytes": profile.tied_bytes,
+            "saved_bytes": float(exact_sum(row["saved_bytes"] for row in rows)),
+            "source": dict(profile.source),
+        },
+        "nodes": rows,
+    }
+
+
+NODE_FACTS = ("flops_forward", "flops_backward", "parameter_bytes", "buffer_bytes", "saved_bytes")
+
+
+def _node_row(profile: Profile, i: int) -> dict[str, Any]:
+    node = profile.nodes[i]
+    return {
+        "id": node.id,
+        "forward": profile.time(node.forward),
+        "backward": profile.time(node.backward),
+        **{name: getattr(node, name) for name in NODE_FACTS},
+        "output_bytes": float(exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)),
+        "readers": list(dict.fromkeys(reader for tensor in profile.made[i] for reader in tensor.readers)),
+    }
+
+
+def draw_profile(profile: Profile) -> None:
+    """Print the sums in sentences, and a line for each node."""
+    report = profile_report(profile)
+    put(*_sentences(profile, report["profile"]))
+    table = new_table(padding=1)
+    times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
+    passes = ("forward", "backward") if profile.training else ("forward",)
+    kept = ("saved",) if profile.training else ()
+    put(f"times{times.inside}")
+    for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
+        table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
+    for row in report["nodes"][:SHOWN_NODES]:
+        costs = (times.text(row[side], digits=4) for side in passes)
+        share = "-" if row["share"] is None else percent(row["share"])
+        sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
+        table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
+    draw_table(table)
+    if len(report["nodes"]) > SHOWN_NODES:
+        left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
+        put(f"... and {left}; --json has all of them")
+
+
+def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
+    unit, shape = profile.time_unit, "in a row" if facts["row"] else "that form a graph"
+    twice = f", {size(profile.tied_bytes)} of them in a second node as well" if profile.tied else ""
+    passes = f"forward {amount(facts['forward'], unit, 4)}"
+    if profile.training:
+        passes += f", backward {amount(facts['backward'], unit, 4)}"
+    kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
+    entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
+    source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
+    return [
+        f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
+        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",
+        f"parameters {size(facts['parameter_bytes'])}{twice}",
+        *([f"source: {source}"] if source else []),
+    ]

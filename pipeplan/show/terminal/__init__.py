@@ -1,1 +1,0 @@
-"""Plans drawn with characters."""
