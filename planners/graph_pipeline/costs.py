@@ -133,6 +133,11 @@ class Costs:
         time = (work + transfers) / self._b + sync / problem.mini_batch
         return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(held))
 
+    def least_time(self, chosen: slice = slice(None)) -> float:
+        """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
+        spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
+        return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
+
     def _most_in_flight(self, held: Any) -> Any:
         """The most samples in flight for each configuration and degree, along the last two axes; 0 where the
         stage does not fit."""

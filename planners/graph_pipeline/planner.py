@@ -2,8 +2,8 @@
 
 For each micro-batch size the search finds the least time per sample of the slowest stage, exactly within its family of
 stages; the simulator then says which size makes the shortest iteration. Time per sample knows nothing of filling and
-draining, so those of a second program, which knows what an iteration takes at least, are simulated as well
-(`iterations`), unless `depth` is "fastest".
+draining, so plans that are slower but hold fewer samples in flight are simulated as well (unless `depth` is "fastest"),
+and those of a second program, which knows what an iteration takes at least (`iterations`).
 The optimum over a family of stages is no bound for other plans; the bound that is reported holds for all of them, and
 is proven apart from the search.
 """
@@ -11,12 +11,12 @@ is proven apart from the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...formulations.graphpipe.more_in_flight import with_more_in_flight
 from ...instances.base.errors import InputError
-from ...instances.base.result import Stop
+from ...instances.base.result import Stop, met
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
@@ -26,10 +26,17 @@ from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
+from .even import stage_graphs
 from .iterations import Iterations, OutOfStepsError
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
+
+# Plans of up to this many times the best iteration may become the best with more samples in flight, ...
+NEAR = 1.05
+
+# ... which is tried on this many of them, at most.
+MOST_NEAR = 4
 
 # What results say: why there is no plan, and how a bound was proven.
 ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
@@ -144,7 +151,7 @@ def run(
 
 
 def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Outcome:
-    """Search all sizes, and then offer `choice` the answers, and plans of other kinds."""
+    """Search all sizes, and then offer `choice` the answers, shallower ones, and plans of other kinds."""
     name, request = choice.name, choice.request
     problem, options = request.problem, request.options
     stop, size = Stop.COMPLETED, {"stage_sets": 0}
@@ -163,6 +170,10 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
             search.tick()
             choice.consider(search, answer)
         if choice.objective == "iteration" and options.get("depth", "any") == "any":
+            for search, answer in answered:
+                choice.consider_shallower(search, answer)
+            if family == "graph" and options.get("cuts", "any") == "any":
+                choice.consider_even(sizes, tried[0])
             if family == "graph" and choice.value is not None:
                 choice.consider_short(sizes)
             if options.get("samples_held", "rule") == "more":
@@ -209,6 +220,8 @@ class _Choice:
     value: float | None = None
     refused: bool = False
     """Was there a plan that fits rounded numbers, but not the memory?"""
+    near: list[tuple[float, StageGraphPlan]] = field(default_factory=list)
+    """All plans that were simulated, with their values."""
     iterations: Iterations | None = None
     """The program for short iterations, where its bound is asked for."""
 
@@ -225,12 +238,30 @@ class _Choice:
         self._take(plan, value_of(self.request.problem, plan, self.objective, answer.value, self.value))
 
     def _take(self, plan: StageGraphPlan, value: float | None) -> None:
-        if value is not None and (self.value is None or value < self.value):
-            self.plan, self.value = plan, value
-            self.request.board.post(plan, value)
+        if value is not None:
+            self.near.append((value, plan))
+            if self.value is None or value < self.value:
+                self.plan, self.value = plan, value
+                self.request.board.post(plan, value)
+
+    def consider_shallower(self, search: Search, answer: Answer) -> None:
+        """Consider shallower and shallower plans, until some stage alone computes for as long as the best iteration."""
+        if self._is_slow(answer):
+            return
+        for below in search.shallower(answer):
+            if self._is_slow(below):
+                return
+            self.consider(search, below)
+
+    def consider_even(self, sizes: tuple[int, ...], search: Search) -> None:
+        """Consider even splits: they may fill and drain faster than all plans of the least time per sample."""
+        for plan in stage_graphs(self.request.problem):
+            search.tick()
+            if plan.stages[0].micro_batch in sizes:
+                self._consider_by_rules(plan)
 
     def consider_short(self, sizes: tuple[int, ...]) -> None:
-        """Consider the first plans of the program for short iterations."""
+        """Consider the first plans of the program for short iterations, then those that may beat the best plan."""
         options = self.request.options
         if options.get("mixed_micro_batches") or options.get("join", "any") != "any":
             return
@@ -240,6 +271,9 @@ class _Choice:
         try:
             for plan in program.climb(self.value):
                 self._consider_by_rules(plan)
+            if self.value > program.seen and not met(self.value, program.refuted):
+                for plan in program.within(self.value):
+                    self._consider_by_rules(plan)
         except OutOfStepsError:
             return
 
@@ -249,9 +283,13 @@ class _Choice:
         self._take(plan, rule(self.request.problem, plan, rules).value)
 
     def put_more_in_flight(self, search: Search) -> None:
-        """Try more samples in flight in the best plan."""
-        if self.plan is not None and self.value is not None:
-            self._take(*with_more_in_flight(self.request.problem, self.plan, self.value, search.tick))
+        """Try more samples in flight in those plans whose iteration is not much longer than the best one."""
+        good = sorted((pair for pair in self.near if pair[0] <= (self.value or 0) * NEAR), key=lambda pair: pair[0])
+        for value, plan in good[:MOST_NEAR]:
+            self._take(*with_more_in_flight(self.request.problem, plan, value, search.tick))
+
+    def _is_slow(self, answer: Answer) -> bool:
+        return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
 
 
 def short_iterations(request: Request, sizes: tuple[int, ...], most_steps: int | None = None) -> Iterations:

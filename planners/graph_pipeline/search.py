@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, decompose, depth
+from ...instances.physics.tolerances import SUM_ROUNDING
 from .configurations import Menu
 from .costs import Costs
 from .kernel import NEVER
@@ -22,6 +23,11 @@ from .trace import Decision, Trace
 
 # Levels of a decomposition: the program follows its nesting by recursion.
 MOST_LEVELS = 150
+
+
+# Plans for one choice of configurations, each with fewer samples in flight than the one before.
+MOST_SHALLOWER = 32
+
 
 # Operators squared times devices and configurations from which on compiled loops are worth their loading.
 COMPILED_FROM = 5_001
@@ -33,7 +39,14 @@ class Answer:
 
     plan: StageGraphPlan
     value: float
+    chosen: slice
+    """The configurations that it was chosen from."""
     probes: int
+
+    @property
+    def held(self) -> int:
+        """The most samples in flight of any stage: the deeper the pipeline, the more."""
+        return max(stage.in_flight for stage in self.plan.stages)
 
 
 class Search:
@@ -71,17 +84,21 @@ class Search:
         """Were there too many choices of parallel branches to list?"""
         return any(not node.complete for node in all_nodes(self.root) if isinstance(node, ParallelNode))
 
-    def best(self, chosen: slice = slice(None)) -> Answer | None:
-        """The plan of least time per sample, exact within the family of stages; None where none fits the memory."""
+    def best(self, chosen: slice = slice(None), most_held: int | None = None) -> Answer | None:
+        """The plan of least time per sample, exact within the family of stages; None where none fits the memory.
+
+        `most_held`: only plans whose stages hold at most this many samples in flight count.
+        """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
-        low, high, step, probes = 0, 0, 1, 0
+        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - SUM_ROUNDING)))
+        high, step, probes = low, 1, 0
         best: Tables | None = None
         while low <= high and low < len(times):
             self.tick()
             # Upwards in growing steps until the first success: large targets leave many choices and take long.
             middle = (low + high) // 2 if best is not None else min(high, len(times) - 1)
-            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops), probes + 1
+            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops, most_held), probes + 1
             if self._possible(tables):
                 best, high = tables, middle - 1
             else:
@@ -90,7 +107,18 @@ class Search:
                     high, step = middle + step, 2 * step
         if best is None:
             return None
-        return Answer(self._plan(best), best.target, probes)
+        return Answer(self._plan(best), best.target, chosen, probes)
+
+    def shallower(self, answer: Answer) -> Iterator[Answer]:
+        """Plans whose stages hold fewer and fewer samples, each the fastest of these: the front of both, step by step.
+
+        Fewer samples in flight are fewer stages in a row, so the pipeline fills and drains sooner.
+        """
+        for _ in range(MOST_SHALLOWER):
+            below = self.best(answer.chosen, answer.held - 1)
+            if below is None:
+                return
+            yield (answer := below)
 
     def _times(self, chosen: slice) -> Any:
         """Times of all stages with these configurations, ascending, each once."""

@@ -48,9 +48,11 @@ class Tables:
         target: float,
         chosen: slice = slice(None),
         loops: Kernel = Kernel(),
+        most_held: int | None = None,
     ) -> None:
-        """`chosen`: which of the priced configurations are those of the menu."""
+        """`chosen`: which of the priced configurations are those of the menu; `most_held`: samples, by any stage."""
         self.menu, self.target, self.chosen, self.loops = menu, target, chosen, loops
+        self.most_held = menu.mini_batch if most_held is None else most_held
         self.size = menu.devices + 1
         self.nothing: Entry = tuple(menu.alone.tolist())
         self._caps: dict[int, Any] = {}
@@ -66,7 +68,7 @@ class Tables:
         """The most samples that each stage may hold; 0 where it is too slow or does not fit."""
         key = id(owner.prices)
         if key not in self._caps:
-            self._caps[key] = owner.prices.within(self.target, self.chosen)
+            self._caps[key] = np.minimum(owner.prices.within(self.target, self.chosen), self.most_held)
         return self._caps[key]
 
     def entry(self, configuration: int, held: int) -> Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import or_
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeplan.instances.base.result import Result
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets, downsets
 from pipeplan.planners.graph_pipeline.search import Search, chain_tree
@@ -260,3 +260,19 @@ def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
     fastest, chosen = (planned(problem, micro_batch=2, depth=depth) for depth in ("fastest", "any"))
     assert [len(stage_graph(result).stages) for result in (fastest, chosen)] == [2, 1]
     assert (chosen.objective or 0.0) < (fastest.objective or 0.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_shallower_plans_hold_less_and_take_longer(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, tight=rng.choice([None, 0.3]))
+    search = Search(problem, menu(problem, [rng.choice([1, 2, 4])]))
+    answer = search.best()
+    if answer is None:
+        return
+    front = [answer, *search.shallower(answer)]
+    for deep, shallow in pairwise(front):
+        assert shallow.held < deep.held
+        assert shallow.value >= deep.value
+    for step in front:
+        assert not verify_stage_graph(problem, step.plan)
