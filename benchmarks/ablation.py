@@ -1,14 +1,17 @@
-"""What each stage of the searches is worth: every one switched off alone, on inputs that are hard for its method.
+"""What each group of stages of the searches is worth: all of one idea switched off at once, on inputs of its method.
 
-    python benchmarks/ablation.py [--method WORD] [--stage WORD] [--row WORD] [--time-limit S] [--first]
+    python benchmarks/ablation.py [--of METHOD] [--group WORD] [--row WORD] [--time-limit S]
     python benchmarks/ablation.py --table
 
-A *stage* is a heuristic, a reduction, a bound, or a constant that switches one of these on. `ablation_stages.py` lists
-them as data: a function or constant by its address, and what stands in its place while it is off. The product knows
-nothing of it. Each run is a process of its own, which exchanges what is at the address and then plans one input. What
-came of it is kept at once in `ablation.jsonl`, one line each, and a run that is there is not made again: so the program
-may be interrupted and goes on. Each input is planned twice with all stages, for its noise. Where a difference is so
-small that noise may have made it, the run without the stage is repeated.
+A *stage* is a heuristic, a reduction or a bound; a *group* has all stages of one idea. `ablation_stages.py` lists
+groups as data: functions or constants by their addresses, and what stands in their place while they are off. The
+product knows nothing of it. Each run is a process of its own, which exchanges what is there and then plans one input.
+What came of it is kept at once in `ablation.jsonl`, one line each, and a run that is there is not made again: so the
+program may be interrupted and goes on. After two inputs that miss a group no more are planned without it.
+
+The rule: a group stays only if without it at least two inputs, one of them published or packaged, lose their proof, 1 %
+of value or gap, or take twice the processor time or counted work. Earlier runs had single stages off: an input that
+missed one of them misses its group.
 
 `--table` plans nothing and writes the page `docs/ablation.md` from what is kept.
 """
@@ -21,43 +24,36 @@ import math
 import os
 import subprocess
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from ablation_stages import GONE, METHODS, NOT_WEIGHED, ROWS, STAGES, Row, Stage
+from ablation_stages import GONE, GROUPS, NOT_WEIGHED, ROWS, Gone, Group, Row
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import relative_gap
-from pipeplan.show.words import amount_or
 from pipeplan.studies.sweep import Journal
 
 HERE = Path(__file__).parent
 RUNS = HERE / "ablation.jsonl"
 PAGE = HERE.parent / "docs" / "ablation.md"
 
-# With all stages, for the noise; and at most so many without one.
-REPEATED, AGAIN = 2, 2
-# Processor time that is so many times as long counts as more work; less than this is noise.
-LONGER = 1.10
-# Kind of loss that is more processor time.
-TIMED = 4
-# Below so many seconds nothing can be said of a share.
+# With all stages, for the noise.
+REPEATED = 2
+# Inputs that have to miss a group.
+ENOUGH = 2
+# Processor time, or counted work, that is so many times as much counts.
+TIMES = 2.0
+# A difference of less processor time than this is noise.
 LEAST_S = 0.3
-# Ratios of processor time around `LONGER` that one run does not decide.
-DOUBTFUL = (1.05, 1.5)
-# Counters of work that is the same each time: so much more counts.
-MORE = 1.02
-# Differences of gaps, in shares of the value, that count.
-WIDER = 1e-4
-SAME = 1e-9
+# Shares of the value, and of gaps, that count.
+SHARE = 0.01
 # Of the limit: runs that waited longer for a processor and were cut off are made again, at most so often in all.
 DISTURBED, TRIES = 0.15, 2
 # How a run stops whose input the method does not take.
@@ -86,7 +82,7 @@ class Run:
 
     row: str
     stage: str
-    """Name of the stage that was off; empty: none."""
+    """Name of the group that was off, or in earlier runs of a single stage; empty: none."""
     number: int
     limit_s: float
     stop: str
@@ -130,11 +126,11 @@ def holder_of(address: str) -> tuple[Any, str]:
 
 
 class Off:
-    """A stage that is switched off, with the number of calls of what stands in its place."""
+    """A group that is switched off, with the number of calls of what stands in its place."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, group: Group) -> None:
         self.calls = 0
-        for address, replace in stage.swaps.items():
+        for address, replace in group.swaps.items():
             holder, name = holder_of(address)
             original = vars(holder)[name]
             plain = original.__func__ if isinstance(original, classmethod | staticmethod) else original
@@ -152,27 +148,11 @@ class Off:
         return kind(counted) if kind in (classmethod, staticmethod) else counted
 
 
-def count(address: str, counters: dict[str, int], name: str) -> None:
-    """From now on calls of the function at the address are counted."""
-    holder, attribute = holder_of(address)
-    original = vars(holder)[attribute]
-    counters[name] = 0
-
-    def counted(*arguments: Any, **options: Any) -> Any:
-        counters[name] += 1
-        return original(*arguments, **options)
-
-    setattr(holder, attribute, counted)
-
-
-def run_here(row: Row, stage: Stage | None, limit_s: float) -> dict[str, Any]:
+def run_here(row: Row, group: Group | None, limit_s: float) -> dict[str, Any]:
     """Plan the row in this process, which is to end after it."""
     problem = row.problem()
-    off = None if stage is None else Off(stage)
-    counted: dict[str, int] = {}
-    for name, address in row.counts.items():
-        count(address, counted, name)
-    asked = {**row.how, **({} if stage is None else stage.instead)}
+    off = None if group is None else Off(group)
+    asked = {**row.how, **({} if group is None else group.instead)}
     how = {name: value for name, value in asked.items() if value is not None}
     limits = pipeplan.SolveOptions(time_limit_s=limit_s, threads=row.threads, seed=0)
     began, worked, waited = time.monotonic(), _processor_seconds(), _waited_seconds()
@@ -180,7 +160,7 @@ def run_here(row: Row, stage: Stage | None, limit_s: float) -> dict[str, Any]:
         result = pipeplan.solve(problem, **how, limits=limits)
     except InputError:
         return {"stop": REFUSED, "value": None, "bound": None, "seconds": 0.0, "cpu": 0.0}
-    counters = {**{name: int(number) for name, number in result.model_size.items()}, **counted}
+    counters = {name: int(number) for name, number in result.model_size.items()}
     if "models" in result.backend:
         counters["models"] = int(result.backend["models"])
     return {
@@ -223,8 +203,8 @@ def _waited_seconds() -> float:
     return max(waited)
 
 
-def run_apart(row: Row, stage: Stage | None, number: int, limit_s: float) -> Run:
-    command = [sys.executable, __file__, "--one", row.name, "" if stage is None else stage.name]
+def run_apart(row: Row, group: Group | None, number: int, limit_s: float) -> Run:
+    command = [sys.executable, __file__, "--one", row.name, "" if group is None else group.name]
     command += ["--time-limit", str(limit_s)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s + GRACE_S, check=False)
@@ -233,17 +213,17 @@ def run_apart(row: Row, stage: Stage | None, number: int, limit_s: float) -> Run
     else:
         if done.returncode:
             raise RuntimeError(
-                f"{row.name} without {'any' if stage is None else stage.name}: {done.stderr[-1000:]}"
+                f"{row.name} without {'any' if group is None else group.name}: {done.stderr[-1000:]}"
             )
         facts = json.loads(done.stdout.splitlines()[-1])
-    return Run(row.name, "" if stage is None else stage.name, number, limit_s, **facts)
+    return Run(row.name, "" if group is None else group.name, number, limit_s, **facts)
 
 
-def run_undisturbed(row: Row, stage: Stage | None, number: int, limit_s: float) -> Run:
+def run_undisturbed(row: Row, group: Group | None, number: int, limit_s: float) -> Run:
     """The first of a few runs that others did not keep from the processors; else the one that was kept least."""
     tried: list[Run] = []
     while not tried or (tried[-1].stop == "time" and tried[-1].waited > DISTURBED * limit_s and len(tried) < TRIES):
-        tried.append(run_apart(row, stage, number, limit_s))
+        tried.append(run_apart(row, group, number, limit_s))
     return min(tried, key=lambda run: (run.stop == "time", run.waited))
 
 
@@ -258,59 +238,41 @@ def read(path: Path = RUNS) -> list[Run]:
     return [run for _, run in journal(path).read(lambda data: Run(**data))]
 
 
-def rows_of(stage: Stage) -> list[Row]:
-    rows = [row for row in ROWS if row.method == stage.method]
-    return [row for row in rows if (row.name in stage.rows if stage.rows else not row.named)]
+def measure(groups: Sequence[Group], word: str, limit_s: float | None, path: Path = RUNS) -> None:
+    """What is not kept yet, until enough inputs miss a group."""
+    known, rows = read(path), {row.name: row for row in ROWS if word in row.name and row.is_there()}
 
-
-def measure(
-    stages: Sequence[Stage], word: str, limit_s: float | None, path: Path = RUNS, first: bool = False
-) -> None:
-    """What is not kept yet. Further rows, or with `first` all rows, only without stages that no row before misses."""
-    known = read(path)
-    rows = list(dict.fromkeys(row for stage in stages for row in rows_of(stage) if word in row.name))
-
-    def make(row: Row, stage: Stage | None, times: Callable[[list[Run]], int]) -> None:
-        name, limit = "" if stage is None else stage.name, limit_s or row.limit_s
+    def make(row: Row, group: Group | None, times: int) -> None:
+        name, limit = "" if group is None else group.name, limit_s or row.limit_s
         made = [run for run in known if (run.row, run.stage) == (row.name, name) and run.stands_for(limit)]
-        while len(made) < times(made):
-            run = run_undisturbed(row, stage, len(made), limit)
+        while len(made) < times:
+            run = run_undisturbed(row, group, len(made), limit)
             journal(path).append(asdict(run))
             known.append(run)
             made.append(run)
             value = "no plan" if run.value is None else f"{run.value:.7g}"
             gap = "-" if run.gap is None else f"{100 * run.gap:.3f} %"
-            print(f"{row.name}  {name or 'all stages'}  {value}  {gap}  {run.stop}  {run.cpu:.1f} s", flush=True)
+            print(f"{row.name}  {name or 'all groups'}  {value}  {gap}  {run.stop}  {run.cpu:.1f} s", flush=True)
 
-    for stage in stages:
-        for row in sorted(rows_of(stage), key=lambda row: row.further):
-            if row not in rows or not row.is_there():
-                continue
-            if (row.further or first) and verdict_of(stage.name, known).losses:
-                continue
-            make(row, None, lambda made: REPEATED)
-            whole = [run for run in known if (run.row, run.stage) == (row.name, "")]
-            make(row, stage, partial(_times, whole))
+    for group in groups:
+        for row in (rows[name] for name in group.rows if name in rows):
+            if len(verdict_of(group, known).losses) >= ENOUGH:
+                break
+            make(row, None, REPEATED)
+            make(row, group, 1)
 
 
-def _times(whole: Sequence[Run], made: Sequence[Run]) -> int:
-    return AGAIN if made and is_doubtful(whole, made) else 1
-
-
-# ---- what a stage is worth -------------------------------------------------------------------------------
+# ---- what a group is worth -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a row is without a stage, where that is worse."""
+    """What a row is without a group, where that is worse."""
 
     rank: int
     """Kind of loss, the gravest 0."""
     size: float
     row: str
-    measure: str
-    whole: str
-    without: str
     by: str
 
     @property
@@ -318,236 +280,142 @@ class Loss:
         return self.rank, -self.size
 
 
-def is_doubtful(whole: Sequence[Run], without: Sequence[Run]) -> bool:
-    """May noise decide whether the row is worse?"""
-    loss, ended = loss_on(whole, without), all(run.ended for run in (*whole, *without))
-    if not ended or (loss is not None and loss.rank < TIMED):
-        return not ended and loss is not None and loss.rank in (1, 2)
-    return DOUBTFUL[0] < without[0].cpu / max(median(run.cpu for run in whole), 0.01) < DOUBTFUL[1]
-
-
 def loss_on(whole: Sequence[Run], without: Sequence[Run]) -> Loss | None:
-    """The gravest way in which the best run without the stage is worse than the worst one with it; None: no worse."""
-    row, unit = whole[0].row, next((each.unit for each in ROWS if each.name == whole[0].row), None)
+    """The gravest way in which the best run without the group is worse than the worst one with it; None: no worse."""
+    row = whole[0].row
     if all(run.value is not None for run in whole):
         if all(run.value is None for run in without):
-            return Loss(0, math.inf, row, "plan", _amount(whole[0].value, unit), "none", "no plan")
+            return Loss(0, math.inf, row, "no plan")
         value = max(_number(run.value) for run in whole)
         best = min(_number(run.value) for run in without)
-        if best > value * (1 + SAME):
-            share = best / value - 1 if value else math.inf
-            return Loss(1, share, row, "value", _amount(value, unit), _amount(best, unit), f"+{100 * share:.3g} %")
+        if best > value * (1 + SHARE):
+            return Loss(2, best / value - 1 if value else math.inf, row, f"value +{100 * (best / value - 1):.3g} %")
+    if all(run.stop == "proven" for run in whole) and not any(run.stop == "proven" for run in without):
+        return Loss(1, math.inf, row, "no proof")
     if all(run.gap is not None for run in whole):
         gap = max(_number(run.gap) for run in whole)
-        left = min(1.0 if run.gap is None else run.gap for run in without)
-        if left > gap + WIDER:
-            size = left - gap
-            return Loss(2, size, row, "gap", _share(gap), _share(left), f"+{100 * size:.3g} points")
-    if all(run.ended for run in whole) and not any(run.ended for run in without):
-        return Loss(3, math.inf, row, "end of the search", whole[0].stop, without[0].stop, "not within the limit")
+        size = min(1.0 if run.gap is None else run.gap for run in without) - gap
+        if size > SHARE:
+            return Loss(3, size, row, f"gap +{100 * size:.3g} points")
     if not all(run.ended for run in (*whole, *without)):
         return None
     cpu, least = max(run.cpu for run in whole), min(run.cpu for run in without)
-    grown = [found for name in WORK if (found := _grown(name, whole, without)) is not None]
-    if least > LONGER * cpu and least > LEAST_S + cpu:
-        return Loss(
-            4, least / cpu, row, "processor time", f"{cpu:.1f} s", f"{least:.1f} s", f"{least / cpu:.3g} times"
-        )
+    if least >= TIMES * cpu and least > LEAST_S + cpu:
+        return Loss(4, least / cpu, row, f"{least / cpu:.3g} times the processor time")
+    grown = [(times, name) for name in WORK if (times := _times_more(name, whole, without)) >= TIMES]
     if grown:
-        name, before, after = max(grown, key=lambda found: found[2] / max(found[1], 1))
-        times = after / max(before, 1)
-        return Loss(5, times, row, name, f"{before:,}", f"{after:,}", f"{times:.3g} times")
+        times, name = max(grown)
+        return Loss(5, times, row, f"{times:.3g} times the {name}")
     return None
 
 
-def _grown(name: str, whole: Sequence[Run], without: Sequence[Run]) -> tuple[str, int, int] | None:
-    """A counter that is the same in all runs with the stage, and more in all without it."""
-    before = {run.counters.get(name, -1) for run in whole}
-    after = [run.counters.get(name, -1) for run in without]
-    if len(before) != 1 or -1 in before or len(whole) < REPEATED or min(after) <= MORE * max(before):
-        return None
-    return name, before.pop(), min(after)
+def _times_more(name: str, whole: Sequence[Run], without: Sequence[Run]) -> float:
+    """How many times a counter that is the same in all runs with the group is as large without it; 0: it is not."""
+    before, after = {run.counters.get(name, -1) for run in whole}, [run.counters.get(name, -1) for run in without]
+    known = len(before) == 1 and -1 not in before and min(after) >= 0 and len(whole) >= REPEATED
+    return min(after) / max(*before, 1) if known else 0.0
 
 
 def _number(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-def _amount(value: float | None, unit: str | None) -> str:
-    return amount_or(value, unit, "-")
-
-
-def _share(gap: float) -> str:
-    return f"{100 * gap:.3g} %" if gap >= SAME else "0 %"
-
-
 @dataclass(frozen=True)
 class Verdict:
-    """What all rows say of a stage."""
+    """What all rows say of a group or of stages that went."""
 
-    rows: int
+    rows: tuple[str, ...]
     losses: tuple[Loss, ...]
-    """By the row, the gravest first."""
+    """One a row, the gravest first."""
 
     @property
-    def worst(self) -> Loss | None:
-        return self.losses[0] if self.losses else None
+    def stays(self) -> bool:
+        known = {row.name for row in ROWS if row.is_known}
+        return len(self.losses) >= ENOUGH and any(loss.row in known for loss in self.losses)
 
 
-def is_called(stage: Stage) -> bool:
-    """Is it a function that is off, and no constant? Then a row that never calls it says nothing."""
-    return any(callable(getattr(*holder_of(address))) for address in stage.swaps)
-
-
-def verdict_of(name: str, runs: Iterable[Run]) -> Verdict:
-    """Of the stage with this name, whether it is still there or not; of rows that come to it."""
-    called = any(stage.name == name and is_called(stage) for stage in STAGES)
-    by_row: dict[str, dict[bool, list[Run]]] = {}
+def verdict_of(group: Group | Gone, runs: Iterable[Run]) -> Verdict:
+    """A row that loses by one of the names under which runs are kept loses by the group."""
+    names = (*group.was, group.name) if isinstance(group, Group) else group.was
+    whole: dict[str, list[Run]] = {}
+    without: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        if run.stage == "" or (run.stage == name and (run.calls or not called)):
-            by_row.setdefault(run.row, {}).setdefault(run.stage == name, []).append(run)
-    pairs = [(found[False], found[True]) for found in by_row.values() if len(found) == 2]
-    losses = [loss for whole, without in pairs if (loss := loss_on(whole, without)) is not None]
-    return Verdict(len(pairs), tuple(sorted(losses, key=lambda loss: loss.order)))
+        if run.stage == "":
+            whole.setdefault(run.row, []).append(run)
+        elif run.stage in names:
+            without.setdefault((run.row, run.stage), []).append(run)
+    worst: dict[str, Loss] = {}
+    for (row, _), found in without.items():
+        loss = loss_on(whole[row], found) if row in whole else None
+        if loss is not None and (row not in worst or loss.order < worst[row].order):
+            worst[row] = loss
+    rows = tuple(dict.fromkeys(row for row, _ in without if row in whole))
+    return Verdict(rows, tuple(sorted(worst.values(), key=lambda loss: loss.order)))
 
 
 # ---- the page --------------------------------------------------------------------------------------------
 
 WORDS = """\
-# What each stage is worth
+# What each group of stages is worth
 
-The searches of pipeplan run through many stages: heuristics, reductions, bounds, and constants that switch one of these
-on. This page tells what is lost without each of them.
-
+The searches of pipeplan run through many stages: heuristics, reductions and bounds. A *group* has all stages of one
+idea. It stays only if without it at least two inputs, one of them published or packaged, lose their proof, 1 % of value
+or gap, or take twice the processor time or counted work.
 {answer}
 
-## How it was measured
+*Missed by* says how many inputs miss the group, of those that were planned without it or without one of its stages, and
+what the two gravest lose. Each run is a process of its own with a limit of {limits} s. Of {repeated} runs with all
+stages the worse one counts, without a group the better one. `python benchmarks/ablation.py` measures what is not
+measured yet, and `--table` writes this page; `benchmarks/ablation_stages.py` lists the groups.
 
-- Each stage is switched off alone, in a process of its own, and a fixed set of hard inputs of its method is planned:
-  packaged instances, published inputs, and random ones with the seed in their names.
-- A row is worse without a stage if there is no plan, or the plan or the gap to the bound at the time limit is worse, or
-  the search no longer ends, or it takes at least {longer:.0f} % more processor time, or a counter of its work that is
-  the same in every run grows by more than {more:.0f} %. The tables name the first of these that applies.
-- *With* is the worse of {repeated} runs with all stages, *without* the better of at most {again} runs without the one.
-  So differences that noise can make count for the stage's removal.
-- Limits are {limits} s for each run. Chains, dynamic programs and graph pipelines have one thread; solvers of
-  placements, stages, latency and schedules have two. The machine had two cores and, in most runs, other work: some had
-  a third of a processor, so gaps at a limit are wider than on a quiet machine. Processor time is that of the run and
-  its solvers.
-- Where the method does not take the input at all without the stage, there is no plan.
-- *Rows* says how many of the rows that were planned without the stage are worse for it.
-
-One command measures what is not measured yet, another writes this page:
-
-    python benchmarks/ablation.py
-    python benchmarks/ablation.py --table
-
-`benchmarks/ablation_stages.py` lists the stages and the rows.
+| of | group | what is off | missed by | lines |
+|---|---|---|---|---|
 """
-
-HEADER = ("| stage | what is off | rows | worst row | measure | with | without | difference |", "|" + "---|" * 8)
 
 
 def page(runs: Sequence[Run]) -> str:
-    verdicts = {stage.name: verdict_of(stage.name, runs) for stage in STAGES}
-    verdicts = {name: verdict for name, verdict in verdicts.items() if verdict.rows}
-    missed = [name for name, verdict in verdicts.items() if verdict.worst is not None]
     limits = sorted({run.limit_s for run in runs})
-    text = WORDS.format(
-        answer=_answer(verdicts, missed),
-        longer=100 * (LONGER - 1),
-        more=100 * (MORE - 1),
-        repeated=REPEATED,
-        again=AGAIN,
-        limits=f"{limits[0]:g} to {limits[-1]:g}" if len(limits) > 1 else f"{limits[0]:g}",
+    text = WORDS.format(answer=_answer(runs), limits=f"{limits[0]:g} to {limits[-1]:g}", repeated=REPEATED)
+    return (
+        "\n".join([text + "\n".join(_line(group, runs) for group in GROUPS), "", *_gone(runs), *_not_weighed()])
+        + "\n"
     )
-    lines = [text]
-    for method in METHODS:
-        stages = [stage for stage in STAGES if stage.method == method.name and stage.name in verdicts]
-        if stages:
-            lines += [f"## {method.title}", "", method.words, "", *HEADER]
-            lines += [_line(stage, verdicts[stage.name], runs) for stage in stages]
-            lines += ["", _rows_in_words(method.name, runs), ""]
-    open_stages = [stage.name for stage in STAGES if stage.name not in verdicts]
-    return "\n".join([*lines, *_gone(runs), *_not_weighed(open_stages)]) + "\n"
 
 
-def _answer(verdicts: Mapping[str, Verdict], missed: Sequence[str]) -> str:
-    without_plan = [name for name in missed if (loss := verdicts[name].worst) is not None and loss.rank == 0]
-    unended = [name for name in missed if (loss := verdicts[name].worst) is not None and loss.rank in (2, 3)]
-    kept = {stage.name for stage in STAGES if stage.kept}
-    rest = [name for name in verdicts if name not in missed and name in kept]
-    to_come = [name for name in verdicts if name not in missed and name not in kept]
-    said = f"Of {len(verdicts)} stages that were measured, {len(missed)} are missed by at least one row."
-    if without_plan:
-        said += f" Without {_listed(without_plan)} a row has no plan at all."
-    if unended:
-        said += f" Without {len(unended)} of them a proof is lost or a gap is wider at the limit."
-    if rest:
-        said += f" No row misses {_listed(rest)}; the tables say why."
-    if to_come:
-        said += f" Rows are still to be measured for {_listed(to_come)}, which no row has missed so far."
-    if GONE:
-        said += f" {len(GONE)} that no row missed went ([below](#what-went))."
-    return _wrapped(said)
+def _answer(runs: Sequence[Run]) -> str:
+    kept = [group for group in GROUPS if not verdict_of(group, runs).stays]
+    said = (
+        f"Of {len(GROUPS)} groups {len(GROUPS) - len(kept)} do; {len(kept)} stay for another reason, which the table "
+        f"tells. {len(GONE)} [went](#what-went)."
+    )
+    return textwrap.fill(said, 120)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _wrapped(text: str, width: int = 120) -> str:
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
-
-
-def waiting_rows(stage: Stage, runs: Iterable[Run]) -> list[Row]:
-    """On which the stage is still to be weighed before anybody may say that no row misses it."""
-    seen = {run.row for run in runs if run.stage == stage.name}
-    return [row for row in rows_of(stage) if row.name not in seen]
-
-
-def _line(stage: Stage, verdict: Verdict, runs: Sequence[Run]) -> str:
-    worst = verdict.worst
-    count = f"{len(verdict.losses)} of {verdict.rows}"
-    if worst is None:
-        why = stage.kept or f"open: {len(waiting_rows(stage, runs))} more rows to measure"
-        return f"| {stage.name} | {stage.off} | {count} | - | none | - | - | {why} |"
-    cells = (stage.name, stage.off, count, worst.row, worst.measure, worst.whole, worst.without, worst.by)
-    return "| " + " | ".join(cells) + " |"
-
-
-def _rows_in_words(method: str, runs: Sequence[Run]) -> str:
-    named = {run.row for run in runs}
-    rows = [row for row in ROWS if row.method == method and row.name in named]
-    return _wrapped("Rows: " + "; ".join(f"{row.name} ({row.words})" for row in rows) + ".")
+def _line(group: Group, runs: Sequence[Run]) -> str:
+    verdict = verdict_of(group, runs)
+    said = f"{len(verdict.losses)} of {len(verdict.rows)}"
+    if verdict.losses:
+        said += ": " + "; ".join(f"{loss.row} ({loss.by})" for loss in verdict.losses[:ENOUGH])
+    if not verdict.stays:
+        said += f". It stays: {group.kept}"
+    return f"| `{group.of}` | {group.name} | {group.off} | {said} | {group.lines} |"
 
 
 def _gone(runs: Sequence[Run]) -> Iterator[str]:
-    if not GONE:
-        return
-    yield from ("## What went", "")
-    yield _wrapped(
-        "No row was worse without these stages, and none of the rows for which they were made. They were measured as "
-        "all others before they went; *lines* are lines of code, without comments and tests."
-    )
-    yield from ("", "| method | what went | rows that did not miss it | lines |", "|---|---|---|---|")
+    yield from ("## What went", "", "| of | what went | missed by | lines |", "|---|---|---|---|")
     for gone in GONE:
-        rows = ", ".join(dict.fromkeys(run.row for run in runs if run.stage == gone.name))
-        yield f"| {gone.method} | {gone.what} | {rows} | {gone.lines} |"
+        verdict = verdict_of(gone, runs)
+        said = f"{len(verdict.losses)} of {len(verdict.rows)}"
+        if verdict.losses:
+            said += ": " + "; ".join(f"{loss.row} ({loss.by})" for loss in verdict.losses)
+        yield f"| `{gone.of}` | {gone.what} | {said} | {gone.lines} |"
     yield ""
 
 
-def _not_weighed(open_stages: Sequence[str]) -> Iterator[str]:
-    """What is listed and not measured yet, and what cannot be switched off."""
+def _not_weighed() -> Iterator[str]:
     yield from ("## What is not weighed", "")
-    listed = [f"Not measured yet: {_listed(open_stages)}."] if open_stages else []
-    for words in (*listed, *NOT_WEIGHED):
-        yield _wrapped(f"- {words}", 118).replace("\n", "\n  ")
+    for words in NOT_WEIGHED:
+        yield f"- {words}"
 
 
 # ---- the command -----------------------------------------------------------------------------------------
@@ -555,26 +423,28 @@ def _not_weighed(open_stages: Sequence[str]) -> Iterator[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", default="", help="stages of methods with this in their name")
-    parser.add_argument("--stage", default="", help="stages with this in their name")
+    parser.add_argument("--of", default="", help="groups of methods with this in their name")
+    parser.add_argument("--group", default="", help="groups with this in their name")
     parser.add_argument("--row", default="", help="rows with this in their name")
     parser.add_argument("--time-limit", type=float, help="of each run, in seconds (default: what the row says)")
-    parser.add_argument("--first", action="store_true", help="no more rows for a stage that one has missed")
     parser.add_argument("--table", action="store_true", help="write the page from what is kept")
     parser.add_argument(
-        "--one", nargs=2, metavar=("ROW", "STAGE"), help="one run in this process: its facts as JSON"
+        "--one", nargs=2, metavar=("ROW", "GROUP"), help="one run in this process: its facts as JSON"
     )
     asked = parser.parse_args(words)
     if asked.one:
         row = next(row for row in ROWS if row.name == asked.one[0])
-        stage = next((stage for stage in STAGES if stage.name == asked.one[1]), None)
-        print(json.dumps(run_here(row, stage, asked.time_limit or row.limit_s)))
+        group = next((group for group in GROUPS if group.name == asked.one[1]), None)
+        print(json.dumps(run_here(row, group, asked.time_limit or row.limit_s)))
         return 0
     if asked.table:
         PAGE.write_text(page(read()), encoding="utf-8")
         return 0
-    stages = [stage for stage in STAGES if asked.method in stage.method and asked.stage in stage.name]
-    measure(stages, asked.row, asked.time_limit, first=asked.first)
+    measure(
+        [group for group in GROUPS if asked.of in group.of and asked.group in group.name],
+        asked.row,
+        asked.time_limit,
+    )
     return 0
 
 

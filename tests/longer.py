@@ -526,7 +526,7 @@ LONGER = {
         "test_the_list_has_every_choice_that_may_be_the_fastest",
         "test_what_no_bound_excludes_is_named_beside_the_list",
     ],
-    "tests/test_ablation.py": ["test_a_stage_is_switched_off_and_counted"],
+    "tests/test_ablation.py": ["test_a_group_is_switched_off_and_counted"],
     "tests/test_docs.py": [
         "test_one_row_more_has_the_optimum_of_the_plans_that_keep_it[True]",
         "test_the_command_that_launches_a_job_hands_every_flag_on_and_contradicts_none",

@@ -19,11 +19,8 @@ from typing import Any
 
 from ..native import NativeBuilder, NativeBuilt, Steps, add_rows, integer_memory
 from .atoms import Atoms
-from .cuts import Cover, covers
 from .path_bound import joined_arcs
 
-# Units of the rows of covers: their reliefs are rounded up to whole ones.
-RELIEF_UNITS = 100
 # Rounded numbers per node: its work, the tensor that it reads and the tensor that it sends.
 ROUNDED_PER_NODE = 3
 
@@ -46,7 +43,6 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "work": steps.floor(atoms.accelerator_times),
         "cpu_work": steps.floor(atoms.cpu_times),
         "transfer": steps.floor(atoms.transfer_times),
-        "covers": [_plain_cover(cover) for cover in covers(atoms)],
         "joined": [list(arc) for arc in joined_arcs(atoms, cutoff)],
         "accelerators": atoms.accelerators,
         "pieces": atoms.pieces,
@@ -58,11 +54,6 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
 def rounding(atoms: Atoms, data: Mapping[str, Any]) -> float:
     """By how much the model may say too little of a plan: every cost is less than a step too small."""
     return float(ROUNDED_PER_NODE * atoms.nodes / data["scale"])
-
-
-def _plain_cover(cover: Cover) -> list[Any]:
-    reliefs = [[v, math.ceil(RELIEF_UNITS * relief)] for v, relief in cover.reliefs]
-    return [[list(arc) for arc in cover.arcs], [list(arc) for arc in cover.beside], reliefs, cover.least]
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
@@ -185,7 +176,6 @@ class LatencyBuilder(NativeBuilder):
             for p in self.stages:
                 model.add_bool_or(self.reads[u][p], self.at[v][p].Not(), pairs[key][p])
                 model.add_bool_or(self.sends[u][p], self.at[u][p].Not(), pairs[key][p])
-        self.aparts: dict[tuple[int, int], Any] = {}
         self.crossing = {arc: self.crossings(arc) for arc in self.arcs}
 
     def crossings(self, arc: tuple[int, int]) -> tuple[Any, Any]:
@@ -266,21 +256,3 @@ class LatencyBuilder(NativeBuilder):
                 model.add(self.done[u] >= clock[u] + cost * out)
         for u, v in data["joined"]:
             model.add_exactly_one(self.same[u, v])
-        for cover in data["covers"]:
-            self.cover(*cover)
-
-    def cover(self, arcs: Any, beside: Any, reliefs: Any, least: int) -> None:
-        """See `cuts.Cover`; as whole numbers, with reliefs rounded up."""
-        terms = [weight * self.on_cpu[v] for v, weight in reliefs]
-        terms += [RELIEF_UNITS * self.apart(u, v) for u, v in beside]
-        for side in (0, 1):
-            crossings = [RELIEF_UNITS * self.crossing[u, v][side] for u, v in arcs]
-            self.model.add(sum(terms) + sum(crossings) >= RELIEF_UNITS * least)
-
-    def apart(self, u: int, v: int) -> Any:
-        """Are u and v not in one stage together?"""
-        key = min(u, v), max(u, v)
-        if key not in self.aparts:
-            self.aparts[key] = self.flag(f"apart[{key[0]},{key[1]}]")
-            self.model.add_exactly_one([self.aparts[key], *self.same[u, v]])
-        return self.aparts[key]

@@ -17,7 +17,9 @@ from itertools import pairwise
 
 from ...instances.physics.tolerances import SAFETY
 from .atoms import Atoms
-from .cuts import critical_paths
+
+# The most critical paths.
+MAX_PATHS = 4
 
 # Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
@@ -44,6 +46,39 @@ def joined_arcs(atoms: Atoms, cutoff: float) -> list[tuple[int, int]]:
             if cut.divided(place) > cutoff * (1 + SAFETY):
                 arcs[cut.path[place - 1], cut.path[place]] = None
     return [(u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v]]
+
+
+def critical_paths(atoms: Atoms) -> list[tuple[int, ...]]:
+    """The longest path with every node on its faster device and no transfers, paths through what it
+    misses, and the longest one if every transfer were paid."""
+    weights = [min(time, 1e300) for time in atoms.least_times()]
+    paths: list[tuple[int, ...]] = []
+    missed = list(weights)
+    costly = _longest_path(atoms, [w + c for w, c in zip(weights, atoms.transfer_times, strict=True)])
+    for _ in range(MAX_PATHS - 1):
+        path = _longest_path(atoms, missed)
+        if path in paths or not any(missed[v] for v in path):
+            break
+        paths.append(path)
+        for v in path:  # next time, prefer what no path has passed so far
+            missed[v] = weights[v] * 0.9
+    return paths if costly in paths or not any(weights[v] for v in costly) else [*paths, costly]
+
+
+def _longest_path(atoms: Atoms, weights: Sequence[float]) -> tuple[int, ...]:
+    length = list(weights)
+    before: list[int | None] = [None] * atoms.nodes
+    tie = 1e-9 * max(weights, default=0.0) / max(1, atoms.nodes)  # prefer longer paths among equals
+    for u, v in atoms.arcs_in_order():
+        reached = length[u] + weights[v] + tie
+        if reached > length[v]:
+            length[v], before[v] = reached, u
+    place: int | None = max(range(atoms.nodes), key=lambda v: length[v])
+    path = []
+    while place is not None:
+        path.append(place)
+        place = before[place]
+    return tuple(reversed(path))
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,6 @@ from typing import Any
 from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
 from .atoms import Atoms
-from .cuts import covers, critical_paths
 from .path_bound import joined_arcs
 
 
@@ -236,42 +235,7 @@ class _Builder:
         time = atoms.accelerator_times[v]
         return time + (atoms.cpu_times[v] - time) * self.model.cpu[atoms.atom_of[v]]
 
-    # ---- cuts -------------------------------------------------------------------------------------------
-
     def cuts(self) -> None:
-        self.begin("cuts", "(L22, L23) implied: what every good plan joins is joined, too much memory is divided")
+        self.begin("cuts", "(L22) implied: what every good plan joins is joined")
         for u, v in joined_arcs(self.atoms, self.cutoff):
             self.row(self.together(u, v) == 1)
-        for cover in covers(self.atoms):
-            relief = sum(share * self.model.cpu[self.atoms.atom_of[v]] for v, share in cover.reliefs)
-            relief += sum(1 - self.together(u, v) for u, v in cover.beside)
-            for side in (0, 1):  # exits, entries
-                crossings = sum(self.crossing(arc, side) for arc in cover.arcs)
-                self.row(crossings + relief >= cover.least)
-        paths = critical_paths(self.atoms)
-        targets = [
-            (number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages
-        ]
-        self.model.path = self.pyo.Var(targets, bounds=(0, 1))
-        self.model.path.doc = "[n, u, p] does stage p read the output of u for the n-th critical path?"
-        self.begin("whole_path", "(L25, L26) implied: the sample takes as long as a critical path")
-        for number, path in enumerate(paths):
-            self.whole_path(number, path)
-
-    def sources(self, path: tuple[int, ...]) -> list[int]:
-        inside, cost = set(path), self.atoms.transfer_times
-        return sorted({u for u, v in self.atoms.arcs if v in inside and cost[u]})
-
-    def whole_path(self, number: int, path: tuple[int, ...]) -> None:
-        """The sample takes a path's work, and every transfer of the stages that it passes which its own nodes cause."""
-        atoms, model, inside = self.atoms, self.model, set(path)
-        cost = atoms.transfer_times
-        terms = [self.work(v) for v in path]
-        terms += [cost[u] * sum(model.sends[u, p] for p in self.stages) for u in path if cost[u]]
-        terms += [cost[u] * sum(model.path[number, u, p] for p in self.stages) for u in self.sources(path)]
-        for u, v in atoms.arcs:
-            a, b = atoms.atom_of[u], atoms.atom_of[v]
-            if v in inside and cost[u] and a != b:
-                for p in self.stages:
-                    self.row(model.path[number, u, p] >= model.x[b, p] - model.same[a, b, p])
-        self.row(model.total >= sum(terms))

@@ -1,4 +1,4 @@
-"""The even split of a graph pipeline: what plans are compared with, and a candidate of the planner."""
+"""The even split of a graph pipeline, which plans are compared with, and samples in flight by the rule."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
-from pipeplan.formulations.tarnawski_latency.cuts import covers, critical_paths
-from pipeplan.formulations.tarnawski_latency.path_bound import joined_arcs, path_bound
+from pipeplan.formulations.tarnawski_latency.path_bound import critical_paths, joined_arcs, path_bound
 from pipeplan.formulations.tarnawski_latency.translate import plan_of, read_staged, staged_of, write_staged
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
@@ -94,20 +93,8 @@ def line(sizes: list[float], memory: float) -> PlacementProblem:
     return PlacementProblem(nodes, tuple((i, i + 1) for i in range(len(sizes) - 1)), 3, 1, memory)
 
 
-def test_memory_divides_the_critical_path() -> None:
-    """Five nodes of size 1 on memory 2: one division among any three neighbours, two among all; the nodes beyond
-    the memory may go to the CPUs instead."""
-    atoms = atoms_of(line([1.0] * 5, 2.0), 1)
-    assert critical_paths(atoms) == [(0, 1, 2, 3, 4)]
-    *threes, whole = covers(atoms)
-    assert [cover.arcs for cover in threes] == [((i, i + 1), (i + 1, i + 2)) for i in range(3)]
-    assert {cover.least for cover in threes} == {1}
-    assert (len(whole.arcs), whole.least) == (4, 2)
-    assert [relief for _, relief in whole.reliefs] == pytest.approx([1.0] * 5)
-
-
-def test_no_cover_where_all_fits() -> None:
-    assert covers(atoms_of(line([1.0] * 5, 5.0), 1)) == []
+def test_a_row_of_nodes_is_the_critical_path() -> None:
+    assert critical_paths(atoms_of(line([1.0] * 5, 2.0), 1)) == [(0, 1, 2, 3, 4)]
 
 
 def test_the_optimum_pays_for_the_divisions() -> None:

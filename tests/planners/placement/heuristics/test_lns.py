@@ -1,4 +1,4 @@
-"""The parts of the large-neighbourhood search: the annealing loop's books, the ladder of coarser problems, limits."""
+"""The parts of the large-neighbourhood search: the annealing loop's books, starts and limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.groups import Groups, contract
 from pipeplan.planners.placement.heuristics.kernel import Kernel
-from pipeplan.planners.placement.heuristics.lns import PLANNER, ladder
+from pipeplan.planners.placement.heuristics.lns import PLANNER
 
 
 def network(layers: int = 60) -> PlacementProblem:
@@ -57,31 +57,6 @@ def test_the_stage_order_is_kept() -> None:
     device = kernel.state.device
     assert list(device) != start
     assert all(device[u] <= device[v] for u, v in groups.arcs)
-
-
-def test_every_level_costs_what_the_finest_does() -> None:
-    for seed in range(10):
-        groups = contract(random_placement(seed, layers=12), False, "gpipe")
-        rng = random.Random(seed)
-        levels = ladder(groups, 4, rng)
-        current = any_devices(levels[-1].groups, rng)
-        value = levels[-1].groups.value(current)
-        for level in reversed(levels[:-1]):
-            assert level.cluster_of is not None
-            current = [current[cluster] for cluster in level.cluster_of]
-            assert level.groups.value(current) == pytest.approx(value, abs=1e-9)
-
-
-def test_clusters_stay_inside_the_devices_of_a_given_plan() -> None:
-    groups = contract(network(), False)
-    device_of = [g % 3 for g in range(groups.count)]
-    levels = ladder(groups, 4, random.Random(0), device_of)
-    assert len(levels) > 1
-    places: dict[int, set[int]] = {}
-    assert levels[0].cluster_of is not None
-    for g, cluster in enumerate(levels[0].cluster_of):
-        places.setdefault(cluster, set()).add(device_of[g])
-    assert all(len(devices) == 1 for devices in places.values())
 
 
 def search(problem: PlacementProblem, warm: PlacementPlan | None = None, **limits: float) -> Outcome:
