@@ -131,8 +131,8 @@ class Configuration:
             check_whole(f"degrees.{entry.name}", getattr(self.degrees, entry.name), LARGEST)
         check_whole("micro_batch", self.micro_batch, LARGEST)
         check_whole("zero", self.zero, 3, 0)
-        if self.schedule not in SCHEDULES:
-            close = nearest(self.schedule, SCHEDULES)
+        if not isinstance(self.schedule, str) or self.schedule not in SCHEDULES:
+            close = nearest(str(self.schedule), SCHEDULES)
             remedy = f'write "{close}"' if close else "give one of " + ", ".join(SCHEDULES)
             raise InputError("schedule", f"is {show(self.schedule)}", remedy)
 
