@@ -359,8 +359,8 @@ WORDS = """\
 # What each group of stages is worth
 
 The searches of pipeplan run through many stages: heuristics, reductions and bounds. A *group* has all stages of one
-idea. It stays only if without it at least two inputs, one of them published or packaged, lose their proof, 1 % of value
-or gap, or take twice the processor time or counted work.
+idea. By the rule it stays if without it at least two inputs, one of them published or packaged, lose their proof, 1 %
+of value or gap, or take twice the processor time or counted work.
 {answer}
 
 *Missed by* says how many inputs miss the group, of those that were planned without it or without one of its stages, and
@@ -385,8 +385,8 @@ def page(runs: Sequence[Run]) -> str:
 def _answer(runs: Sequence[Run]) -> str:
     kept = [group for group in GROUPS if not verdict_of(group, runs).stays]
     said = (
-        f"Of {len(GROUPS)} groups {len(GROUPS) - len(kept)} do; {len(kept)} stay for another reason, which the table "
-        f"tells. {len(GONE)} [went](#what-went)."
+        f"Of {len(GROUPS)} groups {len(GROUPS) - len(kept)} meet the rule. {len(kept)} do not, or were not measured "
+        f"enough, and stay for the reason in the table. {len(GONE)} [went](#what-went)."
     )
     return textwrap.fill(said, 120)
 

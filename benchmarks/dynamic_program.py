@@ -28,7 +28,6 @@ WIDE = [(1, 5, length) for length in (3, 5, 7, 9, 11)]
 """(blocks, branches, length): (length + 1) ** branches ideals for each block."""
 
 DEVICES = 8
-CAPTION = "Seconds to the proof, by the number of ideals"
 
 
 @dataclass(frozen=True)

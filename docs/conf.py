@@ -53,7 +53,7 @@ DESCRIPTIONS = {**tomllib.loads((HERE / "descriptions.toml").read_text("utf-8"))
 EXECUTED = HERE / "_build" / "executed"
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(EXECUTED / lesson_pages.state_of_the_code())
-# Seconds after which a lesson hangs, on however slow a machine.
+# A lesson that runs for more seconds than this counts as hung, even on a slow machine.
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

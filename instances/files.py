@@ -13,6 +13,7 @@ from .base.errors import InputError, UsageError, did_you_mean, errors_in, show, 
 from .base.fields import as_object
 from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .base.kind import Kind, Lowered
+from .base.quantities import listed
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
 from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
@@ -193,7 +194,7 @@ def _to_json(value: Problem | Plan | Result, format: str) -> Any:
     if write is not None:
         return write(value)
     if format != "own":
-        able = " and ".join(kind.name for kind in KINDS.values() if kind.write_published)
+        able = listed([kind.name for kind in KINDS.values() if kind.write_published])
         raise UsageError(f"Only {able} problems have a published format; save in the own format.")
     if not isinstance(value, Result) and not is_plan(value):
         raise wrong_argument("value", value, "a problem, plan or result", SAVED)

@@ -12,6 +12,7 @@ from .base.cluster import Cluster, check_cluster, is_real, refuse_others, spelle
 from .base.errors import InputError, UsageError, errors_in, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
+from .base.quantities import listed
 from .foreign import looks_like_graph_txt, looks_like_table, refuse_foreign_file
 from .networks.profile.options import ProfileOptions, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
@@ -324,7 +325,7 @@ def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, op
     refuse_others(kind, replace(cluster, profile=None), also)
     for name in options.given():
         if name not in (*FOR_ALL, *kind.profile_options):
-            fitting = " and ".join(other.name for other in KINDS.values() if name in other.profile_options)
+            fitting = listed([other.name for other in KINDS.values() if name in other.profile_options])
             option = spelled(name)
             raise UsageError(f"{option} is for {fitting} problems, and this is a {kind.name}; drop {option}.")
     if options.optimizer is not None and not profile.training:
@@ -372,7 +373,7 @@ def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any
     from .training.to_profile import profile_of_model
 
     if not _has_shapes(profile):
-        raise _refusal(profile, options, " and ".join(_of_known_shapes()))
+        raise _refusal(profile, options, listed(_of_known_shapes()))
     model, source = MODELS[profile.name].model, profile.source
     hardware = next(device for key, device in DEVICES.items() if f"analytic: {key}," in source["times"])
     facts = {key: source[key] for key in ("config", "architecture")}

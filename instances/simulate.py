@@ -77,8 +77,7 @@ def pipeline_of(
     return kind.pipeline(problem, plan, micro_batches, schedule)
 
 
-# ---- to schedule ------------------------------------------------------------
-# One door for the plans of every kind: from stages to the schedule problem of what they run when.
+# ---- from stages to the schedule problem of what they run when ----------------------------------------
 
 
 def lower_to_schedule(

@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Before the tests are read, which take the profile and the loops of that moment.
+    # Before the tests are read, which take the profile of that moment.
     if config.getoption("--sweeps"):
         hypothesis.settings.load_profile("many")
     if not any(config.getoption(f"--{name}") for name in ON_DEMAND):
@@ -84,17 +84,23 @@ def _named_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of `LONGER` run with `--sweeps`, those of `LONGEST` with `--slow`; there a whole name means its cases that
-    would run with `--sweeps`."""
+    would run with `--sweeps`, but for the first one where it has no other."""
     seen, named = set[str](), set[str]()
-    for table, marker in ((LONGER, pytest.mark.sweeps), (LONGEST, pytest.mark.slow)):
+    kept = {item.nodeid.partition("[")[0] for item in items if _option(item) is None}
+    for table, marker in ((LONGEST, pytest.mark.slow), (LONGER, pytest.mark.sweeps)):
         wanted = {f"{file}::{name}" for file, names in table.items() for name in names}
         named |= wanted
         for item in items:
             case = item.nodeid.partition("@")[0]
             whole = case.partition("[")[0]
             seen |= {case, whole} & wanted
-            if case in wanted or (whole in wanted and (table is LONGER or item.get_closest_marker("sweeps"))):
+            swept = table is LONGEST and "[" in case and _option(item) == "sweeps"
+            if case in wanted or (whole in wanted and table is LONGER):
                 item.add_marker(marker)
+            elif whole in wanted and swept:
+                if whole in kept:
+                    item.add_marker(marker)
+                kept.add(whole)
     files = {item.nodeid.partition("::")[0] for item in items}
     named |= {f"{file}::{name}" for file, names in FIRST_CASES.items() for name in names}
     seen |= {item.nodeid.partition("[")[0].partition("@")[0] for item in items}
@@ -190,7 +196,6 @@ def _machine_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """A test that is marked so compiles, as commands do."""
     if request.node.get_closest_marker("machine_code"):
         monkeypatch.delenv("PIPEPLAN_MACHINE_CODE", raising=False)
-        monkeypatch.setattr("pipeplan.instances.base.compiled._never", False)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ def after_work(pid: int, seconds: float, patience_s: float = PATIENCE_S) -> None
         if (int(user) + int(system)) / os.sysconf("SC_CLK_TCK") >= seconds:
             return
         time.sleep(0.05)
+    raise AssertionError(f"process {pid} had less than {seconds} s of processor time in {patience_s:g} s")
 
 
 @contextlib.contextmanager

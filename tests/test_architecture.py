@@ -340,3 +340,10 @@ def holds_something(path: Path) -> bool:
     """Is it more than the `__init__` of a folder?"""
     kinds = (ast.FunctionDef, ast.ClassDef)
     return path.name != "__init__.py" or any(isinstance(node, kinds) for node in tree_of(path).body)
+
+
+def test_guesses_are_made_in_one_place() -> None:
+    packages = ("instances", "formulations", "planners", "pipeplan")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    assert {path.name for path in files if "def distance(" in path.read_text("utf-8")} == {"errors.py"}
+    assert not [path.name for path in files if "difflib" in path.read_text("utf-8")]

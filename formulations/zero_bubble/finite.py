@@ -91,7 +91,7 @@ def native_model(
         data["hint"] = run_values(finite, rows, in_order(start), finite.steps * grid.factor)
     return BuiltModel(
         NativeModel(finite_cp_model.BUILDER, data),
-        partial(decode, exact, finite, objective, finite.steps * grid.factor),
+        partial(decode, exact, finite, objective),
         partial(encode, exact, finite, rows, objective, grid),
         size={"blocks": len(problem.blocks), "runs": len(finite.times) * finite.batches, "orders": pairs},
         coarse=not finite.exact,
@@ -103,16 +103,14 @@ def native_model(
 # ---- from a solution to a plan, and back ----------------------------------------------------------------
 
 
-def decode(
-    exact: FiniteProblem, finite: FiniteProblem, objective: str, parts: Fraction, values: Values
-) -> SchedulePlan:
+def decode(exact: FiniteProblem, finite: FiniteProblem, objective: str, values: Values) -> SchedulePlan:
     """The plan with the orders of a solution, which is one of `finite`, and the best times for them."""
-    plan = tightest(exact, orders_in(finite, values, parts), objective)
+    plan = tightest(exact, orders_in(finite, values), objective)
     assert plan is not None, "a solution's times and ranks follow its orders"
     return plan
 
 
-def orders_in(finite: FiniteProblem, values: Values, parts: Fraction) -> tuple[tuple[Node, ...], ...]:
+def orders_in(finite: FiniteProblem, values: Values) -> tuple[tuple[Node, ...], ...]:
     """Runs of each device in the order of their starts in a solution; among equal starts, by ranks and by the
     referee's rules for blocks without time."""
     depths, times = finite.problem.depths, finite.times

@@ -185,14 +185,20 @@ def _memory(problem: ScheduleProblem, d: int) -> DeviceMemory | None:
     standing = as_written(device.standing)
     room = None if device.memory is None else int((as_written(device.memory) - standing) / unit)
     whole = {b: int(amount / unit) for b, amount in change.items()}
-    total, heights = sum(map(abs, whole.values())) + (room or 0), most_heights(problem)
+    used = {b: int(amount / unit) for b, amount in workspace.items()}
+    changed, heights = sum(map(abs, whole.values())), most_heights(problem)
+    # Numbers of micro-batches in a row are less than this.
+    many = 5 * heights + 2
+    if room is not None and room >= changed * many + max(used.values(), default=0):
+        room = None  # whatever the order, the device never holds so much
+    total = changed + (room or 0)
     if total * (2 * heights + 1) > MOST_MEMORY:
         raise InputError(
             "blocks", f"have amounts on {device.name!r} with too many digits for a model", "round their memory"
         )
     # More than all changes of a row together says the same as their sum and one more, which solvers can hold.
-    enough = total * (5 * heights + 2) + 1
-    used = {b: min(int(amount / unit), enough) for b, amount in workspace.items()}
+    enough = total * many + 1
+    used = {b: min(amount, enough) for b, amount in used.items()}
     early = stashes_of(problem, d) is None
     return DeviceMemory(device.name, room, min(int(standing / unit), enough), whole, used, early)
 

@@ -146,8 +146,8 @@ def per_unit(rate: float, time_unit: str) -> float:
     return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])
 
 
-# ---- plausible ------------------------------------------------------------
-# Figures that hardware can have: one a million times off was meant in another unit, and is asked back.
+# ---- figures that hardware can have -------------------------------------------------------------------
+# One a million times off was meant in another unit, and is asked back.
 #
 # Only amounts that are bytes and seconds for sure are checked: those of named GPUs, and of networks whose own sizes are
 # real. Small examples count in units of their own.

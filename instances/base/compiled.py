@@ -17,12 +17,12 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import clock
+from .errors import UsageError
 
 if TYPE_CHECKING:
     import subprocess
 
-# `PIPEPLAN_MACHINE_CODE=no` runs every loop as plain Python: the same answers, slower, and nothing is compiled.
-_never = os.environ.get("PIPEPLAN_MACHINE_CODE") == "no"
+MACHINE_CODE = "PIPEPLAN_MACHINE_CODE"
 # Is machine code used for problems of every size?
 _always = False
 
@@ -146,7 +146,11 @@ def _interruptible(function: Any) -> Callable[..., Any]:
 
 
 def _runs_plain_loops() -> bool:
-    return _never and not _always
+    """With `PIPEPLAN_MACHINE_CODE=no` loops run as plain Python: the same plans, slower, and nothing is compiled."""
+    told = os.environ.get(MACHINE_CODE, "yes")
+    if told not in ("yes", "no"):
+        raise UsageError(f"{MACHINE_CODE} is {told!r}, which is neither yes nor no; give one of them, or unset it.")
+    return told == "no" and not _always
 
 
 def repays_loading(size: float, least: float) -> bool:

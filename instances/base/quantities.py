@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
@@ -158,6 +158,11 @@ def with_unit(value: float | None, unit: str | None, digits: int | None = None) 
 def several(count: float, noun: str, style: str = "") -> str:
     """1 layer, 2 layers; 1 micro-batch, 2 micro-batches; 1 entry, 2 entries. The style "," sets thousands apart."""
     return f"{count:{style}} {noun if count == 1 else plural(noun)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def plural(noun: str) -> str:

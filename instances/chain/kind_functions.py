@@ -49,7 +49,7 @@ def chain_from_json(data: object) -> ChainProblem:
         raise (error if error.field in top else error.renamed(FIELDS)) from None  # the file's own word, or ours
 
 
-# ---- kind functions ------------------------------------------------------------
+# ---- what every problem type is asked -----------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:

@@ -59,7 +59,7 @@ def _operator_from_json(where: str, value: object) -> Operator:
     return read_record(Operator, where, value, example, forward=curve_from_json, backward=curve_from_json)
 
 
-# ---- kind functions ------------------------------------------------------------
+# ---- what every problem type is asked -----------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineProblem:

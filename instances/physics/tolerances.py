@@ -14,5 +14,3 @@ STEADY = 1e-11
 SAFETY = 1e-9
 # Values that differ by less are the same to a reader: the difference is rounding.
 SAME = 1e-9
-# The referee of latencies sums floats, and forgives one that is so little above its limit.
-LIMIT_SLACK = 1e-9

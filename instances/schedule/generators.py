@@ -114,8 +114,6 @@ def shape(
     return passes.problem(f"{name}-shape-{devices}", 2 * devices if memory is None else memory, micro_batches)
 
 
-# ---- generators --------------------------------------------------------------------------------------
-
 # ---- random schedules ------------------------------------------------------------------------------------
 # Seeded random schedule problems, with everything that a problem can have.
 

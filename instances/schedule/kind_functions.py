@@ -92,7 +92,7 @@ def _edge(where: str, value: object) -> BlockEdge:
     return read_record(BlockEdge, where, value, '{"from": "F0", "to": "F1", "lag": 0}', ENDS, _refuse_slips)
 
 
-# ---- kind functions ------------------------------------------------------------
+# ---- what every problem type is asked -----------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ScheduleProblem:

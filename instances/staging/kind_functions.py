@@ -45,8 +45,6 @@ from .simulated import leveled_pipeline, staged_pipeline
 
 STAGING_SCHEMA = "pipeplan.staging/1"
 
-# ---- our own format --------------------------------------------------------------------------------------
-
 # Fields that are written even where they equal their defaults.
 ALWAYS = (
     "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
@@ -228,7 +226,7 @@ def _way_to_published(way: Configuration) -> dict[str, Any]:
     return {"id": way.id, **{_PUBLISHED_NAMES[name]: value for name, value in (amounts | gathered).items()}}
 
 
-# ---- kind functions ------------------------------------------------------------
+# ---- what every problem type is asked -----------------------------------------------------------------
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:

@@ -359,9 +359,7 @@ def _check_gathers(problem: StagingProblem) -> None:
                             )
 
 
-# ---- question ----------------------------------------------------------------------------------------
-#
-# What may be asked of a staging problem: which options make sense for it. No cost is computed here.
+# ---- which options make sense for a problem -----------------------------------------------------------
 
 
 # The objective that counts how the pipeline fills and drains once per batch.

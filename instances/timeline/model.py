@@ -13,7 +13,7 @@ from ..base.quantities import several
 from . import SCHEDULES
 
 # ---- what a simulation tells -------------------------------------------------------------------------
-# What a simulation tells: when every pass ran, what was alive at most, and how long the iteration took.
+# When every pass ran, what was alive at most, and how long the iteration took.
 
 # `weights`: the second part of a divided backward pass, of which `backward` is the first.
 TaskKind = Literal["forward", "backward", "weights", "synchronisation"]

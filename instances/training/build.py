@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import InputError, UsageError, did_you_mean, show
+from ..base.errors import InputError, UsageError, did_you_mean, errors_in, show
 from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
@@ -143,24 +143,20 @@ def _read(path: Path) -> Model:
     if looks_like_table(path):
         return _of_profile(read_table(path), path)
     data: Any = parse_json(read_text(path), str(path))
-    try:
+    with errors_in(path):
         if is_profile(data):
             return _of_profile(profile_from_json(data), path)
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             model: Model = read_model("model", require("", data, "model"))
             return model
         return model_from_config(data, _name(path))
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
 
 
 def _of_profile(profile: Profile, path: Path) -> Model:
     from .from_profile import model_of_profile
 
-    try:
+    with errors_in(path):
         return model_of_profile(profile)
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
 
 
 def _name(path: Path) -> str:

@@ -60,6 +60,8 @@ class Recompute:
 
     def __post_init__(self) -> None:
         """One set of modules has one word, in whatever order it was given."""
+        for name in self.modules:
+            check_text("recompute", name)
         if not {*self.modules} - {*MODULES}:
             object.__setattr__(self, "modules", tuple(name for name in MODULES if name in self.modules))
 

@@ -110,7 +110,7 @@ def check_choice(key: str, value: str) -> str:
     if key == "recompute":
         return read_recompute("scope: recompute", value).word
     if key == "schedule":
-        if value not in SCHEDULES:
+        if not isinstance(value, str) or value not in SCHEDULES:
             raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
         return value
     number = whole_number(value)

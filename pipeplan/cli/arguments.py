@@ -51,9 +51,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
 
-# Names that are written here again, so that a help page imports no problem; a test compares them with the tables.
-PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
-
 
 def _degrees(text: str) -> tuple[int, ...]:
     degrees = whole_numbers(text)
@@ -197,6 +194,15 @@ def counts_bytes(problem: Problem) -> bool:
 
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
     return isinstance(memory, int | float) and is_real(memory)
+
+
+def check_memory(problem: Problem, flag: str, *amounts: float) -> None:
+    """Refuse an amount that no hardware has, where the problem counts in bytes."""
+    from ..instances.base.cluster import MEMORY, check_figure
+
+    if counts_bytes(problem):
+        for amount in amounts:
+            check_figure(flag, amount, MEMORY)
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import MEMORY, Cluster, check_figure
+from ..instances.base.cluster import Cluster
 from ..instances.base.errors import UsageError, one_of
 from ..instances.base.result import Asked
 from ..instances.physics.schedules import SCHEDULES
@@ -22,7 +22,7 @@ from .arguments import (
     Picture,
     Progress,
     Verbose,
-    counts_bytes,
+    check_memory,
     limits_for,
     load_for,
     output_file,
@@ -124,8 +124,8 @@ def command(
     if "memory" in blocks and on != Cluster():
         on = replace(on, memory_bytes=blocks["memory"])
     problem = load_for(plan, instance, on)
-    if "memory" in blocks and counts_bytes(problem):
-        check_figure("--memory", blocks["memory"], MEMORY)
+    if "memory" in blocks:
+        check_memory(problem, "--memory", blocks["memory"])
     case = read_case(problem, plan, {})
     for violation in case.violations()[:1]:
         say_note(f"the plan breaks a rule of the problem: {violation}")

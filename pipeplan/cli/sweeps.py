@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import MEMORY, Cluster, check_figure
+from ..instances.base.cluster import Cluster
 from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.quantities import listed
 from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..instances.lookup import holds_profile
 from ..instances.registry import Problem, kind_of
@@ -28,7 +29,7 @@ from .arguments import (
     InstanceArgument,
     Json,
     Progress,
-    counts_bytes,
+    check_memory,
     drawable,
     input_file,
     limits_for,
@@ -139,9 +140,7 @@ def pareto(
     typed = {"points": points, **own}
     if "memory" in own:
         own["memory"] = [quantities.size(text) for text in own["memory"]]
-        if counts_bytes(problem):
-            for memory in own["memory"]:
-                check_figure("--memory", memory, MEMORY)
+        check_memory(problem, "--memory", *own["memory"])
     within = limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits})
     answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
     if not answer.complete:
@@ -349,7 +348,7 @@ def _possible(problem: Problem, found: Sensitivity) -> str:
     able = [changed(problem, worth) for worth in found.changes if worth.makes_possible]
     if not able:
         return "Advice: none of these changes alone makes a plan possible."
-    return f"Advice: {_listed(able)} {_verb(able, 'make')} a plan possible."
+    return f"Advice: {listed(able)} {_verb(able, 'make')} a plan possible."
 
 
 def _best(problem: Problem, found: Sensitivity) -> str:
@@ -361,7 +360,7 @@ def _best(problem: Problem, found: Sensitivity) -> str:
     best = [worth for worth in found.changes if worth.ratio is not None and worth.ratio <= least + PROVEN_TOLERANCE]
     names = [changed(problem, worth) for worth in best]
     saved = f"{100 * (1 - least):.2f} % less time"
-    return f"Advice: {_listed(names)} {_verb(names, 'help')} most, with {saved}{_price(problem, best)}."
+    return f"Advice: {listed(names)} {_verb(names, 'help')} most, with {saved}{_price(problem, best)}."
 
 
 def _price(problem: Problem, best: Sequence[Worth]) -> str:
@@ -370,10 +369,6 @@ def _price(problem: Problem, best: Sequence[Worth]) -> str:
     problems = [worth.problem for worth in best if type(worth.problem) is type(problem)]
     more = {counted_devices(other)[1] / count - 1 for other in problems if other is not None} - {0.0}
     return f" for {100 * min(more):.3g} % more devices" if len(best) == 1 and more and min(more) > 0 else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _verb(names: Sequence[str], verb: str) -> str:
@@ -436,8 +431,7 @@ def sensitivity(
     on, own = with_micro_batch(instance, on, own)
     problem, questions = _questions(instance, on)
     _check_steps(more_memory, more_bandwidth)
-    if counts_bytes(problem):
-        check_figure("--more-memory", more_memory, MEMORY)
+    check_memory(problem, "--more-memory", more_memory)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     batch_grows = kind_of(problem).batch_grows and on.batch is None and holds_profile(instance)
     if batch_grows:

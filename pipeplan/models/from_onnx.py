@@ -72,7 +72,7 @@ def import_onnx(
     with errors_in(path):
         graph = read_onnx(path, wanted, allow_uncounted=allow_uncounted)
         nodes = group(graph, granularity)
-    parameters = _held(graph, nodes)
+    parameters = _held(nodes)
     return Profile(
         nodes=tuple(_profile_nodes(graph, nodes, parameters, device)),
         tensors=tuple(_tensors(graph, nodes)),
@@ -97,7 +97,7 @@ def _checked(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _held(graph: OnnxGraph, nodes: Sequence[OnnxNode]) -> list[dict[str, str]]:
+def _held(nodes: Sequence[OnnxNode]) -> list[dict[str, str]]:
     """For each node its parameters by name: in the profile, where further copies have a number, and in the file."""
     copies: dict[str, int] = {}
     parameters = []

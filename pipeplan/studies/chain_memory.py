@@ -34,7 +34,7 @@ from ..planners.chain.solver import Solver
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import ANEW, Candidate, CurvePoint, Ends, Journal, NothingKnownError, Settings, Sweep, lines_of
+from .sweep import ANEW, Candidate, CurvePoint, Ends, Journal, NothingKnownError, Settings, Sweep, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
@@ -246,7 +246,7 @@ def renumbered(plan: PatternPlan) -> PatternPlan:
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
     """PipeDream's plans in a journal, measured anew; None where the journal has none."""
-    for where, line in lines_of(journal, RUNS):
+    for where, line in records_of(journal, RUNS):
         candidates = []
         for row in as_list(where, require(where, line, "plans")):
             record = require_object(where, {"plans": row}, "plans")

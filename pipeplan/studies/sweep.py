@@ -24,6 +24,7 @@ from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, show
 from ..instances.base.fields import as_list, as_number, as_object, join, require, require_list
 from ..instances.base.json_file import MAX_FILE_BYTES, csv_cell, read_bytes, write_text_atomically
+from ..instances.base.quantities import listed
 from ..instances.base.result import Found, Stop, met, relative_gap
 from ..instances.registry import any_plan_from_json, kind_of
 from ..kinds import SHOWN, shown_kind
@@ -491,7 +492,7 @@ class Sweep:
     # ---- back from the journal: bounds are as they were proven, everything about plans is recomputed ----
 
     def _stored_ends(self) -> Ends | None:
-        for where, line in lines_of(self.journal, ENDS):
+        for where, line in records_of(self.journal, ENDS):
             least, best = (
                 _judged(
                     self.measured(any_plan_from_json(require(where, line, name), join(where, name)), source), where
@@ -510,7 +511,7 @@ class Sweep:
     def _stored_points(self) -> dict[tuple[str, float], CurvePoint]:
         names = {fact: name for name, fact in self.columns.items()}
         points = {}
-        for where, line in lines_of(self.journal, POINT):
+        for where, line in records_of(self.journal, POINT):
             limit = as_number(where, require(where, line, names["limit"]))
             method = str(require(where, line, "method")) if "method" in names else ""
             word = require(where, line, "stop")
@@ -575,7 +576,7 @@ def axis_of(problem: Any) -> type[Sweep]:
     """The sweep of this kind of problems, or a `UsageError` that lists the kinds with one."""
     curve = shown_kind(problem).pareto
     if curve is None:
-        kinds = " and ".join(name for name, kind in SHOWN.items() if kind.pareto is not None)
+        kinds = listed([name for name, kind in SHOWN.items() if kind.pareto is not None])
         raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
     return curve.sweep.load()
 
@@ -633,7 +634,7 @@ def _check_head(head: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) 
                 raise InputError(f"{part}.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
 
 
-def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+def records_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Lines of one kind, each with its place in the file."""
     lines = journal.read(partial(as_object, "line"))
     return [(f"line {number}", line) for number, line in lines if line.get("record") == kind]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
+from math import inf
 from typing import Any
 
 from ...instances.base.amounts import as_written
+from ...instances.base.clock import now
 from ...instances.base.quantities import GIB
 from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import TrainingProblem
@@ -38,9 +40,9 @@ def _ask(
     problem: TrainingProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
     asked = with_memory(problem, memory_bytes)
-    if memory_bytes is None:
-        asked = with_memory(problem, 1e18)
-    report = Search(asked, scope_of(options), Settings(memory_error=0.0, list_all=False)).run()
+    ends = inf if limits.time_limit_s is None else now() + limits.time_limit_s
+    settings = Settings(memory_error=0.0, list_all=False)
+    report = Search(asked, scope_of(options), settings, out_of_time=lambda: now() >= ends).run()
     plan = accepted(asked, None if report.best is None else report.best.plan, {})
     return Answer(plan, none=plan is None and report.finished and report.best is None)
 

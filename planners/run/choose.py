@@ -20,6 +20,7 @@ from ...instances.base.errors import (
     show,
     unknown_name,
 )
+from ...instances.base.quantities import listed
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
@@ -221,7 +222,7 @@ EXTENSIONS: Mapping[str, str] = {
 def lacks(entry: Entry, problem: Problem) -> str | None:
     """What the problem uses and the method cannot plan, in words; None: nothing."""
     missing = sorted(problem.extensions - entry.extensions)
-    return " and ".join(EXTENSIONS[name] for name in missing) or None
+    return listed([EXTENSIONS[name] for name in missing]) if missing else None
 
 
 def check_extensions(entry: Entry, problem: Problem) -> None:

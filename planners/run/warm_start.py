@@ -11,6 +11,7 @@ from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
 from ...instances.base.errors import TooLargeError, UsageError, show
 from ...instances.base.kind import Rules
+from ...instances.base.quantities import listed
 from ...instances.base.result import StartOutcome, WarmStart
 from ...instances.lookup import plan_of
 from ..contract import Board, Request
@@ -172,8 +173,8 @@ def _check_other(method: Method, quick: list[Entry]) -> None:
     if method.name in [entry.name for entry in quick]:
         raise UsageError(f"--warm-start {DP} starts {method.name} from itself; drop it.")
     if not quick:
-        *kinds, last = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
-        raise UsageError(f"--warm-start {DP} is for {', '.join(kinds)} and {last} problems; drop it.")
+        kinds = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
+        raise UsageError(f"--warm-start {DP} is for {listed(list(kinds))} problems; drop it.")
 
 
 def _take_from_user(start: Start, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import InputError, UsageError, errors_in
 from ...instances.base.fields import as_number, as_object, check_schema, plain_fields, read_record, require
 from ...instances.base.json_file import read_json, read_text, write_json
 from ...instances.base.quantities import GIB, MIB, several, whole_number
@@ -85,12 +85,11 @@ def run_of_log(path: str, problem: TrainingProblem) -> MeasuredRun:
     """The one run that a log is about."""
     lines = _COLOUR.sub("", read_text(path)).splitlines()
     try:
-        if any(_MILLISECONDS.search(line) for line in lines):
-            return _megatron(path, lines, problem)
-        if any(_STEP.search(line) for line in lines):
-            return _torchtitan(path, lines, problem)
-    except InputError as error:
-        raise error if error.file else error.in_file(path) from None
+        with errors_in(path):
+            if any(_MILLISECONDS.search(line) for line in lines):
+                return _megatron(path, lines, problem)
+            if any(_STEP.search(line) for line in lines):
+                return _torchtitan(path, lines, problem)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     raise InputError(

@@ -482,14 +482,13 @@ class Search:
         self.entries[word.gamma].fits = True
         self._push(max(bound, seconds + self.step), MEMORY, word)
 
-    def _memory_bound(self, word: _Word, limit: float | None = None) -> float:
-        """Lower bound on the seconds of an iteration, the constant `step` left out, of plans whose ranks hold
-        at most `limit` bytes (None: those that may fit); infinite where there is none."""
-        limit = self.maybe if limit is None else limit
+    def _memory_bound(self, word: _Word) -> float:
+        """Lower bound on the seconds of an iteration, the constant `step` left out, of plans that may fit; infinite
+        where there is none."""
         judge = self._judge(word)
         if self._is_row(judge.case):
-            return solve(judge.pipeline(limit), most_nodes=-1).bound
-        return self._load(judge).seconds(limit)
+            return solve(judge.pipeline(self.maybe), most_nodes=-1).bound
+        return self._load(judge).seconds(self.maybe)
 
     @staticmethod
     def _is_row(case: Case) -> bool:

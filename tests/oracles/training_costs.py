@@ -1,8 +1,8 @@
 """What units of a training model cost and hold, one unit of one configuration at a time, from the definitions alone.
 
 Written in plain Python from the texts of `instances/training/unit_seconds.py`, `instances/training/cases.py` and
-`docs/training-memory.md`. It shares nothing with the product but the types of problems and plans and the facts of
-`instances/physics`.
+`docs/training-memory.md`. It shares nothing with the product but the types of problems and plans, the facts of
+`instances/physics`, and what a framework hides.
 """
 
 from __future__ import annotations

@@ -243,3 +243,10 @@ def test_a_file_comes_before_a_packaged_instance(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     pipeplan.save(CHAIN, "tiny-chain")
     assert pipeplan.solve("tiny-chain", planner="contiguous").problem["name"] == CHAIN.name
+
+
+def test_an_option_that_no_method_has_is_refused() -> None:
+    with pytest.raises(
+        pipeplan.UsageError, match=r"There is no option 'nonsense' for a chain problem; give one of"
+    ):
+        pipeplan.smallest_memory("golden-4", options={"nonsense": True})

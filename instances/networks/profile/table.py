@@ -294,8 +294,7 @@ def _node(name: str, layer: _Layer) -> ProfileNode:
     )
 
 
-# ---- sheet ------------------------------------------------------------
-# Tables as files: CSV, TSV, Excel and Parquet, read into plain cells that keep their places.
+# ---- CSV, TSV, Excel and Parquet files as plain cells that keep their places --------------------------
 
 
 INSTALL = "pip install 'pipeplan[tables]'"
@@ -539,8 +538,7 @@ def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-# ---- header ------------------------------------------------------------
-# The columns of a table of layers: names, synonyms and units, as they stand in its first row.
+# ---- the columns of a table of layers: names, synonyms and units in its first row ---------------------
 
 
 # Both signs that stand for micro.

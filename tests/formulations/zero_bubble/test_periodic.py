@@ -38,11 +38,16 @@ def shortest(problem: ScheduleProblem, **changes: Any) -> Fraction | None:
     return result.plan.period  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("standing", "fits"), [(0.0, False), (98765432109.87654, True)])
-def test_amounts_beyond_the_integers_of_the_solver_decide_as_small_ones_do(standing: float, fits: bool) -> None:
-    """A work space that is 800,000 times what a block keeps, or a standing amount, in units of the last digit."""
+@pytest.mark.parametrize(
+    ("standing", "more", "fits"), [(0.0, 0.0, False), (98765432109.87654, 0.0, True), (0.0, 1e30, True)]
+)
+def test_amounts_beyond_the_integers_of_the_solver_decide_as_small_ones_do(
+    standing: float, more: float, fits: bool
+) -> None:
+    """A work space that is 800,000 times what a block keeps, a standing amount, or a limit that nothing reaches, in
+    units of the last digit."""
     kept = 123456.78901234566
-    workspace, limit = (0.0, standing + kept) if fits else (98765432109.87654, kept)
+    workspace, limit = (0.0, standing + kept + more) if fits else (98765432109.87654, kept)
     device = ScheduleDevice("d", memory=limit, standing=standing)
     blocks = (
         Block("a", "F", ("d",), 1.0, 0, memory={"d": kept}, workspace={"d": workspace} if workspace else {}),

@@ -16,6 +16,7 @@ import pytest
 
 from pipeplan.instances.base import compiled as machine_code
 from pipeplan.instances.base.compiled import always_compiled, can_be_kept, compiled, is_kept, make_beside
+from pipeplan.instances.base.errors import UsageError
 
 pytestmark = pytest.mark.machine_code
 
@@ -248,3 +249,20 @@ def test_a_full_disk_stops_nothing(package: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(IndexDataCacheFile, "save", full)
     assert compiled(_as_in_a_new_process(), "walk")(5) == 20
+
+
+@pytest.mark.usefixtures("package")
+def test_without_machine_code_the_plain_function_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = _as_in_a_new_process()
+    monkeypatch.setenv("PIPEPLAN_MACHINE_CODE", "no")
+    assert compiled(loops, "walk") is loops.walk
+    assert not can_be_kept(loops, "walk")
+    with always_compiled():
+        assert compiled(loops, "walk") is not loops.walk
+
+
+@pytest.mark.usefixtures("package")
+def test_another_word_for_machine_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPEPLAN_MACHINE_CODE", "off")
+    with pytest.raises(UsageError, match="is 'off', which is neither yes nor no; give one of them, or unset it"):
+        compiled(_as_in_a_new_process(), "walk")

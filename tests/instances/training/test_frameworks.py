@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -16,7 +17,7 @@ from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, 
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults
-from pipeplan.instances.training.scope import KEYS, read_scope
+from pipeplan.instances.training.scope import KEYS, Scope, read_scope
 from pipeplan.planners.training.space import all_words
 
 from ...problems.trainings import random_configuration, random_own_training, random_training
@@ -146,3 +147,16 @@ def test_what_is_fixed_and_forbidden_is_refused(key: str) -> None:
 def test_whole_layers_are_forbidden_in_any_number() -> None:
     with pytest.raises(InputError, match="forbids it"):
         read_scope(["recompute=full:2"], ["recompute=full"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Recompute(([],)),  # type: ignore[arg-type]
+        lambda: Scope({"schedule": []}),  # type: ignore[dict-item]
+        lambda: Configuration(Degrees(), 1, 0, [], (1,), (Recompute(),)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_list_in_place_of_a_word_is_refused(made: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        made()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from oracles.training_costs import Definitions
 from problems.timed_trainings import GPU, PLAIN, configuration, model, problem
@@ -16,7 +17,7 @@ from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer, UnitType
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee.seconds import Iteration
-from pipeplan.instances.training.unit_seconds import PARTS, Cluster, Keys, SecondsOfUnits, exposed
+from pipeplan.instances.training.unit_seconds import PARTS, Cluster, Keys, Product, SecondsOfUnits, exposed
 
 from ...problems.trainings import random_configuration, random_training
 
@@ -150,10 +151,12 @@ def test_a_window_bounds_the_keys_of_a_token() -> None:
 def test_experts_take_the_tokens_of_all_their_ranks() -> None:
     some = Experts(count=16, per_token=2, hidden=512)
     own = problem(own=model(experts=some, mlp=None))
-    assert [one[:4] for one in products(own, "experts", data=8, expert=4) if one[4] == "grouped"] == [
-        (2048 * 2 / 4, 1024, 1024, 4),
-        (2048 * 2 / 4, 1024, 512, 4),
-    ]
+    by_hand = [(2048 * 2 / 4, 1024, 1024, 4), (2048 * 2 / 4, 1024, 512, 4)]
+    assert [one[:4] for one in products(own, "experts", data=8, expert=4) if one[4] == "grouped"] == by_hand
+    keys = Keys.of([ParallelismChoice.of(configuration(own, data=8, expert=4)).key])
+    items = [item for module in SecondsOfUnits(own, keys, 4.0).modules("experts") for item in module.items]
+    ours = [item for item in items if isinstance(item, Product) and item.grouped]
+    assert [tuple(float(np.ravel(amount)[0]) for amount in item[:4]) for item in ours] == by_hand
 
 
 def test_latent_attention_sends_its_latents() -> None:

@@ -45,7 +45,9 @@ def test_operations_and_parameters_are_those_of_the_traced_model(name: str) -> N
         assert one.parameter_bytes == other.parameter_bytes
     layer, theirs = shapes.nodes[1], traced.nodes[1]
     assert 0.5 < layer.saved_bytes / theirs.saved_bytes < 0.8
-    assert 0.7 < shapes.time(layer.forward) / traced.time(theirs.forward) < 1.5
+    assert (
+        0.7 < shapes.time(layer.forward) / traced.time(theirs.forward) < (1.5 if name.startswith("mixtral") else 1)
+    )
     assert [tensor.bytes for tensor in shapes.tensors[:-1]] == [t.bytes for t in traced.tensors if t.readers]
 
 

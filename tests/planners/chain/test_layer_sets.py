@@ -102,7 +102,7 @@ def test_refuted_is_what_the_constraint_model_refutes(seed: int) -> None:
             assert not (refuted and fits)
 
 
-@pytest.mark.slow
+@pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(24):
         chain, sets = whole(small_chain(seed)), some_sets(random.Random(seed), 4)

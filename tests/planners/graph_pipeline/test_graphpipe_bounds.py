@@ -227,6 +227,7 @@ def test_a_gap_that_is_open_is_not_called_proven() -> None:
 # ---- the machine behind it ---------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
 def test_compiled_and_plain_loops_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(random.Random(4))
     plain = lower_bound(problem, {})

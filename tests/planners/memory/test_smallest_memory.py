@@ -145,3 +145,17 @@ def test_a_training_has_its_least_memory_to_the_byte(name: str) -> None:
     for less, there in ((0, True), (1, False)):
         asked = kind_of(problem).each_memory(problem, found.memory_bytes - less)
         assert (pipeplan.solve(asked, limits=LIMITS).plan is not None) == there
+
+
+def test_a_question_about_a_training_hears_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the question goes on by ten seconds with each look."""
+    from itertools import count
+
+    from pipeplan.planners.memory import training
+
+    looks = count(0, 10)
+    monkeypatch.setattr(training, "now", lambda: float(next(looks)))
+    ask = training.questions(load_packaged("tiny-training"), {}).first
+    answer = ask(None, SolveOptions(time_limit_s=5.0))
+    assert not answer.none
+    assert next(looks) <= 60, "few looks, and then it ends"

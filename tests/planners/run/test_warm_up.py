@@ -95,6 +95,7 @@ def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     assert '"compile"' in done.stdout
 
 
+@pytest.mark.machine_code
 @pytest.mark.timing
 @pytest.mark.parametrize("name", ["bert-large-stages", "gpt2-medium-stages", "resnet50-stages", "figure-4"])
 def test_a_small_problem_is_planned_without_machine_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

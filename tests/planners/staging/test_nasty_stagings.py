@@ -60,6 +60,7 @@ def test_dp_piper_in_all_units(seeds: int) -> None:
         check(problem, value(best_stages(problem, semantics)), semantics=semantics)
 
 
+@pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "COMPILED_FROM", 0)
     for seed in range(1000, 1040):

@@ -134,6 +134,7 @@ def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
     assert set(without_memory) == {math.inf}
 
 
+@pytest.mark.machine_code
 def test_plain_python_finds_the_same_paths_until_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     paths.known_of.cache_clear()
     compiled = list(compared(3))

@@ -194,6 +194,7 @@ def test_the_layout_of_an_answer_has_its_value_and_fits(seed: int) -> None:
     assert abs(simulated(p, m, stages, pipeline.delays) - best.value) <= WORST * best.value
 
 
+@pytest.mark.machine_code
 def test_plain_python_answers_the_same_until_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pipelines = [random_pipeline(3000 + seed)[1] for seed in range(40)]
     compiled = [solve(pipeline) for pipeline in pipelines]

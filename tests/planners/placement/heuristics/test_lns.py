@@ -30,7 +30,7 @@ def any_devices(groups: Groups, rng: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize("objective", ["max-load", "gpipe"])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.machine_code)])
 def test_the_loop_keeps_its_books(compiled: bool, objective: str) -> None:
     """After thousands of accepted and refused moves, counts and loads are what the assignment says."""
     problem = network() if compiled else random_placement(4, layers=7, training=True)
