@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -271,6 +272,24 @@ class Violation:
 
     def __str__(self) -> str:
         return self.message
+
+
+def assignment_faults(
+    stages: Sequence[Sequence[object]], known: Collection[object], noun: str
+) -> Iterator[Violation]:
+    """What keeps stages from being a division of all members, which a reader calls by this noun."""
+    counts = Counter(member for stage in stages for member in stage)
+    for member, count in counts.items():
+        if member not in known:
+            yield Violation("assignment", f"The plan names the unknown {noun} {show(member)}.")
+        elif count > 1:
+            yield Violation("assignment", f"{noun.capitalize()} {show(member)} is listed {count} times, not once.")
+    for member in known:
+        if member not in counts:
+            yield Violation("assignment", f"{noun.capitalize()} {show(member)} is in no stage.")
+    for number, stage in enumerate(stages):
+        if not stage:
+            yield Violation("assignment", f"Stage {number} is empty.")
 
 
 # Rules that a plan may break and still be run: the simulation shows what comes of it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.amounts import as_written, exact_sum, in_digits
 from ..base.checks import NodeId
-from ..base.errors import PipeplanError, Violation, show
+from ..base.errors import PipeplanError, Violation, assignment_faults, show
 from ..base.fields import plain_fields
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
 from ..base.quantities import of_limit, several
@@ -346,18 +346,8 @@ def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> t
 
 def _unreadable(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
     """What leaves a plan without costs: operators that are missing, repeated or unknown, and numbers below 1."""
-    counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
-    for node_id, count in counts.items():
-        if node_id not in problem.index:
-            yield Violation("assignment", f"The plan names the unknown operator {show(node_id)}.")
-        elif count > 1:
-            yield Violation("assignment", f"Operator {show(node_id)} is listed {count} times, not once.")
-    for operator in problem.operators:
-        if operator.id not in counts:
-            yield Violation("assignment", f"Operator {show(operator.id)} is in no stage.")
+    yield from assignment_faults([stage.nodes for stage in plan.stages], problem.index, "operator")
     for number, stage in enumerate(plan.stages):
-        if not stage.nodes:
-            yield Violation("assignment", f"Stage {number} is empty.")
         for name, value in _numbers(stage).items():
             if value < 1:
                 yield Violation("shape", f"Stage {number} has {name} {value}, below 1.")

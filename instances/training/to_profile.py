@@ -25,7 +25,7 @@ from .model import Attention, Model, UnitType
 from .plan import NOTHING, Configuration, Degrees
 from .problem import TrainingProblem
 from .referee.memory import stash_bytes
-from .unit_bytes import count_of
+from .unit_bytes import count_of, norm_parameters
 from .unit_seconds import Attend, Keys, Module, Product, SecondsOfUnits, Traffic
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
@@ -224,8 +224,7 @@ class _Shapes:
         return self._node(id, self._run_by("embedding"), self._kept_by("embedding"), {f"{id}.weight": count})
 
     def _norm(self, id: str) -> ProfileNode:
-        hidden = self.model.hidden
-        count = hidden * (1 if self.model.norm == "rms" else 2) * self.model.final_norm
+        count = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
         return self._node(id, self._run_by("head")[:-1], self._hidden_bytes, {f"{id}.weight": count})
 
     def _head(self, id: str) -> ProfileNode:

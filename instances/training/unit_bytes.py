@@ -73,14 +73,14 @@ def unit_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
         return UnitParameters(tuple(projection), (), table + positions, 0.0, 0.0, table + positions)
     if name == "head":
         head = [] if model.tied else [(model.vocabulary / t, width)]
-        others = _norm(model, h) * model.final_norm + model.head_bias * model.vocabulary / t
+        others = norm_parameters(model, h) * model.final_norm + model.head_bias * model.vocabulary / t
         return UnitParameters((*projection, *head), (), others, 0.0, 0.0, model.vocabulary / t * h)
     assert model.attention is not None, "a model of shapes has attention"
     shapes, others = _attention(model, model.attention, keys)
-    others = others + model.norms * _norm(model, h)
+    others = others + model.norms * norm_parameters(model, h)
     if name == "prediction":
         shapes.append((h / t, 2 * h))
-        others = others + 3 * _norm(model, h)
+        others = others + 3 * norm_parameters(model, h)
     if not _has_experts(model, name):
         assert model.mlp is not None, "a dense layer has an MLP"
         more, biases = _mlp(h, model.mlp, t)
@@ -105,7 +105,7 @@ def _experts_of(model: Model) -> Experts:
     return model.experts
 
 
-def _norm(model: Model, size: int) -> int:
+def norm_parameters(model: Model, size: int) -> int:
     """A norm has a factor for each number; a norm that centres also has a shift for each."""
     return size if model.norm == "rms" else 2 * size
 
@@ -118,14 +118,14 @@ def _attention(model: Model, own: Attention, keys: Keys) -> tuple[list[tuple[Any
     if own.key_value_rank is None:
         pairs = keys.key_value_heads(own.key_value_heads)
         rows = (heads + pairs) * own.head_size + pairs * own.values
-        norms = 2 * _norm(model, own.head_size) * own.query_key_norm
+        norms = 2 * norm_parameters(model, own.head_size) * own.query_key_norm
         return [(rows, h), output], rows * own.bias + bias + norms + heads * own.sinks
     queries, width = heads * (own.head_size + own.rope_size), own.key_value_rank + own.rope_size
     shapes = [(width, h), (heads * (own.head_size + own.values), own.key_value_rank), output]
-    others = width * own.bias + _norm(model, own.key_value_rank) + bias
+    others = width * own.bias + norm_parameters(model, own.key_value_rank) + bias
     if own.query_rank is None:
         return [(queries, h), *shapes], others
-    others += own.query_rank * own.bias + _norm(model, own.query_rank)
+    others += own.query_rank * own.bias + norm_parameters(model, own.query_rank)
     return [(own.query_rank, h), (queries, own.query_rank), *shapes], others
 
 

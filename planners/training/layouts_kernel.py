@@ -9,6 +9,9 @@ import numpy as np
 
 from ...instances.physics.tolerances import STEADY
 
+# Micro-batches for each rank whose passes must have one pace; every order looks back fewer.
+WINDOW = 8
+
 # What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
 
@@ -86,7 +89,7 @@ def run_order(loop: Any, counts: Any, forward: Any, inputs: Any, weights: Any, d
         return free, True
     # By how much passes end later than those `lag` micro-batches before, in a window as long as what later passes
     # wait for, and as far from the last micro-batch, before which the steady state ends.
-    window, least, most = 8 * p, np.inf, 0.0
+    window, least, most = WINDOW * p, np.inf, 0.0
     for j in range(count):
         for n in range(m - 2 * window, m - window):
             for moved in (down[j, n] - down[j, n - lag], up[j, n] - up[j, n - lag]):

@@ -8,7 +8,6 @@ that or all of it happens in every pass instead.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -16,7 +15,7 @@ from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
-from ...base.errors import PipeplanError, Violation, show
+from ...base.errors import PipeplanError, Violation, assignment_faults, show
 from ...base.fields import plain_fields
 from ...base.quantities import of_limit, several
 from ...physics.optimizers import GATHERED_UNITS
@@ -249,18 +248,8 @@ def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "p
 
 def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     """What makes costs impossible to say: layers that are missing, repeated or unknown, ways that do not exist."""
-    counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
-    for node_id, count in counts.items():
-        if node_id not in problem.index:
-            yield Violation("assignment", f"The plan names the unknown layer {show(node_id)}.")
-        elif count > 1:
-            yield Violation("assignment", f"Layer {show(node_id)} is in {several(count, 'stage')}.")
-    for layer in problem.layers:
-        if layer.id not in counts:
-            yield Violation("assignment", f"Layer {show(layer.id)} is in no stage.")
+    yield from assignment_faults([stage.nodes for stage in plan.stages], problem.index, "layer")
     for number, stage in enumerate(plan.stages):
-        if not stage.nodes:
-            yield Violation("assignment", f"Stage {number} is empty.")
         if stage.data_parallel < 1 or stage.tensor_parallel < 1:
             yield Violation("configuration", f"Stage {number} has a degree below 1.")
         if type_of(problem, stage) is None:

@@ -99,7 +99,7 @@ class Ranks:
         states = self.problem.states[self.plan.zero]
         parts = {
             name: usual * state.on(shards) + experts * state.on(expert_shards)
-            for name, state in zip(PARTS, (states.weights, states.gradients, states.optimizer), strict=False)
+            for name, state in zip(PARTS[:3], (states.weights, states.gradients, states.optimizer), strict=True)
         }
         if self.problem.fp8_weight_copy and self.problem.precision == "fp8":
             parts["weights"] += usual + experts

@@ -363,11 +363,8 @@ def _orders(
 def _rank(iteration: Iteration, rank: int, seconds: float) -> RankTime:
     """The seconds that a rank of this stage spends on each thing."""
     plan, chunks, delays = iteration.plan, iteration.chunks, iteration.delays
-    m, own, (sent, update) = (
-        plan.micro_batches(iteration.problem.batch),
-        plan.chunks_of_ranks[rank],
-        iteration.tails[rank],
-    )
+    m, own = plan.micro_batches(iteration.problem.batch), plan.chunks_of_ranks[rank]
+    sent, update = iteration.tails[rank]
     parts: Any = sum(way for chunk in own for way in iteration.parts(chunk))
     spent = {name: m * float(part) for name, part in zip(PARTS_OF_PASSES, parts, strict=True)}
     shape = "measured" if iteration.problem.model.own else "products"

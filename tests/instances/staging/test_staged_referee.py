@@ -108,7 +108,7 @@ def test_four_devices_never_hold_more_than_the_ceiling() -> None:
 
 BROKEN: list[tuple[str, StagedPlan, dict[str, Any], str, str]] = [
     ("layer left out", StagedPlan((stage("ab"),)), {}, "assignment", "'c' is in no stage"),
-    ("layer twice", StagedPlan((stage("ab"), stage("bc"))), {}, "assignment", "'b' is in 2 stages"),
+    ("layer twice", StagedPlan((stage("ab"), stage("bc"))), {}, "assignment", "'b' is listed 2 times"),
     ("unknown layer", StagedPlan((stage("abcx"),)), {}, "assignment", "unknown layer 'x'"),
     ("empty stage", StagedPlan((stage("abc"), stage(""))), {}, "assignment", "Stage 1 is empty"),
     (
