@@ -44,6 +44,7 @@ _FLASH = "FlashAttention-2 (arXiv 2307.08691): 50 to 73 % of the peak on A100"
 _COPIES = "usual of bandwidth tests: 80 to 90 % of the data sheet's rate"
 _RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data sheet's rate"
 _KERNELS = "usual of a kernel's start and end on a GPU"
+_FUSED = "kernels that do all of a step at once, as Transformer Engine has them; frameworks in eager PyTorch differ"
 _COLLECTIVES = "usual of NCCL tests: 15 to 30 us for small messages inside a node"
 _NOT_OVERLAPPED = "frameworks do not overlap it unless they are told to"
 _IF_TOLD = (
@@ -70,7 +71,16 @@ class Efficiencies:
     memory: float = _number(0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES,
         least=0.01)
     launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
+    host_seconds: float = _number(0.0, "s",
+        "of the host for each kernel; a pass takes as long as its kernels' host, where that is longer", _FUSED, None)
+    norm_traffic: float = _number(1, "factor", "bytes that a norm moves over those of one kernel", _FUSED, None, 0.1)
+    elementwise_traffic: float = _number(1, "factor",
+        "bytes that activations, residuals and positions move over those of one kernel each", _FUSED, None, 0.1)
+    softmax_traffic: float = _number(1, "factor",
+        "bytes that the matrix of attention moves, where it is kept, over those of one kernel", _FUSED, None, 0.1)
     links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
+    network: float = _number(1, _SHARE, "of links, which collectives reach on levels above the lowest",
+        "nothing in general: networks differ", least=0.01)
     collective_seconds: float = _number(2e-5, "s",
         "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None)
     tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation",
@@ -87,6 +97,15 @@ class Efficiencies:
         "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1)
     # fmt: on
 
+    def to_json(self) -> dict[str, float]:
+        """All numbers; of `NEUTRAL` those that are not neutral, since older files and names of problems lack them."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if name not in NEUTRAL or not self.is_neutral(name)}
+
+    def is_neutral(self, name: str) -> bool:
+        """Is this number its default?"""
+        return bool(getattr(self, name) == Efficiencies.__dataclass_fields__[name].default)
+
     def __post_init__(self) -> None:
         for name, about in ABOUT.items():
             value = getattr(self, name)
@@ -97,6 +116,10 @@ class Efficiencies:
                     f"efficiencies.{name}", f"is {value:g}", f"give {about.least:g}{most or ' or more'}"
                 )
 
+
+# Numbers of one framework or network, whose defaults change nothing. To add one, add it here as well, so that the names
+# of stored problems stay.
+NEUTRAL = ("host_seconds", "norm_traffic", "elementwise_traffic", "softmax_traffic", "network")
 
 # What each efficiency means, by its name.
 ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}

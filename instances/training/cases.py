@@ -37,7 +37,7 @@ from .model import MeasuredTime, OwnLayer, UnitType
 from .plan import FULL, Configuration, Degrees, chunks_of_ranks
 from .problem import TrainingProblem
 from .unit_bytes import BytesOfUnits, UnitBytes, UnitParameters, unit_parameters
-from .unit_seconds import LAYERS, Cluster, Keys, SecondsOfUnits, UnitSeconds, exposed
+from .unit_seconds import LAYERS, PARTS, Cluster, Keys, SecondsOfUnits, UnitSeconds, exposed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 Modules = tuple[str, ...]
 NONE: Modules = ()
 WHOLE: Modules = (FULL,)
+# Columns of `Case.parts` behind those of `PARTS`: exposed communication of weights and gradients, and measured times.
+DATA, MEASURED = len(PARTS), len(PARTS) + 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,7 +173,7 @@ class CaseMaker:
         rows = sorted(set(keys))
         self.row_of = {key: row for row, key in enumerate(rows)}
         self.keys = Keys.of(rows)
-        self.cluster = Cluster(problem.levels, problem.efficiencies.links)
+        self.cluster = Cluster(problem.levels, problem.efficiencies)
         self.units = self.model.units
         self.names: tuple[UnitType, ...] = tuple(dict.fromkeys(self.units))
         own = range(len(self.units)) if self.model.own else map(self.names.index, self.units)
@@ -244,15 +246,15 @@ class CaseMaker:
         """[type, part] of the forward pass and of that for inputs, as `Case.parts`, and [type] of that for weights."""
         import numpy as np
 
-        forward, inputs = np.zeros((2, max(self.positions) + 1, 8))
+        forward, inputs = np.zeros((2, max(self.positions) + 1, len(PARTS) + 2))
         if self.model.own:
             times = [measured_time(layer, gamma.degrees.tensor, gamma.micro_batch) for layer in self.model.own]
-            forward[:, 7] = [scale * time.forward_seconds for time, scale in times]
-            inputs[:, 7] = [scale * time.backward_seconds / 2 for time, scale in times]
-            return forward, inputs, inputs[:, 7].copy()
+            forward[:, MEASURED] = [scale * time.forward_seconds for time, scale in times]
+            inputs[:, MEASURED] = [scale * time.backward_seconds / 2 for time, scale in times]
+            return forward, inputs, inputs[:, MEASURED].copy()
         row, own = self.row_of[gamma.key], self._seconds_of(gamma)
-        forward[:, :6] = [one.forward[:, row] for one in own]
-        inputs[:, :6] = [one.inputs[:, row] for one in own]
+        forward[:, :DATA] = [one.forward[:, row] for one in own]
+        inputs[:, :DATA] = [one.inputs[:, row] for one in own]
         return forward, inputs, np.array([one.weights[row] for one in own])
 
     def _seconds_of(self, gamma: ParallelismChoice) -> list[UnitSeconds]:
@@ -268,7 +270,7 @@ class CaseMaker:
         if word not in case.by_word:
             gamma, at = case.gamma, self.positions
             forward, inputs = (way.sum(axis=1)[at] for way in case.parts)
-            again = case.parts[0][at, 7] * bool(word)
+            again = case.parts[0][at, MEASURED] * bool(word)
             if not self.model.own:
                 again = np.array([own.again[word][self.row_of[gamma.key]] for own in self._seconds_of(gamma)])[at]
             kept = self.kept_of(gamma, word)
@@ -289,8 +291,8 @@ class CaseMaker:
         if gamma.zero >= 2:
             ring = sent @ tail[:, :2] + ((sent > 0) @ tail[:, 2])[:, None]
             reduce, gather = ring[:, 0], ring[:, 1] * (gamma.zero == 3)
-            forward[:, 6] = exposed(gather, shares[1], forward.sum(axis=1))
-            inputs[:, 6] = exposed(gather + reduce, shares[0], inputs.sum(axis=1) + weights)
+            forward[:, DATA] = exposed(gather, shares[1], forward.sum(axis=1))
+            inputs[:, DATA] = exposed(gather + reduce, shares[0], inputs.sum(axis=1) + weights)
         update, row = sent @ rates, 0 if own else self.row_of[gamma.key]
         received = 0.0 if own else HALF * float(self._tokens_between[row]) * self.model.hidden
         output = np.full(len(self.units), received)

@@ -41,6 +41,14 @@ dropout.
     embedding               (4, 10) h S
     loss                    (8, 4) S V / t
 
+Norms move `norm_traffic` times as many; residuals, positions and activations `elementwise_traffic` times; the matrix
+of attention, where it is kept, `softmax_traffic` times.
+
+**The host** starts kernels while the GPU runs earlier ones. A unit's forward pass takes at least `host_seconds` times
+its kernels: products, attention, traffic (moving tokens four) and collectives among more than one rank, each once. Its
+backward pass, with the one for weights, takes at least as long, and so does the recomputation of modules for theirs.
+What is missing to that is the part `host`, in the pass for inputs.
+
 **Products**, as (M, N, K):
 
     queries, keys, values   (S, (a / t) q_s + k_r (q_s + v_s), h)
@@ -53,9 +61,10 @@ dropout.
     head                    (S, V / t, h)
     prediction              (S, h / t, 2 h), two norms, then a layer of the last type, then a head
 
-**Collectives** over a group of n ranks, V bytes in all. A gather is an all-gather or a reduce-scatter and takes (n -
-1) / n V / (links x bandwidth) + latency; an all-reduce twice that; an all-to-all, where each rank has V bytes, the
-largest of V (1 - inside / n) / (links x bandwidth) over crossed levels, + latency. Each has collective_seconds
+**Collectives** over a group of n ranks, V bytes in all. A level's bandwidth counts by the share `links`, above the lowest
+level by links x network. A gather is an all-gather or a reduce-scatter and takes (n -
+1) / n V / bandwidth + latency; an all-reduce twice that; an all-to-all, where each rank has V bytes, the
+largest of V (1 - inside / n) / bandwidth over crossed levels, + latency. Each has collective_seconds
 besides (not those of gradients and weights in `referee/seconds.py`). A group is (stride, n). Its ranks `inside` one
 group of the level below are 1 on the lowest level, else min(n, max(1, D // stride)) with D the GPUs of that group. A
 level is crossed where the next one's inside (n above the highest) is larger. Rings use all links of a node: the
@@ -89,10 +98,11 @@ computed again alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..physics.efficiencies import Efficiencies
 from ..physics.kernels import ATTENTION_BACKWARD, HALF
 from .model import INSIDE, Experts, UnitType
 from .plan import FULL
@@ -104,7 +114,7 @@ if TYPE_CHECKING:
     Column = np.ndarray[Any, np.dtype[Any]]
 
 # What the seconds of a pass are for, in the order of rows; of communication it is what nothing hides.
-PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
+PARTS = ("products", "attention", "memory", "tensor", "context", "expert", "host")
 # Types of units whose modules can be computed again.
 LAYERS = ("dense", "experts", "own")
 
@@ -170,10 +180,13 @@ class Groups:
 
 
 class Cluster:
-    """The levels of links among ranks; `share` of each bandwidth is what collectives reach."""
+    """The levels of links among ranks, with the bandwidths that collectives reach."""
 
-    def __init__(self, levels: Sequence[Level], share: float) -> None:
-        self.levels, self.share = tuple(levels), share
+    def __init__(self, levels: Sequence[Level], rates: Efficiencies) -> None:
+        shares = [rates.links, *(rates.links * rates.network for _ in levels[1:])]
+        self.levels = tuple(
+            replace(level, bandwidth=share * level.bandwidth) for level, share in zip(levels, shares, strict=True)
+        )
         self.sizes = [1]
         for level in self.levels:
             self.sizes.append(self.sizes[-1] * level.count)
@@ -192,17 +205,17 @@ class Cluster:
             below, above = inside[i], inside[i + 1]
             crosses = below < above
             rate = np.where(crosses, np.minimum(rate, below * level.bandwidth), rate)
-            sent = (1 - below / count) / (self.share * level.bandwidth)
+            sent = (1 - below / count) / level.bandwidth
             slowest = np.where(crosses, np.maximum(slowest, sent), slowest)
             latency = latency + np.where(crosses, (above / below - 1) * level.latency_seconds, 0)
-        return Groups((count - 1) / count, self.share * rate, slowest, latency)
+        return Groups((count - 1) / count, rate, slowest, latency)
 
     def message(self, source: int, target: int) -> tuple[float, float]:
         """Seconds per byte and seconds once of a message from one rank to another."""
         if source == target:
             return 0.0, 0.0
         i = next(i for i, size in enumerate(self.sizes[1:]) if source // size == target // size)
-        return 1 / (self.share * self.levels[i].bandwidth), self.levels[i].latency_seconds
+        return 1 / self.levels[i].bandwidth, self.levels[i].latency_seconds
 
 
 def exposed(seconds: Any, share: float, behind: Any) -> Any:
@@ -292,7 +305,7 @@ class SecondsOfUnits:
         self.memory_rate = self.rates.memory * problem.gpu.memory_rate
         self.short_peak = problem.gpu.flops["fp16" if problem.precision == "fp16" else "bf16"]
         self.tokens, self.between = keys.tokens(problem), keys.tokens_between(problem)
-        self.cluster = Cluster(problem.levels, self.rates.links)
+        self.cluster = Cluster(problem.levels, self.rates)
 
     def unit(self, name: UnitType) -> UnitSeconds:
         """Seconds of a type of unit."""
@@ -300,6 +313,7 @@ class SecondsOfUnits:
 
         modules = self.modules(name)
         by_modules: dict[tuple[int, ...], Any] = {}
+        host = [self.rates.host_seconds * self._kernels(own) for own in modules]
         again = {}
         for word in self.words:
             held = {*word, *(inner for module in word for inner in INSIDE.get(module, ()))}
@@ -307,11 +321,21 @@ class SecondsOfUnits:
                 i for i, own in enumerate(modules) if name in LAYERS and (FULL in word or own.name in held)
             )
             if which not in by_modules:
-                by_modules[which] = self._seen(modules[i].forward for i in which).sum(axis=0)
+                seconds = self._seen(modules[i].forward for i in which).sum(axis=0)
+                by_modules[which] = np.maximum(seconds, sum(host[i] for i in which))
             again[word] = by_modules[which]
         forward, inputs = (self._seen(getattr(own, way) for own in modules) for way in ("forward", "inputs"))
         weights = np.zeros(len(self.tokens)) + sum(seconds for own in modules for seconds in own.weights)
+        forward[-1] = np.maximum(0, sum(host) - forward.sum(axis=0))
+        inputs[-1] = np.maximum(0, sum(host) - inputs.sum(axis=0) - weights)
         return UnitSeconds(forward, inputs, weights, again)
+
+    def _kernels(self, module: Module) -> Any:
+        """Kernels of a forward pass, collectives among them, in columns; backward passes have as many on the host."""
+        groups = {"tensor": self.keys.tensor, "context": self.keys.context}
+        groups["expert"] = self.keys.expert * self.keys.expert_tensor
+        launches = sum(item.launches if isinstance(item, Traffic) else 1 for item in module.items)
+        return launches + sum(groups[part] > 1 for part, _ in module.forward if part in groups)
 
     def _seen(self, works: Iterable[Iterable[tuple[str, Any]]]) -> Any:
         """[part, row]: the sum of what modules do, without what is hidden."""
@@ -321,7 +345,7 @@ class SecondsOfUnits:
         for work in works:
             for part, seconds in work:
                 total[PARTS.index(part)] += seconds
-        products, attention, _, tensor, context, expert = total
+        products, attention, _, tensor, context, expert, _ = total
         total[3] = exposed(tensor, self.rates.tensor_hidden, products)
         total[4] = exposed(context, self.rates.context_hidden, attention)
         total[5] = exposed(expert, self.rates.expert_hidden, products)
@@ -349,7 +373,8 @@ class SecondsOfUnits:
     def _norms(self, count: int, name: str = "norm") -> Module:
         norms = Module(name)
         for _ in range(count):
-            self._traffic(norms, 4 * self.model.hidden * self.between, 6 * self.model.hidden * self.between)
+            size = self.model.hidden * self.between
+            self._traffic(norms, 4 * size, 6 * size, factor=self.rates.norm_traffic)
         return norms
 
     def _head(self) -> list[Module]:
@@ -363,7 +388,7 @@ class SecondsOfUnits:
         residuals = Module("residual")
         size = (6 + self.problem.dropout) * self.model.hidden * self.between
         for _ in range(2):
-            self._traffic(residuals, size, size)
+            self._traffic(residuals, size, size, factor=self.rates.elementwise_traffic)
         if with_experts:
             after = self._experts()
         else:
@@ -387,9 +412,9 @@ class SecondsOfUnits:
         own, queries, h = self.attention, Module("queries"), self.model.hidden
         turned = self.tokens * (heads + pairs) * own.head_size
         self._product(queries, self.tokens, heads * own.head_size + pairs * (own.head_size + own.values), h)
-        self._traffic(queries, 4 * turned, 4 * turned)
+        self._traffic(queries, 4 * turned, 4 * turned, factor=self.rates.elementwise_traffic)
         if own.query_key_norm:
-            self._traffic(queries, 4 * turned, 6 * turned)
+            self._traffic(queries, 4 * turned, 6 * turned, factor=self.rates.norm_traffic)
         self._among_tensor(queries, HALF * h * self.tokens, (2, 3), (1, 1))
         return queries
 
@@ -401,7 +426,8 @@ class SecondsOfUnits:
             self._product(down, self.between, rank, h)
         self._product(up, self.tokens, heads * size, rank or h)
         self._product(up, self.tokens, heads * (own.head_size + own.values), keys)
-        self._traffic(up, 8 * self.tokens * heads * size, 8 * self.tokens * heads * size)
+        turned = 8 * self.tokens * heads * size
+        self._traffic(up, turned, turned, factor=self.rates.elementwise_traffic)
         self._among_tensor(down, HALF * ((rank or h) + keys + own.rope_size) * self.tokens, (1, 2), (0, 0))
         self._among_tensor(down, HALF * h * self.tokens, (1, 1), (1, 1))
         return [down, up]
@@ -412,7 +438,8 @@ class SecondsOfUnits:
             count, extra = heads * self.keys.micro_batch / self.keys.context, 5 * self.problem.dropout
             self._product(core, s, s, size, count, short=True, weights=False)
             self._product(core, s, own.values, s, count, short=True, weights=False)
-            self._traffic(core, (4 + extra) * count * s * s, (6 + extra) * count * s * s)
+            entries = count * s * s
+            self._traffic(core, (4 + extra) * entries, (6 + extra) * entries, factor=self.rates.softmax_traffic)
             return core
         keys, window, share = s / 2, own.window, own.windowed_share
         if window is not None and window < s:
@@ -439,7 +466,7 @@ class SecondsOfUnits:
 
     def _activation(self, module: Module, numbers: Any, gated: bool) -> None:
         forward, backward = (6, 10) if gated else (4, 6)
-        self._traffic(module, forward * numbers, backward * numbers)
+        self._traffic(module, forward * numbers, backward * numbers, factor=self.rates.elementwise_traffic)
 
     def _experts(self) -> list[Module]:
         experts, keys, h = self.model.experts, self.keys, self.model.hidden
@@ -500,7 +527,8 @@ class SecondsOfUnits:
         else:
             module.add("products", 0.0, seconds(HALF))
 
-    def _traffic(self, module: Module, forward: Any, backward: Any, launches: int = 1) -> None:
+    def _traffic(self, module: Module, forward: Any, backward: Any, launches: int = 1, factor: float = 1.0) -> None:
+        forward, backward = factor * forward, factor * backward
         module.items.append(Traffic(forward, backward, launches))
         launch = launches * self.rates.launch_seconds
         module.add("memory", forward / self.memory_rate + launch, backward / self.memory_rate + launch)

@@ -12,7 +12,7 @@ from typing import Any
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import GIB, whole_number
-from ...instances.physics.efficiencies import ABOUT, Efficiencies, check_name
+from ...instances.physics.efficiencies import ABOUT, NEUTRAL, Efficiencies, check_name
 from ...instances.physics.hardware import devices_and_gpu
 from ...instances.training.build import model_of
 from ...instances.training.kind_functions import with_devices
@@ -245,7 +245,13 @@ STEPS = 60
 ENOUGH = 1e-5
 
 # Numbers that may be zero, each with the amount that counts as a distance of one.
-LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
+LINEAR = {
+    "half_side": 100.0,
+    "launch_seconds": 2e-6,
+    "host_seconds": 2e-5,
+    "collective_seconds": 2e-5,
+    "step_seconds": 0.01,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +310,8 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
     runs : sequence of Run
         At least one.
     names : sequence of str, optional
-        Which efficiencies may change; by default all of them on which the time of some run depends.
+        Which efficiencies may change; by default all of them on which the time of some run depends, but not those of one
+        framework or network that are neutral: they would take over what the others explain.
     known : Efficiencies, optional
         Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
         first run's problem.
@@ -315,7 +322,9 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
         if not run.seconds > 0:
             raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
-    every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
+    if names is None:
+        names = [name for name in ABOUT if name not in NEUTRAL or not start.is_neutral(name)]
+    every = _Search(runs, tuple(map(check_name, names)), start)
     slopes = every.slopes(every.start)
     used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
     return _Search(runs, used, start).run()

@@ -3,7 +3,7 @@
 A chunk's passes take what its units take (`unit_seconds`, and `cases` for what ZeRO sends in them). They run in the
 order that the schedule's name says, in the simulator that all kinds share. Between stages that lie on different ranks
 there are delays, for sending 2 h S1 bytes (measured layers: what the last one sends) from the first GPU of one stage to
-the first of the other, on the lowest level that has both: (bytes / (links x bandwidth) + alpha) (1 - pipeline_hidden).
+the first of the other, on the lowest level that has both: (bytes / bandwidth + alpha) (1 - pipeline_hidden).
 Backward passes have recomputation before them; where they come in two parts it belongs to the first.
 
 After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them, as
@@ -51,6 +51,8 @@ class RankTime:
     tensor: float = 0.0
     context: float = 0.0
     expert: float = 0.0
+    host: float = 0.0
+    """Passes whose kernels the host starts more slowly than the GPU runs them."""
     pipeline: float = 0.0
     """Waiting for what other stages send."""
     data: float = 0.0
@@ -63,7 +65,7 @@ class RankTime:
     @property
     def busy(self) -> float:
         """Seconds of the passes alone, without sums of gradients, the update and waiting."""
-        passes = ("products", "attention", "memory", "tensor", "context", "expert", "recomputation", "measured")
+        passes = (*PARTS, "recomputation", "measured")
         return sum(float(getattr(self, name)) for name in passes)
 
 

@@ -24,7 +24,7 @@ from .simulated import bar_of
 # Fields of `RankTime` that are work of the model itself.
 COMPUTATION = ("products", "attention", "memory", "measured")
 # Fields that are parts of a load by themselves.
-OTHERS = ("recomputation", "tensor", "context", "expert", "data", "optimizer")
+OTHERS = ("recomputation", "tensor", "context", "expert", "host", "data", "optimizer")
 # The most micro-batches of the timeline, unless two for each stage are more.
 MOST_MICRO_BATCHES = 24
 # Decimal digits of a share that idles; what is smaller is rounding.
