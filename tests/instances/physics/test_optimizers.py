@@ -25,7 +25,7 @@ from pipeplan.instances.physics.optimizers import (
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.memory import memory_of_ranks
+from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.studies.configure.judge import judge
 
 ALONE = Configuration(Degrees(), 1, 0, "1f1b", (34,), (Recompute(),))

@@ -11,9 +11,9 @@ from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.networks.profile.options import ProfileOptions
 from pipeplan.instances.physics.hardware import devices_given
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
-from pipeplan.instances.training.referee.memory import memory_of_ranks, stash_bytes
-from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.referee import memory_of_ranks, stash_bytes
 from pipeplan.models.layout_plan import plan_of_layout
 
 STAGES, MICRO_BATCHES, SEQUENCE = 4, 8, 8_192

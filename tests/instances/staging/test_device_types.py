@@ -12,7 +12,7 @@ from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json, staging_to_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
+from pipeplan.instances.staging.referee import evaluate_stages, verify_stages
 
 WAY = Configuration("only", 8.0, weight_bytes=5.0, memory_per_batch=4.0, memory_fixed=2.0)
 PROBLEM = StagingProblem(

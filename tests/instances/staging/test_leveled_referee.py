@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.staging.leveled_plan import MAX_DEPTH, LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import MAX_DEPTH, LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import evaluate_leveled, full_weight, verify_leveled
-from pipeplan.instances.staging.referee.stages import NotAStagingError
+from pipeplan.instances.staging.referee import NotAStagingError, evaluate_leveled, full_weight, verify_leveled
 
 RULES = {
     "levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory",

@@ -6,7 +6,7 @@ from packaged_instances import variants_of
 
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info, packaged_names
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
+from pipeplan.instances.staging.referee import evaluate_stages, verify_stages
 
 
 def test_all_but_leveled_stagings_have_both_variants() -> None:

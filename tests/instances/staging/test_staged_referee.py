@@ -22,7 +22,7 @@ from pipeplan.instances.placement.referee import verify as placement_rules
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import NotAStagingError, evaluate_stages, verify_stages
+from pipeplan.instances.staging.referee import NotAStagingError, evaluate_stages, verify_stages
 
 RULES = {
     "assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory", "divides",

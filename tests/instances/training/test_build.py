@@ -15,9 +15,8 @@ from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import usual_of
-from pipeplan.instances.training.build import model_of, problem_of
-from pipeplan.instances.training.files import training_from_json, training_to_json
-from pipeplan.instances.training.known_models import known_model
+from pipeplan.instances.training.build import known_model, model_of, problem_of
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.problem import TrainingProblem
 
 QWEN = {

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.training.build import model_of
+from pipeplan.instances.training.build import known_model, model_of
 from pipeplan.instances.training.config_json import READERS, model_from_config
-from pipeplan.instances.training.known_models import known_model
-from pipeplan.instances.training.unit_bytes import parameters_of
+from pipeplan.instances.training.unit_costs import parameters_of
 
 
 class Published(NamedTuple):

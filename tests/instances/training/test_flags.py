@@ -10,8 +10,13 @@ from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flag_effects import DEEPSPEED_EFFECTS, MEGATRON_EFFECTS, TORCHTITAN_EFFECTS
-from pipeplan.instances.training.flag_words import Given, tell_effects
+from pipeplan.instances.training.flag_options import (
+    DEEPSPEED_EFFECTS,
+    MEGATRON_EFFECTS,
+    TORCHTITAN_EFFECTS,
+    Given,
+    tell_effects,
+)
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem

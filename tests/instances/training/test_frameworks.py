@@ -15,8 +15,7 @@ from pipeplan.instances.training.frameworks import FRAMEWORKS, fault_of_word, on
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import framework_faults
+from pipeplan.instances.training.referee import evaluate_configuration, framework_faults
 from pipeplan.instances.training.scope import KEYS, Scope, read_scope
 from pipeplan.planners.training.space import all_words
 

@@ -6,11 +6,11 @@ import pytest
 from problems.trainings import random_configuration, random_own_training, random_training
 
 from pipeplan.instances.physics.optimizers import KEPT
-from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import GENERATORS
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.plan import Configuration
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.referee import verify_configuration
 
 GENERATOR = GENERATORS["training"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.training.known_models import MODELS, known_model, with_layers
+from pipeplan.instances.training.build import MODELS, known_model, with_layers
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 
 OWN = Model("mine", own=(OwnLayer("a", 1, 1.0, 1.0, (MeasuredTime(1, 1, 1.0, 2.0),)),))

@@ -14,8 +14,13 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model
 from pipeplan.instances.training.plan import Recompute, read_recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.memory import RankMemory, Ranks, memory_of_ranks, stash_bytes
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.referee import (
+    RankMemory,
+    Ranks,
+    memory_of_ranks,
+    stash_bytes,
+    verify_configuration,
+)
 from pipeplan.instances.training.words import configuration_from_words
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"

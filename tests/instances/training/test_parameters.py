@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.instances.training.known_models import MODELS, known_model
+from pipeplan.instances.training.build import MODELS, known_model
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model
-from pipeplan.instances.training.unit_bytes import count_of, parameters_of
+from pipeplan.instances.training.unit_costs import count_of, parameters_of
 
 # Counts that repositories at huggingface.co state for their checkpoints (safetensors); for DeepSeek-V3 the main model.
 TO_THE_LAST_DIGIT = {
@@ -25,7 +25,7 @@ TO_THE_LAST_DIGIT = {
 # Billions as printed: Narayanan et al., arXiv 2104.04473, table 1; the model of 22 in Korthikanti et al., arXiv
 # 2205.05198.
 PRINTED = {"gpt-3-175b": "174.6", "turing-530b": "529.6", "megatron-1t": "1008.0", "megatron-22b": "22"}
-# Billions that a token meets, as printed in the papers and model cards that `known_models` names.
+# Billions that a token meets, as printed in the papers and model cards that `build` names.
 ACTIVE = {
     "mixtral-8x7b": "13",
     "mixtral-8x22b": "39",

@@ -14,10 +14,10 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.optimizers import KEPT
 from pipeplan.instances.physics.schedules import SCHEDULES
 from pipeplan.instances.training.frameworks import FRAMEWORKS
+from pipeplan.instances.training.iteration import Iteration, Timing, model_operations, timing_of
 from pipeplan.instances.training.plan import Recompute
 from pipeplan.instances.training.problem import Level
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.seconds import Iteration, Timing, model_operations, timing_of
+from pipeplan.instances.training.referee import evaluate_configuration
 
 FORWARD, BACKWARD = 1.0, 2.0
 

@@ -12,12 +12,12 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import SCHEDULES as RULES
 from pipeplan.instances.physics.schedules import Pass, PassRule
+from pipeplan.instances.training import iteration as seconds
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
+from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee import seconds
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.seconds import Iteration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.planners.training import judging
 from pipeplan.planners.training.judging import judged
 

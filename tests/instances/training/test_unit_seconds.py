@@ -14,10 +14,10 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
+from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer, UnitType
 from pipeplan.instances.training.problem import Level, TrainingProblem
-from pipeplan.instances.training.referee.seconds import Iteration
-from pipeplan.instances.training.unit_seconds import PARTS, Cluster, Keys, Product, SecondsOfUnits, exposed
+from pipeplan.instances.training.unit_costs import PARTS, Cluster, Keys, Product, SecondsOfUnits, exposed
 
 from ...problems.trainings import random_configuration, random_training
 
