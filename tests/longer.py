@@ -131,10 +131,6 @@ LONGER = {
         "test_a_million_passes_take_the_closed_form",
         "test_both_agree_on_times_and_on_what_cannot_be_run[range(0, 150)]",
     ],
-    "tests/instances/training/test_steady.py": [
-        "test_counted_passes_take_and_hold_what_listed_ones_do[dualpipe-v]",
-        "test_counted_passes_take_and_hold_what_listed_ones_do[zb-v]",
-    ],
     "tests/pipeplan/models/export/test_training_exports.py": [
         "test_answers_of_a_framework_are_written_by_its_own_export[megatron]",
         "test_whatever_the_referee_accepts_is_written[torchtitan]",
@@ -715,8 +711,7 @@ LONGEST = {
         "test_a_published_plan_one_batch_of_memory_short_is_caught",
         "test_every_published_plan_is_recomputed",
     ],
-    "tests/instances/training/test_seconds.py": ["test_published_times_on_a100"],
-    "tests/instances/training/test_steady.py": ["test_counted_passes_take_and_hold_what_listed_ones_do_many_times"],
+    "tests/instances/training/test_iteration.py": ["test_published_times_on_a100"],
     "tests/pipeplan/models/export/test_real_parsers.py": [
         "test_the_script_trains_with_the_loss_inside_or_outside[functions1]"
     ],
