@@ -707,7 +707,7 @@ LONGEST = {
     "tests/instances/graph_pipeline/test_series_parallel.py": ["test_deep_nesting_needs_no_recursion"],
     "tests/instances/placement/test_grouped_plans.py": ["test_a_plan_is_what_its_json_says[1]"],
     "tests/instances/placement/test_problem.py": ["test_a_long_chain_is_no_trouble"],
-    "tests/instances/staging/test_staged_referee.py": [
+    "tests/instances/staging/test_referee.py": [
         "test_a_published_plan_one_batch_of_memory_short_is_caught",
         "test_every_published_plan_is_recomputed",
     ],
