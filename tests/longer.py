@@ -79,8 +79,8 @@ LONGER = {
         "test_code_that_is_made_ahead_is_waited_for",
         "test_the_plain_function_will_do_until_the_code_is_there",
     ],
-    "tests/instances/graph_pipeline/test_recipes.py": [
-        "test_the_tiny_graph_is_known_by_enumeration[True-time-per-sample]",
+    "tests/instances/graph_pipeline/test_referee.py": [
+        "test_the_tiny_graph_is_known_by_enumeration[False-time-per-sample]",
     ],
     "tests/instances/networks/profile/test_lowering.py": [
         "test_what_comes_out_can_be_planned[training]",

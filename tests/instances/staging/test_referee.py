@@ -258,7 +258,7 @@ def group(d: int, *children: LeveledStage) -> LeveledStage:
 TREE = LeveledPlan((group(2, leaf("a", 2), leaf("b", 1, 2)), group(1, leaf("c", 2))))
 
 
-# ---- devices within devices, by hand -------------------------------------------------------------------------------------
+# ---- devices within devices, by hand ---------------------------------------------------------------------
 
 
 def test_stages_of_level_1_cost_what_they_cost_on_a_flat_network() -> None:
