@@ -358,7 +358,7 @@ def at_setting(profile: Profile, options: ProfileOptions, gpus: Any = None) -> t
 
 def _of_known_shapes() -> list[str]:
     """Packaged profiles of models whose shapes are known."""
-    from .training.known_models import MODELS
+    from .training.build import MODELS
 
     return [name for name in packaged_profile_names() if name in MODELS]
 
@@ -369,7 +369,7 @@ def _has_shapes(profile: Profile) -> bool:
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
     from .physics.hardware import DEVICES
-    from .training.known_models import MODELS
+    from .training.build import MODELS
     from .training.to_profile import profile_of_model
 
     if not _has_shapes(profile):

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .placement.problem import PlacementProblem
     from .schedule.plan import PeriodicSchedulePlan, SchedulePlan
     from .schedule.problem import ScheduleProblem
-    from .staging.leveled_plan import LeveledPlan
-    from .staging.plan import StagedPlan
+    from .staging.plan import LeveledPlan, StagedPlan
     from .staging.problem import StagingProblem
     from .training.plan import Configuration
     from .training.problem import TrainingProblem
@@ -99,12 +98,13 @@ CHAIN = kind_in(
 STAGING = kind_in(
     "staging",
     name="staging",
+    rules=Function("referee:rules_of"),
     schema="pipeplan.staging/1",
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
     read_published=Function("kind_functions:read_published"),
     write_published=Function("kind_functions:staging_to_published"),
     problem=Later("problem:StagingProblem"),
-    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("leveled_plan:LeveledPlan")},
+    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("plan:LeveledPlan")},
     write=Function("kind_functions:staging_to_json"),
     choices={
         "objective": ("throughput", "flush"),
@@ -139,6 +139,7 @@ STAGING = kind_in(
 GRAPH_PIPELINE = kind_in(
     "graph_pipeline",
     name="graph-pipeline",
+    rules=Function("referee:rules_of"),
     schema="pipeplan.graph-pipeline/1",
     problem=Later("problem:GraphPipelineProblem"),
     plans={"stage-graph": Later("plan:StageGraphPlan")},
@@ -154,7 +155,7 @@ GRAPH_PIPELINE = kind_in(
         note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
     ),
     held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
+    to_schedule=Function("kind_functions:lower"),
 )
 
 # When every block of work of every micro-batch runs.
@@ -189,10 +190,11 @@ SCHEDULE = kind_in(
 TRAINING = kind_in(
     "training",
     name="training",
+    rules=Function("referee:rules_of"),
     schema="pipeplan.training/1",
     problem=Later("problem:TrainingProblem"),
     plans={"configuration": Later("plan:Configuration")},
-    write=Function("files:training_to_json"),
+    write=Function("kind_functions:training_to_json"),
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "batch", "levels": "levels"},
     runs_on="configurations run on the GPUs that the problem names",
     adjust=Function("kind_functions:adjusted"),

@@ -49,8 +49,8 @@ from .instances.schedule.problem import ScheduleDevice as ScheduleDevice
 from .instances.schedule.problem import ScheduleProblem as ScheduleProblem
 from .instances.simulate import lower_to_schedule as lower_to_schedule
 from .instances.simulate import simulate as simulate
-from .instances.staging.leveled_plan import LeveledPlan as LeveledPlan
-from .instances.staging.leveled_plan import LeveledStage as LeveledStage
+from .instances.staging.plan import LeveledPlan as LeveledPlan
+from .instances.staging.plan import LeveledStage as LeveledStage
 from .instances.staging.plan import PlannedStage as PlannedStage
 from .instances.staging.plan import StagedPlan as StagedPlan
 from .instances.staging.problem import Configuration as Configuration

@@ -79,8 +79,8 @@ LONGER = {
         "test_code_that_is_made_ahead_is_waited_for",
         "test_the_plain_function_will_do_until_the_code_is_there",
     ],
-    "tests/instances/graph_pipeline/test_recipes.py": [
-        "test_the_tiny_graph_is_known_by_enumeration[True-time-per-sample]",
+    "tests/instances/graph_pipeline/test_referee.py": [
+        "test_the_tiny_graph_is_known_by_enumeration[False-time-per-sample]",
     ],
     "tests/instances/networks/profile/test_lowering.py": [
         "test_what_comes_out_can_be_planned[training]",
@@ -130,10 +130,6 @@ LONGER = {
     "tests/instances/timeline/test_compiled_iteration.py": [
         "test_a_million_passes_take_the_closed_form",
         "test_both_agree_on_times_and_on_what_cannot_be_run[range(0, 150)]",
-    ],
-    "tests/instances/training/test_steady.py": [
-        "test_counted_passes_take_and_hold_what_listed_ones_do[dualpipe-v]",
-        "test_counted_passes_take_and_hold_what_listed_ones_do[zb-v]",
     ],
     "tests/pipeplan/models/export/test_training_exports.py": [
         "test_answers_of_a_framework_are_written_by_its_own_export[megatron]",
@@ -711,12 +707,11 @@ LONGEST = {
     "tests/instances/graph_pipeline/test_series_parallel.py": ["test_deep_nesting_needs_no_recursion"],
     "tests/instances/placement/test_grouped_plans.py": ["test_a_plan_is_what_its_json_says[1]"],
     "tests/instances/placement/test_problem.py": ["test_a_long_chain_is_no_trouble"],
-    "tests/instances/staging/test_staged_referee.py": [
+    "tests/instances/staging/test_referee.py": [
         "test_a_published_plan_one_batch_of_memory_short_is_caught",
         "test_every_published_plan_is_recomputed",
     ],
-    "tests/instances/training/test_seconds.py": ["test_published_times_on_a100"],
-    "tests/instances/training/test_steady.py": ["test_counted_passes_take_and_hold_what_listed_ones_do_many_times"],
+    "tests/instances/training/test_iteration.py": ["test_published_times_on_a100"],
     "tests/pipeplan/models/export/test_real_parsers.py": [
         "test_the_script_trains_with_the_loss_inside_or_outside[functions1]"
     ],

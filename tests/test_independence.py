@@ -53,7 +53,7 @@ ZeRO divides, filled up to whole ones."""
 PHYSICS = "instances.physics."
 """Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
 
-COSTS = {f"instances.training.{name}" for name in ("unit_seconds", "unit_bytes", "cases")}
+COSTS = {f"instances.training.{name}" for name in ("unit_costs", "cases")}
 """What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says
 so, and an oracle that shares none of it checks it."""
 
@@ -212,7 +212,7 @@ def test_the_page_lists_the_pairs_of_exact_methods() -> None:
 READINGS = {
     "dp-piper": ("planners.staging.layers", "planners.staging.stage_costs", "planners.staging.links"),
     "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.links"),
-    "referee": ("instances.staging.referee.stages", "instances.staging.referee.levels"),
+    "referee": ("instances.staging.referee",),
 }
 """Who counts what a tensor takes on its way, and where."""
 

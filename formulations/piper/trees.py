@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.plan import LeveledPlan, LeveledStage
 from ..contract import Values
 from .candidates import Candidates, Column
 from .flush import Counts

@@ -19,7 +19,7 @@ from functools import cache
 
 from ..base.amounts import Amount, as_written
 from ..base.errors import InputError, show
-from .kernels import HALF, SINGLE
+from .efficiencies import HALF, SINGLE
 
 STAGES = (0, 1, 2, 3)
 # Units of the network whose parameters a device holds whole in stage 3: the weights of the unit that runs and of the

@@ -35,16 +35,17 @@ from ..schedule.from_plan import (
     work_of,
 )
 from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
-from .leveled_plan import LeveledPlan, LeveledStage
-from .plan import PlannedStage, StagedPlan
+from .plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from .problem import Configuration, Layer, StagingProblem
-from .referee.levels import evaluate_leveled, full_weight, verify_leveled
-from .referee.stages import (
+from .referee import (
     COLLECTIVE,
     COLLECTIVES,
+    evaluate_leveled,
     evaluate_stages,
+    full_weight,
     gathered_bytes,
     type_of,
+    verify_leveled,
     verify_stages,
     ways_of,
 )

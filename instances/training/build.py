@@ -1,26 +1,179 @@
-"""A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb"."""
+"""A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb".
+
+To add a packaged model, add its shapes and their source to `_known`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import InputError, UsageError, did_you_mean, errors_in, show
+from ..base.checks import check_whole
+from ..base.errors import InputError, UsageError, did_you_mean, errors_in, named, show
 from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
+from ..base.quantities import several
 from ..physics.efficiencies import Efficiencies, check_name
 from ..physics.hardware import KnownGpu, devices_and_gpu, usual_of
 from ..physics.optimizers import USUAL_OPTIMIZER
-from .known_models import MODELS, known_model, with_layers
-from .model import Model
+from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
 
 if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
+
+
+# ---- models by name -----------------------------------------------------------------------------------
+#
+# Models by name: their shapes as published, each with its source, and how they are cut or lengthened.
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model with the place where its shapes are published."""
+
+    model: Model
+    source: str
+
+
+def _megatron(name: str, layers: int, hidden: int, heads: int) -> Model:
+    """A model of the GPT type as Megatron trains it: biases everywhere, learned positions, one table of words."""
+    attention = Attention(heads, hidden // heads, heads, bias=True, output_bias=True)
+    return Model(
+        name,
+        hidden,
+        layers,
+        vocabulary=51_200,
+        attention=attention,
+        mlp=Mlp(4 * hidden, gated=False, bias=True),
+        tied=True,
+        norm="layer",
+        positions=2_048,
+    )
+
+
+def _llama(name: str, layers: int, hidden: int, heads: int, mlp: int) -> Model:
+    attention = Attention(heads, hidden // heads, key_value_heads=8)
+    return Model(name, hidden, layers, 128_256, attention, Mlp(mlp))
+
+
+def _mixtral(name: str, layers: int, hidden: int, heads: int, expert: int, vocabulary: int) -> Model:
+    experts = Experts(count=8, per_token=2, hidden=expert)
+    return Model(name, hidden, layers, vocabulary, Attention(heads, hidden // heads, 8), experts=experts)
+
+
+def _qwen3(name: str, layers: int, hidden: int, heads: int, expert: int) -> Model:
+    attention = Attention(heads, 128, key_value_heads=4, query_key_norm=True)
+    return Model(name, hidden, layers, 151_936, attention, experts=Experts(128, 8, expert))
+
+
+def _gpt_oss() -> Model:
+    attention = Attention(64, 64, 8, bias=True, output_bias=True, sinks=True, window=128, windowed_share=0.5)
+    experts = Experts(128, 4, 2_880, bias=True, router_bias=True)
+    return Model("gpt-oss-120b", 2_880, 36, 201_088, attention, experts=experts)
+
+
+def _latent() -> Attention:
+    return Attention(128, 128, 128, value_size=128, query_rank=1_536, key_value_rank=512, rope_size=64)
+
+
+def _deepseek_v2() -> Model:
+    experts = Experts(160, 6, 1_536, shared_hidden=2 * 1_536, dense_layers=1)
+    return Model("deepseek-v2", 5_120, 60, 102_400, _latent(), Mlp(12_288), experts)
+
+
+def _deepseek_v3() -> Model:
+    experts = Experts(256, 8, 2_048, shared_hidden=2_048, dense_layers=3, router_bias=True)
+    return Model("deepseek-v3", 7_168, 61, 129_280, _latent(), Mlp(18_432), experts, prediction_layers=1)
+
+
+def _opt_350m() -> Model:
+    return Model(
+        "opt-350m",
+        1_024,
+        24,
+        50_272,
+        Attention(16, 64, 16, bias=True, output_bias=True),
+        Mlp(4_096, gated=False, bias=True),
+        tied=True,
+        norm="layer",
+        final_norm=False,
+        positions=2_050,
+        embedding_size=512,
+    )
+
+
+def _known() -> Iterable[KnownModel]:
+    paper = "Korthikanti et al., arXiv 2205.05198, table 3"
+    yield KnownModel(_megatron("gpt-3-175b", 96, 12_288, 96), paper)
+    yield KnownModel(_megatron("megatron-22b", 48, 6_144, 64), paper)
+    yield KnownModel(_megatron("turing-530b", 105, 20_480, 128), paper)
+    yield KnownModel(_megatron("megatron-1t", 128, 25_600, 160), paper)
+    herd = "Llama Team, arXiv 2407.21783, table 3"
+    yield KnownModel(_llama("llama-3-8b", 32, 4_096, 32, 14_336), herd)
+    yield KnownModel(_llama("llama-3-70b", 80, 8_192, 64, 28_672), herd)
+    yield KnownModel(_llama("llama-3-405b", 126, 16_384, 128, 53_248), herd)
+    yield KnownModel(
+        _mixtral("mixtral-8x7b", 32, 4_096, 32, 14_336, 32_000), "Jiang et al., arXiv 2401.04088, table 1"
+    )
+    yield KnownModel(
+        _mixtral("mixtral-8x22b", 56, 6_144, 48, 16_384, 32_000),
+        "config.json of mistralai/Mixtral-8x22B-v0.1 at huggingface.co",
+    )
+    for name, shape in (("30B-A3B", (48, 2_048, 32, 768)), ("235B-A22B", (94, 4_096, 64, 1_536))):
+        yield KnownModel(
+            _qwen3(f"qwen3-{name.lower()}", *shape),
+            f"Qwen Team, arXiv 2505.09388, table 2, and config.json of Qwen/Qwen3-{name} at huggingface.co",
+        )
+    yield KnownModel(_gpt_oss(), "OpenAI, arXiv 2508.10925, section 2, and config.json of openai/gpt-oss-120b")
+    yield KnownModel(_deepseek_v2(), "DeepSeek-AI, arXiv 2405.04434, section 3.1.2")
+    yield KnownModel(_deepseek_v3(), "DeepSeek-AI, arXiv 2412.19437, section 4.2")
+    yield KnownModel(_opt_350m(), "config.json of facebook/opt-350m at huggingface.co")
+
+
+MODELS: Mapping[str, KnownModel] = {known.model.name: known for known in _known()}
+
+
+def known_model(name: str) -> Model:
+    """The packaged model of that name; capitals and underscores do not matter."""
+    word = name.strip().lower().replace("_", "-").replace(" ", "-")
+    return named(word, MODELS, "model").model
+
+
+def with_layers(model: Model, layers: int | None = None, dense_layers: int | None = None) -> Model:
+    """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts.
+
+    None keeps the model's own number, but never more dense layers than layers.
+    """
+    if layers is None and dense_layers is None:
+        return model
+    if model.own:
+        raise UsageError(
+            f"{model.name} has measured layers of its own, which cannot be cut; drop --layers and --dense-layers."
+        )
+    count = model.layers if layers is None else layers
+    check_whole("--layers", count, MOST_LAYERS)
+    if model.experts is None:
+        if dense_layers not in (None, count):
+            raise UsageError(f"No layer of {model.name} has experts; drop --dense-layers.")
+        return replace(model, layers=count)
+    dense = min(model.experts.dense_layers, count) if dense_layers is None else dense_layers
+    check_whole("--dense-layers", dense, MOST_LAYERS, 0)
+    if dense > count:
+        raise InputError("--dense-layers", f"is {dense} of {several(count, 'layer')}", "give fewer of them")
+    if dense and model.mlp is None:
+        raise UsageError(f"Every layer of {model.name} has experts; drop --dense-layers.")
+    return replace(model, layers=count, experts=replace(model.experts, dense_layers=dense))
+
+
+# ---- problems -----------------------------------------------------------------------------------------
+#
+# A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb".
+
 
 CONFIG = "config.json"
 # Ends of the names of files that hold a model.
@@ -134,7 +287,7 @@ def _read(path: Path) -> Model:
     from ..networks.profile.profile import profile_from_json
     from ..networks.profile.table import read_table
     from .config_json import model_from_config
-    from .files import SCHEMA, read_model
+    from .kind_functions import SCHEMA, read_model
 
     path = path.expanduser()
     if path.is_dir():

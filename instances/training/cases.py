@@ -3,8 +3,8 @@
 The search asks for thousands of choices and the referee for one: a choice takes its row of the tables of units.
 Communication among ranks with the same weights, and the update, are here as well:
 
-    P       parameters of the unit in products and tables, those of experts apart: `sent` in `unit_bytes`
-    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `unit_seconds`
+    P       parameters of the unit in products and tables, those of experts apart: `sent` in `unit_costs`
+    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `unit_costs`
     zero 0  all-reduce of g P bytes, g those of a gradient
     zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
     zero 2  the first one in every backward pass of every unit, the second one as above
@@ -13,7 +13,7 @@ Communication among ranks with the same weights, and the update, are here as wel
 
 A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
 behind: in the passes of a unit that pass itself, recomputation not included; what is left belongs to the forward pass
-and to the pass for inputs. At the end of an iteration it is hidden behind passes of the rank (`referee/seconds.py`).
+and to the pass for inputs. At the end of an iteration it is hidden behind passes of the rank (`iteration.py`).
 
 Layers with measured times take those of their tensor degree and the nearest micro-batch (the smaller one of two), in
 proportion to the micro-batch; half of their backward pass is for weights, whatever recomputation is asked for runs all
@@ -29,15 +29,26 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError
-from ..physics.kernels import HALF, OWN_MOMENT, WORKSPACE_BYTES
+from ..physics.efficiencies import HALF, OWN_MOMENT, WORKSPACE_BYTES
 from ..physics.optimizers import GATHERED_UNITS, StateBytes, update_bytes
 from ..physics.schedules import SCHEDULES, ScheduleRule
 from .frameworks import hidden_shares
 from .model import MeasuredTime, OwnLayer, UnitType
 from .plan import FULL, Configuration, Degrees, chunks_of_ranks
 from .problem import TrainingProblem
-from .unit_bytes import BytesOfUnits, UnitBytes, UnitParameters, unit_parameters
-from .unit_seconds import LAYERS, PARTS, Cluster, Keys, SecondsOfUnits, UnitSeconds, exposed
+from .unit_costs import (
+    LAYERS,
+    PARTS,
+    BytesOfUnits,
+    Cluster,
+    Keys,
+    SecondsOfUnits,
+    UnitBytes,
+    UnitParameters,
+    UnitSeconds,
+    exposed,
+    unit_parameters,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,7 +1,8 @@
 """A configuration from a framework's own flags or files: Megatron's, torchtitan's or DeepSpeed's.
 
 Everything here is data: sizes are checked, and nothing that is read is run. Each framework has a reader that says the
-configuration in our words; what these are checked for stands in `words`.
+configuration in our words; Megatron's, some of whose parts DeepSpeed's uses, is `flags_megatron`. What the words are
+checked for stands in `words`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,410 @@ from dataclasses import dataclass
 
 from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
-from .flag_words import WHERE, Given, Said, flattened, is_path, meant, tell_effects, words_of_options
-from .flags_deepspeed import read_deepspeed
-from .flags_megatron import read_megatron
-from .flags_torchtitan import read_torchtitan
-from .plan import Configuration
+from ..physics.schedules import ROW
+from ..physics.schedules import SCHEDULES as RULES
+from .flag_options import (
+    DEEPSPEED_EFFECTS,
+    DEEPSPEED_HARMLESS,
+    TORCHTITAN_EFFECTS,
+    TORCHTITAN_HARMLESS,
+    WHERE,
+    Given,
+    Said,
+    compare,
+    compare_devices,
+    flattened,
+    is_path,
+    meant,
+    tell_effects,
+    words_of_options,
+)
+from .flags_megatron import compare_model, compare_problem, read_megatron, read_recomputation
+from .frameworks import TORCHTITAN as FRAMEWORK
+from .frameworks import fault_of_word, hidden_shares
+from .plan import FULL, NONE, Configuration, read_recompute
 from .problem import TrainingProblem
-from .words import configuration_from_words
+from .words import as_even_as_can_be, configuration_from_words
+
+# ---- torchtitan ---------------------------------------------------------------------------------------
+#
+# torchtitan's options by the names of its job configuration, as flags or in a TOML file.
+
+
+# torchtitan's option for each of our keys, for messages.
+TORCHTITAN_NAMES = {
+    "tensor": "parallelism.tensor-parallel-degree",
+    "context": "parallelism.context-parallel-degree",
+    "pipeline": "parallelism.pipeline-parallel-degree",
+    "expert": "parallelism.expert-parallel-degree",
+    "expert-tensor": "parallelism.expert-tensor-parallel-degree",
+    "data": "parallelism.data-parallel-shard-degree",
+    "schedule": "parallelism.pipeline-parallel-schedule",
+    "layout": "parallelism.module-fqns-per-model-part",
+    "micro-batch": "training.local-batch-size",
+    "recompute": "activation-checkpoint.mode",
+    "zero": "parallelism.fsdp-reshard-after-forward",
+}
+REPLICAS = "parallelism.data-parallel-replicate-degree"
+PIPELINE_MICRO_BATCH = "parallelism.pipeline-parallel-microbatch-size"
+LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
+FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
+LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
+# Our names of schedules, by torchtitan's in small letters.
+SCHEDULES = {theirs.lower(): ours for ours, theirs in FRAMEWORK.schedules.items()}
+EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
+
+
+def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:
+    """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
+    said = Said(TORCHTITAN_NAMES, TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS)
+    degrees = {name: given.whole(TORCHTITAN_NAMES[name], 1) for name in ("tensor", "context", "pipeline", "expert")}
+    data = _data(problem, given, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
+    schedule = _torchtitan_schedule(given)
+    layout, virtual = read_torchtitan_layout(problem, given, degrees["pipeline"], schedule)
+    if degrees["pipeline"] == 1:
+        schedule = "1f1b"
+    said.words = {
+        **{name: str(value) for name, value in degrees.items()},
+        "expert-tensor": str(_expert_tensor(problem, given, degrees)),
+        "virtual": str(virtual),
+        "data": str(data),
+        "micro-batch": str(_torchtitan_micro_batch(said, given, problem, degrees["pipeline"], data)),
+        "zero": str(_torchtitan_zero(said, given, problem, degrees)),
+        "schedule": schedule,
+        "recompute": _torchtitan_recomputation(said, given),
+    }
+    if problem.model.experts is None:
+        said.words["expert"] = "1"
+    if layout is not None:
+        said.words["layout"] = "/".join(map(str, layout))
+    _compare_with_torchtitan(said, given, problem, degrees["tensor"])
+    return said
+
+
+def _data(problem: TrainingProblem, given: Given, apart: int) -> int:
+    """Data-parallel degree: replicas times shards, where shards of -1 are all that is left of the devices."""
+    replicas, shards = given.whole(REPLICAS, 1), given.whole(TORCHTITAN_NAMES["data"], -1, least=-1)
+    if shards < 1:
+        shards = max(problem.devices // (apart * replicas), 1)
+    return replicas * shards
+
+
+def _expert_tensor(problem: TrainingProblem, given: Given, degrees: dict[str, int]) -> int:
+    """Tensor-parallel degree of the experts; without expert parallelism they are divided as all else is."""
+    degree = given.whole(TORCHTITAN_NAMES["expert-tensor"], 1)
+    if problem.model.experts is None:
+        return 1
+    return degree if degrees["expert"] > 1 else degrees["tensor"]
+
+
+def _torchtitan_schedule(given: Given) -> str:
+    """The schedule that the flags name, by our name for it."""
+    word = given.text(TORCHTITAN_NAMES["schedule"]) or "1F1B"
+    name = SCHEDULES.get(word.lower())
+    if name is None:
+        raise given.wrong(
+            TORCHTITAN_NAMES["schedule"], f"is {word}, which is not known here", "give " + " or ".join(SCHEDULES)
+        )
+    return name
+
+
+def _torchtitan_micro_batch(said: Said, given: Given, problem: TrainingProblem, pipeline: int, data: int) -> int:
+    """Sequences of a micro-batch: of a pipeline, the size that divides its local batch; without one, the local
+    batch itself."""
+    local = given.whole(TORCHTITAN_NAMES["micro-batch"], 8)
+    batch = given.whole("training.global-batch-size", -1, least=-1)
+    batch = local * data if batch < 1 else batch
+    if batch != problem.batch:
+        said.tell(f"The flags make batches of {batch} sequences, and the batch of the problem is {problem.batch}.")
+    size = given.whole(PIPELINE_MICRO_BATCH, 1)
+    if pipeline == 1:
+        return local
+    if local % size:
+        raise given.wrong(PIPELINE_MICRO_BATCH, f"is {size} of a local batch of {local}", "give a divisor of it")
+    if batch > local * data:
+        said.tell(
+            f"The pipeline is emptied {batch // (local * data)} times in an iteration; here it is once, so that time "
+            "is judged too short and memory perhaps too large."
+        )
+    return size
+
+
+def _torchtitan_zero(said: Said, given: Given, problem: TrainingProblem, degrees: dict[str, int]) -> int:
+    """ZeRO stage: 3 where weights are fully sharded, 2 where they stay gathered between passes of a pipeline, 0
+    where there are replicas alone."""
+    policy = given.choice(TORCHTITAN_NAMES["zero"], ("default", "always", "never"), "default")
+    replicas, shards = given.whole(REPLICAS, 1), given.whole(TORCHTITAN_NAMES["data"], -1, least=-1)
+    alone = shards == 1 and degrees["context"] == 1
+    if alone and policy == "default":
+        return 0
+    if replicas > 1 and not alone:
+        said.tell(
+            f"Weights are divided within each of {replicas} groups of replicas, and here among all ranks, so that "
+            "memory is judged too small."
+        )
+    if policy == "default":
+        return 3 if degrees["pipeline"] == 1 else 2
+    return 3 if policy == "always" else 2
+
+
+def read_torchtitan_layout(
+    problem: TrainingProblem, given: Given, pipeline: int, schedule: str
+) -> tuple[list[int] | None, int]:
+    """Units of each chunk in the order of the pipeline (None: the flags leave the layout open), and number of
+    chunks on a rank."""
+    parts = given.words(TORCHTITAN_NAMES["layout"])
+    weights = given.whole(FIRST_LESS, 1, least=0), given.whole(LAST_LESS, 1, least=0)
+    each = given.amount(LAYERS_OF_CHUNK)
+    if pipeline == 1:
+        return None, 1
+    if parts:
+        return _of_names(problem, given, parts, pipeline)
+    virtual = 1 if RULES[schedule].shape == ROW else 2
+    layers = problem.model.layers
+    if each is not None:
+        chunks = -(-(layers + sum(weights)) // each)
+        if chunks % pipeline:
+            raise given.wrong(LAYERS_OF_CHUNK, f"makes {chunks} chunks for {pipeline} ranks", "give another number")
+        virtual = chunks // pipeline
+    if problem.model.own:
+        return None, virtual
+    return _by_weights(given, layers, pipeline * virtual, weights), virtual
+
+
+def _by_weights(given: Given, layers: int, chunks: int, weights: tuple[int, int]) -> list[int]:
+    """Units of each chunk where embedding and head count as so many layers; the first chunks have one more
+    where it does not divide."""
+    share, more = divmod(layers + sum(weights), chunks)
+    counts = [share + (number < more) for number in range(chunks)]
+    if share < max(*weights, 1):
+        raise given.wrong(
+            TORCHTITAN_NAMES["pipeline"], f"makes {chunks} chunks of {layers} layers", "give fewer ranks"
+        )
+    counts[0] += 1 - weights[0]
+    counts[-1] += 1 - weights[1]
+    return counts
+
+
+def _of_names(
+    problem: TrainingProblem, given: Given, parts: tuple[str, ...], pipeline: int
+) -> tuple[list[int], int]:
+    """Units of each chunk and chunks of a rank by the named modules of the chunks; the norm belongs to the head."""
+    if len(parts) % pipeline:
+        raise given.wrong(
+            TORCHTITAN_NAMES["layout"], f"has {len(parts)} parts for {pipeline} ranks", "give each rank as many"
+        )
+    counts, row = [], []
+    for part in parts:
+        names = [name.strip(" []'\"") for name in part.split(",")]
+        units = [name for name in names if name and name != "norm"]
+        counts.append(len(units))
+        row += units
+    wanted = [EMBEDDING, *(f"layers.{i}" for i in range(problem.model.layers))]
+    if row[:-1] != wanted or row[-1] not in HEADS:
+        raise given.wrong(
+            TORCHTITAN_NAMES["layout"],
+            f"does not name the {len(wanted) + 1} units of the model in their order",
+            f"give {EMBEDDING}, layers.0 to layers.{problem.model.layers - 1}, norm and output",
+        )
+    return counts, len(parts) // pipeline
+
+
+def _torchtitan_recomputation(said: Said, given: Given) -> str:
+    """The word for what is computed again, by torchtitan's mode; what has no word here is told to the user."""
+    mode = given.choice(TORCHTITAN_NAMES["recompute"], ("selective", "full", "none", "memory_budget"), "selective")
+    every = given.text("activation-checkpoint.selective-ac-option") or "2"
+    budget = given.text("activation-checkpoint.memory-budget")
+    if mode == FULL or (mode == "selective" and every == "1"):
+        return FULL
+    if mode == "selective":
+        what = "some operations" if every == "op" else f"every layer whose number {every} divides"
+        said.tell(
+            f"activation_checkpoint.mode selective computes {what} again, for which there is no word here; nothing "
+            "is taken to be, so that memory is judged too large."
+        )
+    elif mode == "memory_budget":
+        said.tell(f"A memory budget of {budget or '0.5'} has no word here; nothing is taken to be computed again.")
+    return NONE
+
+
+def _compare_with_torchtitan(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
+    """Tell the user where the flags and the problem differ: sequence, devices, precision, division of tokens."""
+    compare(said, given, "training.seq-len", problem.sequence, "the sequence")
+    compare_devices(said, given, problem, "nnodes", "nproc-per-node")
+    converters = given.words("model.converters") or ()
+    given_fp8 = any("float8" in name or "mx" in name for word in converters for name in word.split(","))
+    for name in [option for option in given.options if option.startswith(("quantize.", "float8.", "mx."))]:
+        given.words(name)
+    if given_fp8 != (problem.precision == "fp8"):
+        said.tell(
+            f"The flags ask for {'fp8' if given_fp8 else 'bf16'}, and the problem's precision is {problem.precision}."
+        )
+    if tensor > 1 and not problem.sequence_parallel and "parallelism.enable-sequence-parallel" not in given.options:
+        said.tell("torchtitan divides tokens among tensor-parallel ranks, and the problem does not.")
+    given.words("parallelism.enable-sequence-parallel")
+
+
+# ---- DeepSpeed ----------------------------------------------------------------------------------------
+#
+# DeepSpeed's options: its JSON file, and the flags of programs that it starts, such as Megatron-DeepSpeed.
+
+
+# DeepSpeed's option for each of our keys, for messages.
+DEEPSPEED_NAMES = {
+    "tensor": "tensor-parallel.autotp-size",
+    "pipeline": "pipeline.stages",
+    "expert": "expert-parallel.autoep-size",
+    "micro-batch": "train-micro-batch-size-per-gpu",
+    "zero": "zero-optimization.stage",
+    "layout": "pipeline.partition",
+    "recompute": "pipeline.activation-checkpoint-interval",
+}
+# Options that say the same, the one that counts first.
+TENSOR = (DEEPSPEED_NAMES["tensor"], "tensor-model-parallel-size", "model-parallel-size", "tensor-parallel-size")
+PIPELINE = (
+    DEEPSPEED_NAMES["pipeline"],
+    "pipeline-model-parallel-size",
+    "pipe-parallel-size",
+    "pipeline-parallel-size",
+)
+EXPERT = (DEEPSPEED_NAMES["expert"], "moe-expert-parallel-size", "ep-size", "expert-model-parallel-size")
+CONTEXT = ("sequence-parallel-size", "ds-sequence-parallel-size", "context-parallel-size")
+MICRO_BATCH = (DEEPSPEED_NAMES["micro-batch"], "micro-batch-size")
+STEPS = ("gradient-accumulation-steps", "gas")
+ZERO = (DEEPSPEED_NAMES["zero"], "zero-stage")
+EVEN = "uniform"
+OVERLAP = "zero-optimization.overlap-comm"
+
+
+def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
+    """The configuration in DeepSpeed's options; what is absent is as DeepSpeed takes it: no ZeRO, one stage."""
+    said = Said(DEEPSPEED_NAMES, DEEPSPEED_EFFECTS, DEEPSPEED_HARMLESS)
+    tensor = max(_first(given, TENSOR, 1, least=0), 1)
+    pipeline = 1 if given.flag("no-pipeline-parallel") else _first(given, PIPELINE, 1)
+    context = _first(given, CONTEXT, 1)
+    expert = _first(given, EXPERT, 1) if problem.model.experts is not None else 1
+    data = max(problem.devices // (tensor * pipeline * context), 1)
+    zero = _deepspeed_zero(said, given)
+    _hidden_by_deepspeed(said, given, problem, zero, pipeline)
+    said.words = {
+        "tensor": str(tensor),
+        "pipeline": str(pipeline),
+        "context": str(context),
+        "expert": str(expert),
+        "expert-tensor": str(given.whole("expert-parallel.expert-tensor-parallel-size", 1)),
+        "micro-batch": str(_deepspeed_micro_batch(said, given, problem, data)),
+        "zero": str(zero),
+        "recompute": _deepspeed_recomputation(said, given, problem),
+    }
+    method = given.text(DEEPSPEED_NAMES["layout"]) or given.text("partition-method")
+    if pipeline > 1:
+        said.words["layout"] = "/".join(map(str, _deepspeed_layout(said, method, problem, pipeline)))
+    _compare_with_deepspeed(said, given, problem, tensor)
+    return said
+
+
+def _hidden_by_deepspeed(said: Said, given: Given, problem: TrainingProblem, zero: int, pipeline: int) -> None:
+    """Whether DeepSpeed is told to hide what it can (`frameworks`): from ZeRO 1 on, and outside of pipelines."""
+    overlapped = given.flag(OVERLAP) if OVERLAP in given.options else zero == 3
+    if not overlapped and any(hidden_shares(problem, zero, pipeline)):
+        said.hides(0, f"Without {given.shown(OVERLAP)} DeepSpeed hides no sums of gradients")
+
+
+def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> int:
+    number = _maybe(given, names, least)
+    return usual if number is None else number
+
+
+def _maybe(given: Given, names: tuple[str, ...], least: int = 1) -> int | None:
+    """The number of the first of these options that has one; "auto" is none, since a program fills it in later."""
+    texts = {name: given.text(name) for name in names if name in given.options}
+    return next((given.amount(name, least) for name, text in texts.items() if text != "auto"), None)
+
+
+def _deepspeed_zero(said: Said, given: Given) -> int:
+    in_file, flag = (None if own not in given.options else given.amount(own, 0) for own in ZERO)
+    if in_file is not None and flag is not None and in_file != flag:
+        said.tell(f"The file asks for ZeRO stage {in_file}, and --zero-stage for {flag}; the file counts.")
+    stage = in_file if in_file is not None else flag
+    if stage is None:
+        said.tell("Without zero_optimization every rank holds all weights, gradients and states (zero=0).")
+        return 0
+    if stage > 3:
+        raise given.wrong(DEEPSPEED_NAMES["zero"], f"is {stage}", "give a stage from 0 to 3")
+    return stage
+
+
+def _deepspeed_micro_batch(said: Said, given: Given, problem: TrainingProblem, data: int) -> int:
+    """The micro-batch, from its own option or from batch and steps; a batch that is not the problem's is told."""
+    batch, size, steps = _maybe(given, ("train-batch-size",)), _maybe(given, MICRO_BATCH), _maybe(given, STEPS)
+    if size is None:
+        size = max((batch or problem.batch) // (data * (steps or 1)), 1)
+    if batch is None and steps is not None:
+        batch = size * steps * data
+    if batch is not None and batch != problem.batch:
+        said.tell(f"The flags make batches of {batch} sequences, and the batch of the problem is {problem.batch}.")
+    elif steps is not None and size * steps * data != problem.batch:
+        said.tell(
+            f"{size} sequences on each of {data} ranks and {steps} steps make {size * steps * data}, and the batch is "
+            f"{problem.batch}."
+        )
+    return size
+
+
+def _deepspeed_layout(said: Said, method: str | None, problem: TrainingProblem, pipeline: int) -> tuple[int, ...]:
+    if method != EVEN:
+        said.tell(
+            f"Layers are divided by {method or 'their parameters'}, and here evenly (partition uniform), embedding "
+            "and head included."
+        )
+    return as_even_as_can_be(len(problem.model.units), pipeline)
+
+
+def _deepspeed_recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
+    every = _maybe(given, (DEEPSPEED_NAMES["recompute"],), least=0)
+    whole = given.flag("checkpoint-activations") | given.flag("deepspeed-activation-checkpointing")
+    whole |= given.flag("gradient-checkpointing")
+    layers = given.amount("checkpoint-num-layers")
+    for count in (every, layers):
+        if count is not None and count > 1:
+            said.tell(
+                f"One input is kept for {count} layers; here each layer keeps its own, so that memory is judged too "
+                "large."
+            )
+    if every or whole:
+        return FULL
+    word = read_recompute("recompute", read_recomputation(said, given, problem))
+    if fault_of_word(problem, "1f1b", word) is None:
+        return word.word
+    said.tell(
+        f"{word.word} is computed again by the program, for which DeepSpeed has no word; nothing is taken to be, so "
+        "that memory is judged too large."
+    )
+    return NONE
+
+
+def _compare_with_deepspeed(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
+    compare_problem(said, given, problem, tensor if given.options.get("tensor-model-parallel-size") else 1)
+    compare_model(said, given, problem, tensor)
+    formats = [name for name in ("bf16", "fp16") if given.flag(f"{name}.enabled")]
+    if not formats and not (given.flag("bf16") or given.flag("fp16")):
+        said.tell(f"Without bf16 and fp16 DeepSpeed trains in fp32, and the problem is one in {problem.precision}.")
+    if formats and formats[0] != problem.precision:
+        said.tell(f"The file asks for {formats[0]}, and the precision of the problem is {problem.precision}.")
+    nodes, gpus = given.amount("num-nodes"), given.amount("num-gpus")
+    if gpus is not None and gpus * (nodes or 1) != problem.devices:
+        said.tell(
+            f"The launcher starts {gpus * (nodes or 1)} processes, and the problem has {problem.devices} GPUs."
+        )
+    attention = problem.model.attention
+    heads = None if attention is None else attention.key_value_heads
+    compare(said, given, "num-key-value-heads", heads, "the number of key-value heads")
+    compare(said, given, "max-seq-len", problem.sequence, "the sequence")
+
+
+# ---- command lines and files --------------------------------------------------------------------------
+
 
 READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
     "megatron": read_megatron,

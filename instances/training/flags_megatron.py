@@ -8,8 +8,16 @@ from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
 from ..physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
-from .flag_effects import MEGATRON_EFFECTS, MEGATRON_HARMLESS
-from .flag_words import Given, Said, compare, compare_devices, share_of_gradients, words_of_options
+from .flag_options import (
+    MEGATRON_EFFECTS,
+    MEGATRON_HARMLESS,
+    Given,
+    Said,
+    compare,
+    compare_devices,
+    share_of_gradients,
+    words_of_options,
+)
 from .frameworks import effective
 from .model import MODULES, Attention, Model
 from .plan import NONE, Recompute

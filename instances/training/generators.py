@@ -12,7 +12,7 @@ from ..base.quantities import GIB
 from ..physics.optimizers import USUAL_OPTIMIZER, sum_of_states
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .problem import Gpu, Level, TrainingProblem
-from .unit_bytes import parameters_of
+from .unit_costs import parameters_of
 
 # Bandwidth in bytes a second and latency in seconds of links, the fastest first.
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))

@@ -1,6 +1,6 @@
 """A profile of a language model from the shapes in its configuration, without tracing it: no torch, and in moments.
 
-Layers run the kernels of the same units of a training configuration on one GPU (`unit_seconds.py`), so they take the
+Layers run the kernels of the same units of a training configuration on one GPU (`unit_costs.py`), so they take the
 same seconds: attention is one kernel that keeps its output and a number for each row, norms and activations are fused.
 A traced model keeps more, because it runs operation by operation. Floating-point operations are those of the traced
 model. The operations of a kernel are more where the sides of a product are short: as many as take as long.
@@ -17,16 +17,15 @@ from typing import Any
 from ..base.errors import InputError
 from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from ..physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE
 from ..physics.hardware import PRODUCTS, Hardware, KernelShare
-from ..physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE
 from .build import problem_of
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
 from .plan import NOTHING, Configuration, Degrees
 from .problem import TrainingProblem
-from .referee.memory import stash_bytes
-from .unit_bytes import count_of, norm_parameters
-from .unit_seconds import Attend, Keys, Module, Product, SecondsOfUnits, Traffic
+from .referee import stash_bytes
+from .unit_costs import Attend, Keys, Module, Product, SecondsOfUnits, Traffic, count_of, norm_parameters
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")

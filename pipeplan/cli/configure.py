@@ -243,7 +243,7 @@ def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
 def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     """The problem that was asked for; errors name the options of the command line."""
     if model is None:
-        from ..instances.training.known_models import MODELS
+        from ..instances.training.build import MODELS
 
         raise UsageError(
             f"No MODEL is given; choose one of {', '.join(MODELS)}, or give the path of a config.json."

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ..instances.networks.profile.whole_layers import WholeLayers
     from ..instances.placement.plan import Device, PlacementPlan
     from ..instances.registry import Plan
-    from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
-    from ..instances.staging.plan import PlannedStage, StagedPlan
+    from ..instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 
 # The configuration of a staging that computes nothing again, as lowering a profile names it.
 VANILLA = "vanilla"

@@ -24,7 +24,7 @@ from .words import amount, is_noise, percent, plain, several
 
 if TYPE_CHECKING:
     from ..instances.training.plan import Configuration
-    from ..instances.training.referee.evaluate import ConfigurationEvaluation
+    from ..instances.training.referee import ConfigurationEvaluation
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import Judged
 

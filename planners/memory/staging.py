@@ -16,7 +16,7 @@ from ...instances.base.result import Stop
 from ...instances.least_memory import at_least, option
 from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
-from ...instances.staging.rules import rules_of
+from ...instances.staging.referee import rules_of
 from ..options import SolveOptions
 from ..staging.quick_trees import widest_degree
 from .smallest import Answer, Floor, Questions, accepted, of_mine, outcome_of, whole, would_do

@@ -15,8 +15,7 @@ from ...instances.base.checks import NodeId
 from ...instances.base.errors import Violation
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..placement.orders import in_turn

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.base.errors import InputError
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem, check_levels
 from ..placement.dp.lattice import closed_sets
 from .level_decisions import LevelDecisions

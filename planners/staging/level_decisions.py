@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...instances.registry import evaluation_of
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
 from .links import upper_load
 from .memory import StagingMemory

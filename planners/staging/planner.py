@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
 from ...instances.registry import evaluation_of, violations_of
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import StagedPlan
+from ...instances.staging.plan import LeveledPlan, StagedPlan
 from ...instances.staging.problem import FLUSH, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..method_options import TABLE

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from ...instances.base.kind import Rules
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import Configuration, StagingProblem
 
 Way = Callable[[Configuration], float]

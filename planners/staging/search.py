@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ...instances.physics.tolerances import BETTER
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
 from .layers import worst_load
 from .model import ROUNDING, PiperModel
 from .tables import Tables, build_tables, loop

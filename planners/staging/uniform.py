@@ -16,8 +16,7 @@ from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of

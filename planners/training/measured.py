@@ -19,12 +19,12 @@ from ...instances.base.fields import as_number, as_object, check_schema, plain_f
 from ...instances.base.json_file import read_json, read_text, write_json
 from ...instances.base.quantities import GIB, MIB, several, whole_number
 from ...instances.physics.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
-from ...instances.training.flag_words import dashed
+from ...instances.training.build import with_layers
+from ...instances.training.flag_options import dashed
 from ...instances.training.flags import Read, read_options
 from ...instances.training.kind_functions import with_devices
-from ...instances.training.known_models import with_layers
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
 from .runs import Fit, MeasuredRun, Run, RunError, fit, runs_of_table

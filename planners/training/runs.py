@@ -14,14 +14,12 @@ from ...instances.base.json_file import read_text
 from ...instances.base.quantities import GIB, whole_number
 from ...instances.physics.efficiencies import ABOUT, NEUTRAL, Efficiencies, check_name
 from ...instances.physics.hardware import devices_and_gpu
-from ...instances.training.build import model_of
+from ...instances.training.build import model_of, with_layers
+from ...instances.training.iteration import Iteration
 from ...instances.training.kind_functions import with_devices
-from ...instances.training.known_models import with_layers
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.memory import memory_of_ranks
-from ...instances.training.referee.seconds import Iteration
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, memory_of_ranks, shape_faults
 from ...instances.training.words import configuration_from_words
 
 # ---- one run -------------------------------------------------------------------------------------------
@@ -310,8 +308,8 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
     runs : sequence of Run
         At least one.
     names : sequence of str, optional
-        Which efficiencies may change; by default all of them on which the time of some run depends, but not those of one
-        framework or network that are neutral: they would take over what the others explain.
+        Which efficiencies may change; by default all of them on which the time of some run depends, but not those of
+        one framework or network that are neutral: they would take over what the others explain.
     known : Efficiencies, optional
         Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
         first run's problem.

@@ -35,7 +35,7 @@ from pipeplan.instances.staging.kind_functions import staging_from_json, staging
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel
 from pipeplan.instances.stored_results import result_from_json
-from pipeplan.instances.training.files import training_from_json, training_to_json
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.plan import Configuration
 
 CHAIN = {

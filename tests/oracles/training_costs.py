@@ -1,6 +1,6 @@
 """What units of a training model cost and hold, one unit of one configuration at a time, from the definitions alone.
 
-Written in plain Python from the texts of `instances/training/unit_seconds.py`, `instances/training/cases.py` and
+Written in plain Python from the texts of `instances/training/unit_costs.py`, `instances/training/cases.py` and
 `docs/training-memory.md`. It shares nothing with the product but the types of problems and plans, the facts of
 `instances/physics`, and what a framework hides.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipeplan.instances.physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
+from pipeplan.instances.physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
 from pipeplan.instances.physics.optimizers import GATHERED_UNITS, update_bytes
 from pipeplan.instances.training.frameworks import hidden_shares
 from pipeplan.instances.training.plan import Configuration

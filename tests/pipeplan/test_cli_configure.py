@@ -16,10 +16,9 @@ from command_line import Plan, done, has, in_one_line, refused
 import pipeplan
 from pipeplan.instances.files import problem_from_json
 from pipeplan.instances.schemas import read_schema
-from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.known_models import MODELS
+from pipeplan.instances.training.build import MODELS, problem_of
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.studies.configure.choices import stored_answer
 

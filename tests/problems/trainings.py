@@ -15,7 +15,7 @@ from pipeplan.instances.training.generators import random_levels, random_model
 from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
-from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
+from pipeplan.instances.training.referee import framework_faults, shape_faults
 
 OF_EXPERTS = ("moe_act", "shared_experts", "moe")
 INTERLEAVED = "interleaved-1f1b"

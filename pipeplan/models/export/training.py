@@ -21,7 +21,7 @@ from ...instances.physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
 from ...instances.training.frameworks import even_layout, hidden_shares
 from ...instances.training.plan import FULL, Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, shape_faults
 from ...planners.staging.equal import RECOMPUTATION
 from .contract import (
     Exported,

@@ -6,7 +6,7 @@ from ...instances.base.errors import PipeplanError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.registry import Plan, Problem, kind_of
 from ...instances.simulate import simulate
-from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.plan import LeveledPlan
 from ...instances.timeline.model import Simulation, StageRun, Task, TaskKind
 from ..palette import PHASE_NAMES
 from ..view import Bar, Curve, PlanView, Row, Table, Timeline, in_units_that_suit

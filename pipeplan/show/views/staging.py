@@ -7,11 +7,18 @@ from typing import Any
 
 from ...instances.base.kind import Rules
 from ...instances.physics.tolerances import SAME
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.plan import PlannedStage, StagedPlan, counted
+from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import FLUSH, StagingProblem
-from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
+from ...instances.staging.referee import (
+    LeafCost,
+    LeveledEvaluation,
+    LeveledRow,
+    StageCost,
+    StagedEvaluation,
+    gathered_bytes,
+    leveled_rows,
+    type_of,
+)
 from ...planners.staging.equal import RECOMPUTATION
 from ..answer import staging_blocks, staging_plans
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table

@@ -10,10 +10,10 @@ from ...instances.base.kind import Rules
 from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.timeline.model import Simulation
+from ...instances.training.iteration import RankTime, pipeline_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import ConfigurationEvaluation
-from ...instances.training.referee.seconds import RankTime, pipeline_of
+from ...instances.training.referee import ConfigurationEvaluation
 from ...instances.training.words import recompute_word, words_of
 from ..configurations import memory_in_words, shortly
 from ..palette import PHASE_NAMES

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...instances.base.kind import Displayed
 from ...instances.base.quantities import GIB
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.training.iteration import model_operations
 from ...instances.training.kind_functions import facts
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.referee.seconds import model_operations
+from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import Margin, fit_of, plain_margin
 from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts

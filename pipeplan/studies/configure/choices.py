@@ -26,8 +26,7 @@ from ...instances.base.fields import (
 from ...instances.base.result import Result, Stop
 from ...instances.training.plan import Configuration, Degrees
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import evaluate_configuration
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import evaluate_configuration, framework_faults, shape_faults
 from ...instances.training.scope import Margin, plain_margin
 from ...instances.training.words import configuration_from_words, usual_schedule, words_of
 from .answer import Answer, Asked

@@ -10,12 +10,16 @@ from ...instances.base.errors import InputError, UsageError, show
 from ...instances.base.json_file import read_json, read_text
 from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.stored_results import load_plan
-from ...instances.training.flag_words import is_path
+from ...instances.training.flag_options import is_path
+from ...instances.training.iteration import timing_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.referee.seconds import timing_of
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import (
+    ConfigurationEvaluation,
+    evaluate_configuration,
+    framework_faults,
+    shape_faults,
+)
 from ...instances.training.scope import Fit, Margin
 from ...instances.training.words import configuration_from_words, words_of
 from .least_change import Change, least_change
@@ -63,7 +67,7 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
     notes: tuple[str, ...] = ()
     plan = _stored(text.strip())
     if plan is None and looks_like_flags(text):
-        from ...instances.training.flags import configuration_from_flags  # loads tables of flags
+        from ...instances.training.flags import configuration_from_flags
 
         read = configuration_from_flags(problem, text)
         plan, optimizer = read.configuration, read.optimizer or problem.optimizer

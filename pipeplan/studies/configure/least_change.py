@@ -8,11 +8,10 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.training.frameworks import effective
+from ...instances.training.iteration import timing_of
 from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.memory import RankMemory, memory_of_ranks
-from ...instances.training.referee.seconds import timing_of
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import RankMemory, framework_faults, memory_of_ranks, shape_faults
 from ...instances.training.scope import Fit, Margin, fit_of
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
 

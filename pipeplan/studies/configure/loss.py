@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...instances.training.referee.evaluate import ConfigurationEvaluation
+from ...instances.training.referee import ConfigurationEvaluation
 
 # Fields of a rank's time, in words.
 PARTS: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from ...instances.physics.schedules import SCHEDULES
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import NOTHING, Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.words import as_even_as_can_be
 from ...planners.training.space import Space, configuration
 from .least_change import emptied, memory_of_few

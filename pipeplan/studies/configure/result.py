@@ -12,7 +12,7 @@ from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Sto
 from ...instances.registry import kind_of
 from ...instances.training.frameworks import FRAMEWORKS
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.rules import IterationRules
+from ...instances.training.referee import IterationRules
 from ...instances.training.scope import both_sides
 from ...planners.referee import rule
 from ...planners.run.judge import RECOMPUTED, settle

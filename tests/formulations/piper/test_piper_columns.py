@@ -21,7 +21,7 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.staging.referee import evaluate_stages
 
 PAPER = {"semantics": "paper"}
 

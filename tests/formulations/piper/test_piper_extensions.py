@@ -20,7 +20,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.problem import VARIANTS, DeviceType, StagingLevel, StagingProblem
-from pipeplan.instances.staging.rules import rules_of
+from pipeplan.instances.staging.referee import rules_of
 
 LIMITS = pipeplan.SolveOptions(threads=1)
 SOLVERS = ("cp-sat", "highs")

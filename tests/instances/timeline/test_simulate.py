@@ -25,7 +25,7 @@ from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.staging.referee import evaluate_stages
 from pipeplan.instances.timeline.model import StageRun, Task
 
 STAGES, BATCHES = 3, 8

@@ -14,10 +14,9 @@ import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.simulate import simulate
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import evaluate_leveled
+from pipeplan.instances.staging.referee import evaluate_leveled
 
 FORWARD, BACKWARD = 8 / 3, 16 / 3
 

@@ -1,4 +1,4 @@
-"""Words become a problem: a model's name or file, N GPUs, and whatever else differs from the usual."""
+"""Words become a problem: a model's name or file, cut or lengthened, N GPUs, and whatever else differs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,14 @@ from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import usual_of
-from pipeplan.instances.training.build import model_of, problem_of
-from pipeplan.instances.training.files import training_from_json, training_to_json
-from pipeplan.instances.training.known_models import known_model
+from pipeplan.instances.training.build import MODELS, known_model, model_of, problem_of, with_layers
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
+from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import TrainingProblem
 
-QWEN = {
-    "model_type": "qwen3",
-    "hidden_size": 1024,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "intermediate_size": 3072,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-}
+from .test_config_json import PUBLISHED
+
+OWN = Model("mine", own=(OwnLayer("a", 1, 1.0, 1.0, (MeasuredTime(1, 1, 1.0, 2.0),)),))
 
 
 def llama(devices: str = "64xh100-80gb", **given: Any) -> TrainingProblem:
@@ -77,16 +69,12 @@ def test_everything_can_be_said() -> None:
 
 
 def test_files_and_folders_of_files_are_models(tmp_path: Path) -> None:
-    folder = tmp_path / "Qwen3-0.6B"
+    folder = tmp_path / "Qwen3-8B"
     folder.mkdir()
     file = folder / "config.json"
-    file.write_text(json.dumps(QWEN))
+    file.write_text(json.dumps(PUBLISHED["Qwen/Qwen3-8B"].config))
     for given in (folder, file, str(folder), str(file)):
-        assert problem_of(given, "8xh100", batch=8, sequence=128).name == "Qwen3-0.6B-8xh100-80gb"
-
-
-def test_the_model_of_a_training_problem_is_a_model(tmp_path: Path) -> None:
-    file = tmp_path / "problem.json"
+        assert problem_of(given, "8xh100", batch=8, sequence=128).name == "Qwen3-8B-8xh100-80gb"
     file.write_text(json.dumps(training_to_json(llama(layers=7))))
     assert model_of(file) == llama(layers=7).model
 
@@ -142,3 +130,61 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
 )
 def test_bad_words_are_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
     assert refused(**given).startswith(said)
+
+
+# ---- models by name ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_packaged_model_has_its_name_and_a_source(name: str) -> None:
+    known = MODELS[name]
+    assert known.model.name == name
+    assert "arXiv" in known.source or "config.json" in known.source
+
+
+def test_spelling_does_not_matter_and_near_names_are_told() -> None:
+    assert known_model("Llama-3_70B") is known_model("llama-3-70b")
+    with pytest.raises(UsageError, match=r"There is no model named 'lama-3-70b' \(did you mean 'llama-3-70b'\?\)"):
+        known_model("lama-3-70b")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "dense", "counted"),
+    [
+        ("llama-3-70b", 12, None, {"embedding": 1, "dense": 12, "head": 1}),
+        ("deepseek-v2", 4, 1, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),
+        ("deepseek-v2", 4, None, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),  # it has one dense layer
+        ("deepseek-v3", 100, None, {"embedding": 1, "dense": 3, "experts": 97, "prediction": 1, "head": 1}),
+        ("deepseek-v3", 2, None, {"embedding": 1, "dense": 2, "prediction": 1, "head": 1}),
+        ("deepseek-v3", None, 0, {"embedding": 1, "experts": 61, "prediction": 1, "head": 1}),
+    ],
+)
+def test_a_model_is_cut_or_lengthened(
+    name: str, layers: int | None, dense: int | None, counted: dict[str, int]
+) -> None:
+    """As the measured runs cut theirs; dense layers are never more than all."""
+    model = with_layers(known_model(name), layers, dense)
+    assert {unit: count for unit, count in model.counted.items() if count} == counted
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "dense", "said"),
+    [
+        ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
+        ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
+        ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
+        ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
+        ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
+    ],
+)
+def test_a_cut_that_makes_no_sense_is_refused(name: str, layers: int | None, dense: int | None, said: str) -> None:
+    with pytest.raises((InputError, UsageError)) as caught:
+        with_layers(known_model(name), layers, dense)
+    assert str(caught.value) == said
+
+
+def test_nothing_said_changes_nothing_and_measured_layers_cannot_be_cut() -> None:
+    assert with_layers(known_model("gpt-oss-120b")) is known_model("gpt-oss-120b")
+    assert with_layers(OWN) is OWN
+    with pytest.raises(UsageError, match="mine has measured layers of its own, which cannot be cut"):
+        with_layers(OWN, 1)

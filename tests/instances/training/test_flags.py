@@ -10,14 +10,20 @@ from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flag_effects import DEEPSPEED_EFFECTS, MEGATRON_EFFECTS, TORCHTITAN_EFFECTS
-from pipeplan.instances.training.flag_words import Given, tell_effects
+from pipeplan.instances.training.flag_options import (
+    DEEPSPEED_EFFECTS,
+    MEGATRON_EFFECTS,
+    TORCHTITAN_EFFECTS,
+    Given,
+    tell_effects,
+)
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
+MIXTRAL = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
 OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
 # Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
 ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
@@ -45,11 +51,6 @@ def test_public_command_lines(line: Line, tmp_path: Path) -> None:
         assert sentence.startswith(beginning)
         assert sentence.endswith(".")
     assert not set(read.aside) & set(read.understood)
-
-
-def test_there_are_at_least_ten_of_three_frameworks() -> None:
-    assert len(LINES) >= 10
-    assert {line.more.get("framework", "megatron") for line in LINES} == {"megatron", "torchtitan", "deepspeed"}
 
 
 def read(text: str, problem: TrainingProblem = LLAMA) -> Read:
@@ -103,27 +104,11 @@ def test_megatron(flags: str, words: str) -> None:
 def test_embedding_and_head_that_count_as_layers() -> None:
     """78 layers and two more make 80 for 4 ranks."""
     problem = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192, layers=78)
-    flags = (
-        "--pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
-        "--account-for-loss-in-pipeline-split"
-    )
-    assert read(QUIET + flags, problem).configuration.layout == (20, 20, 20, 20)
-    chunks = read(f"{QUIET}{flags} --num-virtual-stages-per-pipeline-rank 2", problem).configuration
+    counted = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"
+    flags = f"{QUIET} --pipeline-model-parallel-size 4 {counted}"
+    assert read(flags, problem).configuration.layout == (20,) * 4
+    chunks = read(f"{flags} --num-virtual-stages-per-pipeline-rank 2", problem).configuration
     assert chunks.layout == (10,) * 8
-
-
-def test_megatrons_defaults_are_said_where_they_are_not_ours() -> None:
-    """A spare command line has whole optimizers, and experts divided as all else is."""
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
-    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
-    found = read(f"{flags} --moe-token-dispatcher-type alltoall", problem)
-    assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
-    assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
-
-
-def test_shards_of_megatrons_own_fsdp() -> None:
-    flags = "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"
-    assert read(flags).configuration.zero == 3
 
 
 @pytest.mark.parametrize(
@@ -136,6 +121,10 @@ def test_shards_of_megatrons_own_fsdp() -> None:
         ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
         ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
         ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
+        (
+            "--tensor-model-parallel-size 8 --sequence-parallel false",
+            "Without --sequence-parallel here, and the problem is one with sequence parallelism.",
+        ),
         (
             "--cpu-offloading --exp-avg-dtype fp32",
             "Memory and time are computed as without this option, not modelled here: --cpu-offloading (what lies in "
@@ -153,28 +142,14 @@ def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: st
     assert read(QUIET + flags).notes == (sentence,)
 
 
-def test_no_sequence_parallelism() -> None:
-    notes = read(f"{OURS} --tensor-model-parallel-size 8 --use-distributed-optimizer").notes
-    assert notes == ("Without --sequence-parallel here, and the problem is one with sequence parallelism.",)
-
-
 # ---- what options change that is not modelled ------------------------------------------------------------
 
-# What changes bytes, seconds or the model, and was put aside without a word.
+# What changes bytes, seconds or the model, is asked for by the reader, and was put aside without a word.
 SILENT = (
-    *("--optimizer sgd", "--optimizer muon", "--use-precision-aware-optimizer", "--exp-avg-dtype fp8"),
-    *("--exp-avg-sq-dtype bf16", "--main-grads-dtype bf16", "--main-params-dtype fp16", "--grad-reduce-in-bf16"),
-    *("--no-gradient-accumulation-fusion", "--fp32-residual-connection", "--fp8-recipe mxfp8"),
-    *("--no-overlap-p2p-communication", "--tp-comm-overlap", "--disable-tp-comm-split-ag", "--delay-wgrad-compute"),
-    *("--data-parallel-sharding-strategy optim", "--transformer-impl local", "--no-masked-softmax-fusion"),
-    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--squared-relu"),
-    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--softmax-type learnable"),
-    *("--make-vocab-size-divisible-by 128000", "--cp-comm-type a2a", "--defer-embedding-wgrad-compute"),
-    *("--microbatch-group-size-per-virtual-pipeline-stage 4", "--overlap-moe-expert-parallel-comm"),
-    *("--ddp-bucket-size 40000000000", "--ddp-num-buckets 1", "--nccl-ub", "--no-bias-swiglu-fusion"),
-    *("--no-bias-gelu-fusion", "--first-last-layers-bf16", "--use-ring-exchange-p2p", "--moe-router-dtype fp32"),
-    *("--hybrid-override-pattern M-M*", "--multi-latent-attention", "--padded-vocab-size 200000"),
-    *("--moe-router-load-balancing-type none", "--moe-router-padding-for-fp8", "--moe-apply-probs-on-input"),
+    *("--optimizer sgd", "--optimizer muon", "--data-parallel-sharding-strategy optim", "--softmax-type learnable"),
+    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--multi-latent-attention"),
+    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--padded-vocab-size 200000"),
+    *("--make-vocab-size-divisible-by 128000", "--microbatch-group-size-per-virtual-pipeline-stage 4"),
 )
 
 
@@ -219,11 +194,12 @@ def test_layers_with_experts_are_compared() -> None:
 
 
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
-    for name in ("use-megatron-fsdp", "use-custom-fsdp"):
-        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy optim")
-        assert found.configuration.zero == 1
+    for name, zero in (("use-megatron-fsdp", 3), ("use-custom-fsdp", 1)):
+        strategy = {3: "optim_grads_params", 1: "optim"}[zero]
+        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy {strategy}")
+        assert found.configuration.zero == zero
         assert found.notes == (
-            f"With --{name}, --data-parallel-sharding-strategy optim decides what is divided (zero=1).",
+            f"With --{name}, --data-parallel-sharding-strategy {strategy} decides what is divided (zero={zero}).",
         )
     alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
     assert alone.configuration.zero == 1
@@ -231,13 +207,17 @@ def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
 
 
 def test_absent_flags_that_mean_something_else_in_megatron() -> None:
-    (precision, others) = read("--use-distributed-optimizer").notes
+    """A spare command line has whole optimizers, and experts divided as all else is."""
+    precision, others = read("--use-distributed-optimizer").notes
     assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
     assert "--cross-entropy-loss-fusion" in others
     assert "dropout" in others
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
-    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", problem).notes
+    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
     assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
+    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
+    found = read(f"{flags} --moe-token-dispatcher-type alltoall", MIXTRAL)
+    assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
+    assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
@@ -283,30 +263,27 @@ def test_torchtitan(flags: str, words: str) -> None:
     assert (found.configuration, found.notes) == (by_words(words, TITAN), ())
 
 
-def test_torchtitan_says_what_has_no_words_here() -> None:
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ("", "activation_checkpoint.mode selective computes every layer whose number 2 divides again"),
+        (
+            BATCH + "--parallelism.data_parallel_replicate_degree 4",
+            "Weights are divided within each of 4 groups of replicas",
+        ),
+        (BATCH + "--parallelism.pipeline_parallel_degree 2", "The pipeline is emptied 2 times"),
+    ],
+)
+def test_torchtitan_says_what_has_no_words_here(flags: str, told: str) -> None:
     """Its usual recomputation, its groups of replicas, and pipelines that are emptied several times."""
-    notes = read("--training.local_batch_size 4", TITAN).notes
-    assert [note.partition(",")[0] for note in notes] == [
-        "activation_checkpoint.mode selective computes every layer whose number 2 divides again"
-    ]
-    assert (
-        "within each of 4 groups of replicas"
-        in read(
-            BATCH + "--parallelism.data_parallel_replicate_degree 4 --training.local_batch_size 4", TITAN
-        ).notes[0]
-    )
-    assert (
-        "emptied 2 times"
-        in read(BATCH + "--parallelism.pipeline_parallel_degree 4 --training.local_batch_size 8", TITAN).notes[0]
-    )
+    assert read(f"{flags} --training.local_batch_size 4", TITAN).notes[0].startswith(told)
 
 
 def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096, framework="torchtitan")
+    problem = MIXTRAL.replace(framework="torchtitan")
     flags = BATCH + "--training.local_batch_size 1 --parallelism.tensor_parallel_degree 2"
-    assert read(flags, problem).configuration.degrees.expert_tensor == 2
-    apart = f"{flags} --parallelism.expert_parallel_degree 4"
-    assert read(apart, problem).configuration.degrees.expert_tensor == 1
+    for more, degree in (("", 2), (" --parallelism.expert_parallel_degree 4", 1)):
+        assert read(flags + more, problem).configuration.degrees.expert_tensor == degree
 
 
 # ---- DeepSpeed -----------------------------------------------------------------------------------------
@@ -413,6 +390,7 @@ def test_flags_of_another_framework_say_so() -> None:
         ),
         ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
         ("nothing.yaml", "nothing.yaml: file does not exist; check the path."),
+        ("--job.config_file nowhere.toml", "nowhere.toml: file does not exist; check the path."),
         ("", "command line holds no flag; give a framework's flags, as in "),
     ],
 )
@@ -429,11 +407,6 @@ def test_files_that_are_no_toml(content: str, tmp_path: Path) -> None:
     path.write_text(content, "utf-8")
     with pytest.raises(InputError, match="is no TOML"):
         read(str(path))
-
-
-def test_files_that_are_not_there() -> None:
-    with pytest.raises(InputError, match=r"nowhere\.toml"):
-        read("--job.config_file nowhere.toml")
 
 
 @pytest.mark.timing

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+
 import pytest
 from problems.trainings import random_configuration, random_own_training, random_training
 
 from pipeplan.instances.physics.optimizers import KEPT
-from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import GENERATORS
-from pipeplan.instances.training.plan import Configuration
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
+from pipeplan.instances.training.plan import Configuration, Degrees
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee import verify_configuration
 
 GENERATOR = GENERATORS["training"]
+DEGREES = [entry.name for entry in fields(Degrees)]
 
 
 def test_a_seed_is_a_problem() -> None:
@@ -30,20 +35,12 @@ def test_parameters_of_the_family_do_what_they_say() -> None:
 
 
 @pytest.mark.parametrize("make", [random_training, random_own_training])
-def test_random_problems_come_back_from_their_files(make: object) -> None:
-    assert callable(make)
-    for seed in range(20):
-        problem = make(seed)
-        assert training_from_json(training_to_json(problem)) == problem
-
-
-@pytest.mark.parametrize("make", [random_training, random_own_training])
-def test_random_configurations_keep_every_rule_and_hold_every_unit(make: object) -> None:
-    assert callable(make)
+def test_random_configurations_keep_every_rule_and_come_back(make: Callable[[int], TrainingProblem]) -> None:
     for seed in range(60):
         problem = make(seed)
         plan = random_configuration(problem, seed)
         d = plan.degrees
+        assert training_from_json(training_to_json(problem)) == problem
         assert not [broken for broken in verify_configuration(problem, plan) if broken.rule != "memory"]
         assert d.tensor * d.context * d.pipeline * d.data == problem.devices
         assert sum(plan.layout) == len(problem.model.units)
@@ -60,10 +57,7 @@ def test_random_configurations_have_everything() -> None:
         plan = random_configuration(problem, seed)
         assert problem.model.attention is not None
         seen |= {(problem.framework, plan.schedule), (problem.framework, plan.zero)}
-        seen |= {
-            name for name in ("tensor", "context", "pipeline", "virtual", "data") if getattr(plan.degrees, name) > 1
-        }
-        seen |= {name for name in ("expert", "expert_tensor") if getattr(plan.degrees, name) > 1}
+        seen |= {name for name in DEGREES if getattr(plan.degrees, name) > 1}
         seen |= {module for word in plan.recompute for module in word.modules}
         seen |= {"latent"} if problem.model.attention.latent else set()
         seen |= {"prediction"} if problem.model.prediction_layers else set()
@@ -71,5 +65,4 @@ def test_random_configurations_have_everything() -> None:
     for name, framework in FRAMEWORKS.items():
         assert {(name, schedule) for schedule in framework.schedules} <= seen
         assert {(name, zero) for zero in KEPT[name].stages} <= seen
-    degrees = {"tensor", "context", "pipeline", "virtual", "data", "expert", "expert_tensor"}
-    assert degrees | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen
+    assert {*DEGREES} | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen

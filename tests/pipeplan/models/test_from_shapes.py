@@ -16,7 +16,7 @@ from pipeplan.instances.physics.hardware import DEVICES
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.config_json import model_from_config
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
-from pipeplan.instances.training.referee.memory import stash_bytes
+from pipeplan.instances.training.referee import stash_bytes
 from pipeplan.instances.training.to_profile import with_fused_activations
 from pipeplan.models import from_torch
 

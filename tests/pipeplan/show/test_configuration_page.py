@@ -13,7 +13,7 @@ from page_samples import JUDGED, TRAINING, configured, page_text, small_training
 
 from pipeplan.instances.base.result import Result
 from pipeplan.instances.stored_results import result_from_json
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.show.configurations import drawn_parts, layout_in_short
 from pipeplan.show.palette import COMPUTATION, LOADS

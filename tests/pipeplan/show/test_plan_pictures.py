@@ -18,8 +18,7 @@ from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError
-from pipeplan.instances.graph_pipeline.rules import StageGraphRules
+from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules

@@ -11,7 +11,7 @@ from problems.trainings import random_configuration, random_own_training, random
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.rules import IterationRules
+from pipeplan.instances.training.referee import IterationRules
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.show.view import PlanView, view_of
 from pipeplan.show.views.training import view

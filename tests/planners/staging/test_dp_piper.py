@@ -17,7 +17,7 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import verify_stages
+from pipeplan.instances.staging.referee import verify_stages
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import tables

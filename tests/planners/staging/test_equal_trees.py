@@ -13,7 +13,7 @@ from problems.stagings import random_staging
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.staging.equal import equal_trees
 

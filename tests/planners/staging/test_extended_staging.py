@@ -15,7 +15,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.staging.referee import evaluate_stages
 from pipeplan.planners.staging.extended import Counted
 from pipeplan.planners.staging.memory import whole_memory
 

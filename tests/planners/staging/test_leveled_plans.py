@@ -17,7 +17,7 @@ from problems.stagings import random_staging
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
+from pipeplan.instances.staging.referee import evaluate_leveled, verify_leveled
 from pipeplan.planners.staging import hierarchy
 from pipeplan.planners.staging.hierarchy import MAX_DOWNSETS, downsets, plan_levels
 from pipeplan.planners.staging.memory import whole_memory

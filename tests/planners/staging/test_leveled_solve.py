@@ -18,10 +18,9 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.staging.kind_functions import staging_to_json
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import VARIANTS, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import evaluate_leveled
-from pipeplan.instances.staging.rules import rules_of
+from pipeplan.instances.staging.referee import evaluate_leveled, rules_of
 from pipeplan.planners.staging.quick_trees import best_quick_tree, quick_trees
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp, uniform"

@@ -8,7 +8,7 @@ from problems.stagings import random_staging
 
 from pipeplan.instances.base.result import Found
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import verify_stages
+from pipeplan.instances.staging.referee import verify_stages
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging.pipedream import path_of
 

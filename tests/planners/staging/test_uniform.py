@@ -14,10 +14,9 @@ from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.staging.leveled_plan import LeveledPlan
-from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.plan import LeveledPlan, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
-from pipeplan.instances.staging.rules import rules_of
+from pipeplan.instances.staging.referee import rules_of
 
 Plan = Callable[..., Any]
 

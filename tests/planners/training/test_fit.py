@@ -12,7 +12,7 @@ from problems.timed_trainings import PLAIN, configuration, measured_row, problem
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.iteration import timing_of
 from pipeplan.planners.training.runs import Run, coordinate, fit, value_of
 
 DEGREES = (

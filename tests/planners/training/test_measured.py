@@ -14,8 +14,8 @@ from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.measured import (

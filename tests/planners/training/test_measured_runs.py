@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"

@@ -18,8 +18,7 @@ from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.referee import evaluate_configuration, verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.inner import Best

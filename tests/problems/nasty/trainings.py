@@ -16,7 +16,7 @@ from oracles.training import configurations
 from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 
 from .amounts import SIZES, TIMES, Numbers, limit_at
 

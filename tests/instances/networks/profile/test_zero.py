@@ -12,7 +12,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower
 from pipeplan.instances.physics.optimizers import MIXED, Bytes, copies_by, share_of, states_of
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.staging.referee import evaluate_stages
 
 ON: dict[str, Any] = {"devices": 4, "memory_bytes": 1e6, "bandwidth": 2000.0}
 STAGING = {**ON, "kind": "staging", "data_parallel": True, "optimizer": "adam-mixed"}

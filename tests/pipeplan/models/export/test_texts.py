@@ -15,8 +15,7 @@ from pipeplan.instances.base.result import Asked
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.staging.from_profile import RECOMPUTE
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
 from pipeplan.models.export.registry import export_files
 from pipeplan.models.export.serving import divided
 

@@ -21,11 +21,11 @@ from pipeplan.cli.app import app
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.files import save
-from pipeplan.instances.training.files import training_to_json
 from pipeplan.instances.training.flags import Read, configuration_from_flags
+from pipeplan.instances.training.kind_functions import training_to_json
 from pipeplan.instances.training.plan import Configuration, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
+from pipeplan.instances.training.referee import framework_faults, shape_faults
 from pipeplan.models.export.registry import export, export_files
 
 NOT_A_FAULT = "Without --use-distributed-optimizer"

@@ -1,15 +1,25 @@
-"""What frameworks' options change that is not modelled here, as data: memory, time, both, or the model.
-
-Options that decide something are asked for by the readers (`flags_megatron` and its siblings). All others are looked up
-here: a framework's effects by whole names, then its harmless ones by beginnings. What is in neither is not understood,
-and is named. Megatron's are those of megatron/training/arguments.py from 2024 to 2026.
-"""
+"""Options of a command line: what each says, and what those change that are not modelled here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+import os
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..base.errors import InputError, nearest, show
+from ..base.quantities import whole_number
+from .plan import LARGEST
+from .problem import TrainingProblem
+
+# ---- what options change ------------------------------------------------------------------------------
+#
+# Options that decide something are asked for by the readers in `flags` and `flags_megatron`. All others are looked up
+# here: a framework's effects by whole names, then its harmless ones by beginnings. What is in neither is not
+# understood, and is named. Megatron's are those of megatron/training/arguments.py from 2024 to 2026.
+
 
 Changes = Literal["memory", "time", "memory and time", "model"]
 
@@ -352,3 +362,247 @@ DEEPSPEED_HARMLESS = MEGATRON_HARMLESS + _names(
     "activation-checkpointing.profile activation-checkpointing.synchronize-checkpoint-boundary "
     "bf16.check-grad-overflow"
 )
+
+
+# ---- what flags say ------------------------------------------------------------------------------------
+
+# The most characters of an option in a sentence.
+MOST_SHOWN = 80
+
+
+@dataclass
+class Said:
+    """What a reader of flags gives: a configuration in our words, and sentences for the user."""
+
+    names: Mapping[str, str]
+    """The framework's name for each of our keys, for messages."""
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    """What known options change that is not modelled."""
+    harmless: tuple[str, ...] = ()
+    """Beginnings of the names of options that change neither memory nor time nor the model."""
+    words: dict[str, str] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    hidden_share: float = 1.0
+    """Share that the options hide of the data-parallel communication that is usually hidden."""
+    optimizer: str | None = None
+    """The optimizer that the options name, as `instances/physics/optimizers.py` calls it; None: they name none."""
+    why_not_hidden: str | None = None
+    """What keeps the rest from being hidden: a sentence without its end."""
+
+    def tell(self, sentence: str) -> None:
+        self.told.append(sentence)
+
+    def hides(self, share: float, why: str) -> None:
+        self.hidden_share, self.why_not_hidden = share, why
+
+    def is_harmless(self, name: str) -> bool:
+        """Does an option change nothing here? A beginning in `harmless` must end where the name does, or at a dash or
+        dot; with a star it ends anywhere."""
+        return any(
+            name.startswith(beginning[:-1])
+            if beginning.endswith("*")
+            else name == beginning or name.startswith((beginning + "-", beginning + "."))
+            for beginning in self.harmless
+        )
+
+
+# How each sort of effect begins its sentence.
+_SUBJECTS: Mapping[Changes, str] = {
+    "memory": "The memory is",
+    "time": "The time is",
+    "memory and time": "Memory and time are",
+    "model": "The model is",
+}
+
+
+def tell_effects(said: Said, given: Given) -> None:
+    """Name every option that changes what is not modelled, in one sentence for each sort of change."""
+    changing: dict[Changes, list[str]] = {sort: [] for sort in _SUBJECTS}
+    for name in given.left():
+        effect = said.effects.get(name)
+        words = () if effect is None else given.words(name) or ()
+        if effect is not None and (not words or words[0] not in (*effect.usual, *NO)):
+            shown = " ".join((given.shown(name), *words))
+            changing[effect.changes].append(f"{shown[:MOST_SHOWN]} ({effect.what})")
+    for sort, options in changing.items():
+        if options:
+            those = "this option" if len(options) == 1 else "these options"
+            said.tell(f"{_SUBJECTS[sort]} computed as without {those}, not modelled here: {', '.join(options)}.")
+
+
+def meant(given: Given, unknown: Iterable[str]) -> dict[str, str]:
+    """The options that somebody may have meant by unknown ones, each as its program spells it."""
+    near = {name: nearest(name, sorted(given.seen)) for name in unknown}
+    return {given.shown(name): given.shown(close) for name, close in near.items() if close is not None}
+
+
+def share_of_gradients(problem: TrainingProblem, zero: int) -> float:
+    """The share of sums of gradients in what data-parallel ranks send: the rest gathers weights after the update."""
+    states = problem.states.get(zero)
+    if states is None:  # which the framework's rules refuse
+        return 1.0
+    gradients, weights = (kind.whole + kind.shared for kind in (states.gradients, states.weights))
+    return gradients / (gradients + weights)
+
+
+def compare(said: Said, given: Given, name: str, known: int | None, what: str) -> None:
+    """Tell where an option says another number than the problem does."""
+    value = given.amount(name, least=0)
+    if value is not None and value != (known or 0):
+        said.tell(f"{given.shown(name)} is {value}, and {what} of the problem is {known or 0}.")
+
+
+def compare_devices(said: Said, given: Given, problem: TrainingProblem, nodes: str, each: str) -> None:
+    """Tell where a launcher starts another number of processes."""
+    per_node = given.amount(each)
+    count = given.amount(nodes)
+    if per_node is not None and per_node * (count or 1) != problem.devices:
+        said.tell(
+            f"The launcher starts {per_node * (count or 1)} processes, and the problem has {problem.devices} GPUs."
+        )
+
+
+# ---- options of a command line -------------------------------------------------------------------------
+
+WHERE = "command line"
+MOST_CHARACTERS = 1_000_000
+# Ends of words that name programs, which belong to no option.
+PROGRAMS = (".py", ".sh")
+# What files write behind an option that is set, or is not.
+YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def is_path(text: str) -> bool:
+    """Is the text a file, or does it look like one? Words of a configuration have "=", and flags begin with dashes."""
+    looks_like_one = "=" not in text and "--" not in text and os.path.splitext(text)[1][1:].isalpha()
+    return looks_like_one or os.path.isfile(text)
+
+
+def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
+    """Each option with the words after it, as a shell divides them; the last of several counts.
+
+    Programs are left out. Names are compared with dashes, which some programs write as underscores.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(WHERE, f"has {len(text)} characters", f"give at most {MOST_CHARACTERS}")
+    try:
+        words = shlex.split(re.sub(r"\\\r?\n", " ", text))
+    except ValueError as error:
+        raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
+    options: dict[str, tuple[str, ...]] = {}
+    name = None
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            key, equals, value = word[2:].partition("=")
+            name = dashed(key.rstrip(":"))
+            options[name] = (value,) if equals else ()
+        elif name is not None and not word.endswith(PROGRAMS):
+            options[name] = (*options[name], word)
+    return options
+
+
+def dashed(name: str) -> str:
+    return name.strip().replace("_", "-")
+
+
+def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, ...]]:
+    """A file's entries as options: `seq_len` of the section `training` is training.seq-len."""
+    options: dict[str, tuple[str, ...]] = {}
+    for key, value in data.items():
+        name = above + dashed(str(key))
+        if isinstance(value, Mapping):
+            options |= flattened(value, f"{name}.")
+        elif isinstance(value, list) and any(isinstance(entry, list) for entry in value):
+            options[name] = tuple(
+                ",".join(map(str, entry)) if isinstance(entry, list) else str(entry) for entry in value
+            )
+        elif isinstance(value, list):
+            options[name] = tuple(map(str, value))
+        elif value is not None:
+            options[name] = (str(value).lower() if isinstance(value, bool) else str(value),)
+    return options
+
+
+@dataclass
+class Given:
+    """The options of a command line or file, which readers ask for one by one."""
+
+    options: Mapping[str, tuple[str, ...]]
+    asked: dict[str, str] = field(default_factory=dict)
+    """Options that were asked for and are there, with their words."""
+    prefix: str = "--"
+    seen: set[str] = field(default_factory=set)
+    """Options that were asked for, there or not."""
+
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """All words after the option; None where it is absent."""
+        self.seen.add(name)
+        words = self.options.get(name)
+        if words is not None:
+            self.asked[name] = " ".join(words)
+        return words
+
+    def text(self, name: str) -> str | None:
+        """The one word behind the option; None where the option is absent."""
+        words = self.words(name)
+        if words is None:
+            return None
+        if not words:
+            raise self.wrong(name, "has no value", "give it one")
+        return words[0]
+
+    def whole(self, name: str, usual: int, least: int = 1) -> int:
+        """The option's whole number; `usual` where the option is absent."""
+        number = self.amount(name, least)
+        return usual if number is None else number
+
+    def amount(self, name: str, least: int = 1) -> int | None:
+        """The option's whole number; None where the option is absent."""
+        text = self.text(name)
+        if text is None:
+            return None
+        digits = text.removeprefix("-")
+        negative = digits != text
+        number = whole_number(digits)
+        if number is None:
+            raise self.wrong(name, f"is {show(text)}", "give a whole number")
+        value = -number if negative else number
+        if not least <= value <= LARGEST * 1000:
+            raise self.wrong(name, f"is {show(text)}", f"give a whole number from {least} on")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Is the option set? Files write `true` after it."""
+        words = self.words(name)
+        if words is None:
+            return False
+        if not words or words[0].lower() in YES:
+            return True
+        if words[0].lower() in NO:
+            return False
+        raise self.wrong(name, f"is {show(words[0])}", "give true or false, or the option alone")
+
+    def choice(self, name: str, known: Collection[str], usual: str) -> str:
+        """The option's word, which must be a known one; `usual` where the option is absent."""
+        text = self.text(name)
+        if text is None:
+            return usual
+        if text not in known:
+            close = nearest(text, known)
+            raise self.wrong(
+                name, f"is {show(text)}", f'write "{close}"' if close else "give " + " or ".join(known)
+            )
+        return text
+
+    def wrong(self, name: str, problem: str, remedy: str) -> InputError:
+        return InputError(self.shown(name), problem, remedy)
+
+    def left(self) -> tuple[str, ...]:
+        """Options that nobody asked for."""
+        return tuple(name for name in self.options if name not in self.asked)
+
+    def shown(self, name: str) -> str:
+        """The option as its program spells it: files, and options with sections, have underscores."""
+        return (
+            f"{self.prefix}{name}" if self.prefix and "." not in name else f"{self.prefix}{name.replace('-', '_')}"
+        )

@@ -1,35 +1,33 @@
-"""The referee of staged plans: costs by hand, rules broken one at a time, and every published plan."""
+"""The referee of stagings: costs by hand on a flat network and on levels, broken rules one by one, published plans."""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from oracles.staging import best_stages
-from problems.stagings import random_staging
 
 import pipeplan
+from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.placement.referee import evaluate as placement_costs
 from pipeplan.instances.placement.referee import verify as placement_rules
 from pipeplan.instances.staging.kind_functions import staging_from_published
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import NotAStagingError, evaluate_stages, verify_stages
-
-RULES = {
-    "assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory", "divides",
-}  # fmt: skip
-
-GIB = 2.0**30
-BYTES_PER_S = 25 * GIB
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.referee import (
+    NotAStagingError,
+    evaluate_leveled,
+    evaluate_stages,
+    full_weight,
+    verify_leveled,
+    verify_stages,
+)
 
 # ---- a small problem by hand ---------------------------------------------------------------------------
 
@@ -81,18 +79,6 @@ def test_the_plan_is_as_slow_as_its_slowest_stage() -> None:
     assert not verify_stages(SMALL, GOOD)
 
 
-def test_the_published_program_synchronises_once_per_batch() -> None:
-    """Once per N = 4 micro-batches instead of once per d = 2."""
-    paper, reference = (evaluate_stages(SMALL, GOOD, semantics) for semantics in ("paper", "reference"))
-    assert (paper.stages[0].synchronisation, reference.stages[0].synchronisation) == (1.0, 0.5)
-    assert paper.stages[1:] == reference.stages[1:]
-
-
-def test_one_stage_moves_nothing() -> None:
-    cost = evaluate_stages(SMALL, StagedPlan((stage("abc"),))).stages[0]
-    assert (cost.compute, cost.transfers, cost.load) == (18.0, 0.0, 18.0)
-
-
 def test_four_devices_never_hold_more_than_the_ceiling() -> None:
     """Degrees 3, 1, 1, 1: the first replica holds 2 of the 6 micro-batches, the later stages 3, 2, 1 (figure 5)."""
     layers = tuple(Layer(v, {1: (Configuration("way", 1.0, memory_per_batch=1.0),)}) for v in range(4))
@@ -137,17 +123,20 @@ def test_a_broken_rule_is_reported_alone(plan: StagedPlan, changes: dict[str, An
     found = verify_stages(SMALL.replace(**{"memory_bytes": None, **changes}), plan)
     assert [violation.rule for violation in found] == [rule]
     assert words in found[0].message
+    if rule in ("assignment", "configuration"):
+        with pytest.raises(NotAStagingError):
+            evaluate_stages(SMALL, plan)
 
 
-def test_degrees_divide_the_batch_in_the_reference_semantics_only() -> None:
+def test_the_published_program_synchronises_once_per_batch_which_degrees_divide() -> None:
+    """Once per N = 4 micro-batches instead of once per d = 2."""
+    paper, reference = (evaluate_stages(SMALL, GOOD, semantics) for semantics in ("paper", "reference"))
+    assert (paper.stages[0].synchronisation, reference.stages[0].synchronisation) == (1.0, 0.5)
+    assert paper.stages[1:] == reference.stages[1:]
     problem = SMALL.replace(micro_batches=5)
     assert not verify_stages(problem, GOOD)
     (found,) = verify_stages(problem, GOOD, "reference")
     assert (found.rule, "degree 2 of stage 0" in found.message) == ("divides", True)
-
-
-def test_every_rule_has_an_example() -> None:
-    assert {case[3] for case in BROKEN} | {"divides"} == RULES
 
 
 def test_several_faults_are_all_reported() -> None:
@@ -155,43 +144,16 @@ def test_several_faults_are_all_reported() -> None:
     assert {v.rule for v in verify_stages(SMALL, plan)} == {"contiguity", "devices", "batches"}
 
 
-def test_memory_may_be_full_to_the_brim() -> None:
-    assert not verify_stages(SMALL.replace(memory_bytes=10.0), GOOD)
-    assert verify_stages(SMALL.replace(memory_bytes=math.nextafter(10.0, 0) * (1 - 1e-8)), GOOD)
-
-
-def test_a_plan_without_stages_leaves_every_layer_out() -> None:
-    assert [v.rule for v in verify_stages(SMALL, StagedPlan(()))] == ["assignment"] * 3
-
-
-@pytest.mark.parametrize("case", [c for c in BROKEN if c[3] in ("assignment", "configuration")], ids=lambda c: c[0])
-def test_what_is_no_staging_has_no_cost(case: tuple[Any, ...]) -> None:
-    with pytest.raises(NotAStagingError):
-        evaluate_stages(SMALL, case[1])
+def test_every_rule_has_an_example() -> None:
+    flat = {"assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory"}
+    assert {case[3] for case in BROKEN} == flat
+    assert {case[3] for case in BROKEN_TREES} == flat - {"replication"} | {"levels"}
 
 
 def test_unknown_semantics_are_refused() -> None:
     for judge in (evaluate_stages, verify_stages):
         with pytest.raises(ValueError, match="paper, reference"):
             judge(SMALL, GOOD, "guess")
-
-
-# ---- what holds for every plan -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_more_time_bandwidth_or_memory_never_hurts_in_the_wrong_direction(seed: int) -> None:
-    """A plan that obeys all rules obeys them with more memory, and takes no longer on faster links."""
-    problem = random_staging(seed, layers=(2, 4))
-    found = best_stages(problem)
-    if found is None:
-        assert problem.memory_bytes is not None or problem.exact_batches or problem.degrees[0] > 1
-        return
-    value, plan = found
-    faster = problem.replace(bandwidth=2 * problem.bandwidth)
-    assert evaluate_stages(faster, plan).time_per_micro_batch <= value
-    roomier = problem if problem.memory_bytes is None else problem.replace(memory_bytes=2 * problem.memory_bytes)
-    assert not verify_stages(roomier, plan)
 
 
 # ---- published values ----------------------------------------------------------------------------------
@@ -201,37 +163,6 @@ def test_more_time_bandwidth_or_memory_never_hurts_in_the_wrong_direction(seed: 
 def published_problem(folder: Path, name: str) -> StagingProblem:
     file = {"bert32": "bert32a100.json", "resnet50": "resnet.json"}[name]
     return staging_from_published(json.loads((folder / "piper" / file).read_text("utf-8")))
-
-
-@pytest.mark.workloads
-def test_the_hand_check_of_bert32(workloads: Path) -> None:
-    """Eight stages of one device: nodes 6 to 9, three of them recomputed, with seven micro-batches in flight."""
-    problem = published_problem(workloads, "bert32").replace(
-        devices=8, memory_bytes=8 * GIB, micro_batches=1920, bandwidth=BYTES_PER_S
-    )
-    recomputed = {6, 7, 8}
-    starts = (0, 6, 10, 14, 18, 22, 26, 31, 37)
-    plan = StagedPlan(
-        tuple(
-            PlannedStage(
-                tuple(range(first, last)),
-                1,
-                1,
-                {v: "activation recomp" if v in recomputed else "vanilla" for v in range(first, last)},
-            )
-            for first, last in pairwise(starts)
-        )
-    )
-    found = evaluate_stages(problem, plan)
-    second, seventh = found.stages[1], found.stages[6]
-    assert second.suffix_sum == second.in_flight == 7
-    assert second.compute == pytest.approx(0.152371, abs=5e-7)
-    assert second.transfers * BYTES_PER_S == pytest.approx(318_767_104)
-    assert second.load == pytest.approx(0.164246, abs=5e-7)
-    assert second.memory_bytes == 8_349_767_680
-    assert seventh.compute == pytest.approx(0.151637, abs=5e-7)
-    assert seventh.transfers * BYTES_PER_S == pytest.approx(381_681_664)
-    assert seventh.load == pytest.approx(0.16585575, abs=5e-9)
 
 
 @lru_cache
@@ -291,19 +222,6 @@ def test_a_published_plan_one_batch_of_memory_short_is_caught(workloads: Path) -
         assert {violation.rule for violation in short} == {"memory"}
 
 
-def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
-    problem = pipeplan.load_packaged("tiny-stages")
-    plan = pipeplan.solve(problem).plan
-    assert isinstance(plan, pipeplan.StagedPlan)
-    assert pipeplan.evaluate(problem, plan).time_per_micro_batch == 6.0
-    assert pipeplan.verify(problem, plan) == ()
-    wrong: Any = (problem, plan)
-    with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use evaluate_stages"):
-        placement_costs.evaluate(*wrong)
-    with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use verify_stages"):
-        placement_rules.verify(*wrong)
-
-
 def test_memory_is_met_to_the_last_digit_and_said_in_all_digits() -> None:
     """As floats 0.1 and 0.2 are more than 0.3; a billionth too much is too much."""
     ways = [{1: (Configuration("x", 1.0, memory_per_batch=amount),)} for amount in (0.1, 0.2)]
@@ -315,3 +233,162 @@ def test_memory_is_met_to_the_last_digit_and_said_in_all_digits() -> None:
         "A device of stage 0 holds 0.3 bytes with 1 micro-batch in flight, 0.000000000001 more than its memory of "
         "0.299999999999 bytes."
     )
+
+
+WAY, HALF = Configuration("way", 6.0, 8.0, 2.0, 1.0), Configuration("way", 4.0, 4.0, 1.0, 0.5, gather_in={"a": 1.0})
+LEVELED = StagingProblem(
+    layers=(Layer("a", {1: (WAY,)}), Layer("b", {1: (WAY,), 2: (HALF,)}), Layer("c", {1: (WAY,)})),
+    edges=(Edge("a", "b", 10.0), Edge("b", "c", 5.0)),
+    devices=12,
+    bandwidth=10.0,
+    micro_batches=8,
+    memory_bytes=20.0,
+    levels=(StagingLevel(4, 10.0), StagingLevel(3, 1.0)),
+)
+
+
+def leaf(nodes: str, d: int = 1, t: int = 1) -> LeveledStage:
+    return LeveledStage(tuple(nodes), d, t, dict.fromkeys(nodes, "way"))
+
+
+def group(d: int, *children: LeveledStage) -> LeveledStage:
+    return LeveledStage(tuple(v for child in children for v in child.nodes), d, children=children)
+
+
+TREE = LeveledPlan((group(2, leaf("a", 2), leaf("b", 1, 2)), group(1, leaf("c", 2))))
+
+
+# ---- devices within devices, by hand ---------------------------------------------------------------------
+
+
+def test_stages_of_level_1_cost_what_they_cost_on_a_flat_network() -> None:
+    """a: (6 + (2 x 10 + 4 x 8 / 2) / 10) / 2; b on a pair: 4 + 2 (10 + 1 + 5) / 10; c: (6 + (10 + 16) / 10) / 2."""
+    loads = [cost.load for cost in evaluate_leveled(LEVELED, TREE).leaves]
+    assert loads == pytest.approx([4.8, 7.2, 4.3])
+
+
+def test_a_higher_stage_takes_the_largest_of_its_levels() -> None:
+    """First: links (4 x 16 / 2 + 2 x 5) / 2 / 1 = 21 beat 7.2 / 2 inside. Second: links 2 x 5 = 10 beat 4.3."""
+    found = evaluate_leveled(LEVELED, TREE)
+    assert found.loads == pytest.approx((21.0, 10.0))
+    assert found.time_per_micro_batch == pytest.approx(21.0)
+    fast = LEVELED.replace(levels=(LEVELED.levels[0], StagingLevel(3, 1e3)))
+    assert evaluate_leveled(fast, TREE).loads == pytest.approx((3.6, 4.3)), (
+        "half of b's load: two copies take turns"
+    )
+
+
+def test_copies_multiply_over_levels_and_ceilings_nest() -> None:
+    """Copies 4, 2, 2; suffix sums 8, 4, 2; in flight 8 / 4, 4 / 2, 2 / 2."""
+    found = evaluate_leveled(LEVELED, TREE)
+    assert [(cost.copies, cost.suffix_sum, cost.in_flight) for cost in found.leaves] == [
+        (4, 8, 2),
+        (2, 4, 2),
+        (2, 2, 1),
+    ]
+    assert found.degrees == 8
+    assert [cost.memory_bytes for cost in found.leaves] == [2 * 2 + 1, 2 * 1 + 0.5, 2 * 1 + 1]
+
+
+def test_the_crude_count_divides_all_devices_by_local_copies() -> None:
+    """12 devices, and 2, 1, 2 copies on level 1."""
+    assert [cost.in_flight for cost in evaluate_leveled(LEVELED, TREE, "crude").leaves] == [6, 12, 6]
+
+
+def test_weights_above_level_1_are_those_of_whole_layers() -> None:
+    """On the smallest degree that is offered, over all of its devices."""
+    assert full_weight(LEVELED.layers[1]) == 8.0
+    assert full_weight(Layer("x", {2: (HALF, replace(WAY, id="heavier")), 4: (), 1: ()})) == 2 * 8.0
+
+
+# ---- rules of trees ---------------------------------------------------------------------------------------------
+
+BROKEN_TREES: list[tuple[str, LeveledPlan, dict[str, Any], str, str]] = [
+    ("undivided", LeveledPlan((leaf("a"), group(1, leaf("b"), leaf("c")))), {}, "levels", "divided further"),
+    (
+        "too deep",
+        LeveledPlan((group(1, group(1, leaf("a")), leaf("b"), leaf("c")),)),
+        {},
+        "levels",
+        "no level below",
+    ),
+    ("empty", LeveledPlan((*TREE.stages, group(1, leaf("")))), {}, "assignment", "has an empty stage"),
+    ("left out", LeveledPlan((group(1, leaf("a"), leaf("b")),)), {}, "assignment", "leaves out layer 'c'"),
+    (
+        "left out below",
+        LeveledPlan((LeveledStage(("a", "b", "c"), 1, children=(leaf("a"), leaf("b"))),)),
+        {},
+        "assignment",
+        "leaves out layer 'c'",
+    ),
+    (
+        "twice",
+        LeveledPlan((group(1, leaf("a"), leaf("b")), group(1, leaf("b"), leaf("c")))),
+        {},
+        "assignment",
+        "'b' in two places",
+    ),
+    ("unknown", LeveledPlan((group(1, leaf("ab"), leaf("c")), group(1, leaf("x")))), {}, "assignment", "'x'"),
+    ("degree 0", LeveledPlan((group(0, leaf("ab"), leaf("c")),)), {}, "configuration", "below 1"),
+    ("no such degree", LeveledPlan((group(1, leaf("ab"), leaf("c", 1, 2)),)), {}, "configuration", "of degree 2"),
+    ("backwards", LeveledPlan((group(1, leaf("b")), group(1, leaf("a"), leaf("c")))), {}, "contiguity", "'a'"),
+    ("backwards inside", LeveledPlan((group(1, leaf("b"), leaf("a"), leaf("c")),)), {}, "contiguity", "'a'"),
+    (
+        "full above",
+        LeveledPlan((group(3, leaf("a")), group(1, leaf("b"), leaf("c")))),
+        {"memory_bytes": None},
+        "devices",
+        "use 4 devices of level 2, where only 3",
+    ),
+    (
+        "full below",
+        LeveledPlan((group(1, leaf("a", 3), leaf("b", 1, 2)), group(1, leaf("c")))),
+        {},
+        "devices",
+        "use 5 devices of level 1, where only 4",
+    ),
+    ("too many batches", TREE, {"micro_batches": 7}, "batches", "sum to 8 and must sum to at most 7"),
+    ("too few batches", TREE, {"micro_batches": 9, "exact_batches": True}, "batches", "exactly 9"),
+    ("memory", TREE, {"memory_bytes": 4.9}, "memory", "begins with layer 'a' holds 5 bytes with 2 micro-batches"),
+]
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "rule", "words"), [c[1:] for c in BROKEN_TREES], ids=[c[0] for c in BROKEN_TREES]
+)
+def test_a_broken_rule_of_a_tree_is_reported_alone(
+    plan: LeveledPlan, changes: dict[str, Any], rule: str, words: str
+) -> None:
+    found = verify_leveled(LEVELED.replace(**changes), plan)
+    assert {violation.rule for violation in found} == {rule}
+    assert words in found[0].message
+    if rule in ("levels", "assignment", "configuration"):
+        with pytest.raises(NotAStagingError):
+            evaluate_leveled(LEVELED, plan)
+
+
+def test_variants_judge_what_they_count() -> None:
+    assert not verify_leveled(LEVELED.replace(micro_batches=8, exact_batches=True), TREE)
+    tight = LEVELED.replace(memory_bytes=4.9, micro_batches=1)
+    assert not verify_leveled(tight, TREE, "basic")
+    assert {v.rule for v in verify_leveled(tight, TREE, "crude")} == {"memory"}
+    assert {v.rule for v in verify_leveled(tight, TREE, "precise")} == {"memory", "batches"}
+
+
+# ---- a packaged one ----------------------------------------------------------------------------------------
+
+
+def test_tiny_stages_are_known_by_hand_and_the_referee_of_placements_names_this_one() -> None:
+    """The plan of the recipe's comment: the second stage computes 5 and exchanges two tensors both ways."""
+    problem = load_packaged("tiny-stages")
+    ways = dict(zip("abcd", ["activation recomp"] * 2 + ["vanilla"] * 2, strict=True))
+    plan = StagedPlan(tuple(PlannedStage((v,), 1, 1, {v: way}) for v, way in ways.items()))
+    assert not verify_stages(problem, plan)
+    loads = [cost.load for cost in evaluate_stages(problem, plan).stages]
+    known = best_known("tiny-stages", "paper")
+    assert known is not None
+    assert (loads, known.value, known.proven) == ([5.5, 6.0, 5.0, 4.5], 6.0, True)
+    wrong: Any = (problem, plan)
+    for judge, name in ((placement_costs.evaluate, "evaluate"), (placement_rules.verify, "verify")):
+        with pytest.raises(pipeplan.UsageError, match=f"this is a staging problem; use {name}_stages"):
+            judge(*wrong)

@@ -1,6 +1,6 @@
 """How long an iteration takes: the makespan of its simulated schedule, and what each rank spends on what.
 
-A chunk's passes take what its units take (`unit_seconds`, and `cases` for what ZeRO sends in them). They run in the
+A chunk's passes take what its units take (`unit_costs`, and `cases` for what ZeRO sends in them). They run in the
 order that the schedule's name says, in the simulator that all kinds share. Between stages that lie on different ranks
 there are delays, for sending 2 h S1 bytes (measured layers: what the last one sends) from the first GPU of one stage to
 the first of the other, on the lowest level that has both: (bytes / bandwidth + alpha) (1 - pipeline_hidden).
@@ -25,16 +25,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ...physics.efficiencies import Efficiencies
-from ...physics.schedules import SCHEDULES
-from ...physics.tolerances import STEADY
-from ...timeline.engine import run
-from ...timeline.model import Dependency, Pipeline, Simulation, Stage, check_tasks
-from ...timeline.model import Pass as StagePass
-from ..cases import AT_THE_END, NONE, CaseMaker, ParallelismChoice, words_of_chunk
-from ..plan import Configuration, Degrees
-from ..problem import Gpu, TrainingProblem
-from ..unit_seconds import PARTS, Keys, SecondsOfUnits, exposed
+from ..physics.efficiencies import Efficiencies
+from ..physics.schedules import SCHEDULES
+from ..physics.tolerances import STEADY
+from ..timeline.engine import run
+from ..timeline.model import Dependency, Pipeline, Simulation, Stage, check_tasks
+from ..timeline.model import Pass as StagePass
+from .cases import AT_THE_END, NONE, CaseMaker, ParallelismChoice, words_of_chunk
+from .plan import Configuration, Degrees
+from .problem import Gpu, TrainingProblem
+from .unit_costs import PARTS, Keys, SecondsOfUnits, exposed
 
 # What the seconds of passes are for, as `Case.parts` has them.
 PARTS_OF_PASSES = (*PARTS, "data", "measured")
