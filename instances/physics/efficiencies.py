@@ -131,6 +131,33 @@ def check_name(name: str) -> str:
     return name
 
 
+# ---- kernels of attention --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel:
+    """How attention is computed. To add a kernel, add a record to `ATTENTION_KERNELS`."""
+
+    words: str
+    shares: Mapping[str, float] | None
+    """Of the peak, by family of GPUs (the keys of `MEASURED`); None: the matrix of attention is kept."""
+    softmax_traffic: float = 1
+    """Where it is kept: the bytes that it moves over those of one kernel."""
+
+
+# Shares are those of published runs: 263 layouts on A100 (arXiv 2311.05610) for flash-1, flash-2 and torch, 126 runs of
+# llm-foundry under FSDP for triton, 466 of the ultra-scale playbook for flash-2 on H100. A causal matrix counts half.
+# fmt: off
+ATTENTION_KERNELS: Mapping[str, AttentionKernel] = {
+    "flash-1": AttentionKernel("FlashAttention 1", {"a100": 0.3, "h100": 0.18}),
+    "flash-2": AttentionKernel("FlashAttention 2", {"a100": 0.6, "h100": 0.25}),
+    "triton": AttentionKernel("FlashAttention 1 in Triton, with the bias of ALiBi", {"a100": 0.32, "h100": 0.18}),
+    "fused-softmax": AttentionKernel("two products and one kernel for scale, mask and softmax", None),
+    "torch": AttentionKernel("two products and a kernel for each step between them, in 32 bits", None, 5),
+}
+# fmt: on
+
+
 # ---- GPUs apart ----------------------------------------------------------------------------------------
 
 

@@ -17,9 +17,10 @@ from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
 from ..base.quantities import several
-from ..physics.efficiencies import Efficiencies, check_name
-from ..physics.hardware import KnownGpu, devices_and_gpu, usual_of
+from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficiencies, check_name
+from ..physics.hardware import KnownGpu, devices_and_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
+from .frameworks import FRAMEWORKS, Framework
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
 
@@ -197,6 +198,7 @@ def problem_of(
     dense_layers: int | None = None,
     reserve_bytes: float | None = None,
     efficiencies: Efficiencies | Mapping[str, float] | None = None,
+    attention_kernel: str | None = None,
     name: str | None = None,
     **flags: bool,
 ) -> TrainingProblem:
@@ -204,9 +206,14 @@ def problem_of(
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
-    GPU. `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
+    GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `flags` are the problem's own:
+    flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     number, gpu = devices_and_gpu(devices)
+    if framework not in FRAMEWORKS:
+        raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
+    rules = FRAMEWORKS[framework]
+    kernel = _kernel(attention_kernel, rules, flags)
     shapes = with_layers(model_of(model), layers, dense_layers)
     memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
     card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
@@ -221,17 +228,40 @@ def problem_of(
         framework=framework,
         optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies, gpu.name),
+        efficiencies=_efficiencies(efficiencies, gpu, rules, kernel),
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
         **flags,
     )
     return check_hardware(problem)
 
 
-def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) -> Efficiencies:
+def _kernel(given: str | None, rules: Framework, flags: dict[str, bool]) -> AttentionKernel | None:
+    """The kernel of attention, by its name or the framework's own; it says whether the matrix is kept, as a flag."""
+    if given is None:
+        keeps = flags.get("flash_attention") is False
+        return None if keeps or rules.attention is None else ATTENTION_KERNELS[rules.attention]
+    named(given, ATTENTION_KERNELS, "attention kernel")
+    kernel = ATTENTION_KERNELS[given]
+    if flags.setdefault("flash_attention", kernel.shares is not None) != (kernel.shares is not None):
+        raise InputError("attention_kernel", f"is {given}, and flash_attention says otherwise", "give one of them")
+    return kernel
+
+
+def _efficiencies(
+    given: Efficiencies | Mapping[str, float] | None,
+    gpu: KnownGpu,
+    rules: Framework,
+    kernel: AttentionKernel | None,
+) -> Efficiencies:
+    """The usual ones of the GPU, of the framework and of the kernel of attention, and those that were given."""
     if isinstance(given, Efficiencies):
         return given
-    return replace(usual_of(gpu), **{check_name(name): value for name, value in (given or {}).items()})
+    usual = dict(rules.usual)
+    if kernel is not None and kernel.shares is None:
+        usual["softmax_traffic"] = kernel.softmax_traffic
+    elif kernel is not None and kernel.shares is not None and gpu.measured_as in kernel.shares:
+        usual["attention"] = kernel.shares[gpu.measured_as]
+    return replace(gpu.usual, **{**usual, **{check_name(name): value for name, value in (given or {}).items()}})
 
 
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:

@@ -7,7 +7,7 @@ It is the only place that says so: the search, the referee, the readers of flags
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
@@ -69,6 +69,12 @@ class Framework:
     """For each ZeRO stage, what passes can hide."""
     pipelines_hide: bool = True
     """Can passes hide anything of that with more than one stage?"""
+    words: str = ""
+    """What it is, in a sentence without its end."""
+    usual: Mapping[str, float] = field(default_factory=dict)
+    """Efficiencies of its own kernels, where they differ from those in general."""
+    attention: str | None = None
+    """The kernel of attention that it runs; None: the best that there is for the GPU."""
 
     @property
     def schedules(self) -> Mapping[str, str]:
@@ -307,6 +313,14 @@ def _by_replicas_alone(problem: TrainingProblem, plan: Configuration) -> bool:
     return plan.zero > 0 or d.data == 1 or d.tensor * d.context * d.pipeline == 1
 
 
+WITHOUT_EXPERTS = Rule(
+    "experts",
+    lambda problem, plan: problem.model.experts is None,
+    "{framework} has no layers with experts here",
+    "choose another framework or a dense model",
+)
+
+
 MEGATRON = Framework(
     "megatron",
     usual_zero=1,
@@ -331,6 +345,7 @@ MEGATRON = Framework(
     alike=True,
     cached_gradients=True,
     hides=dict.fromkeys(KEPT["megatron"].stages, BOTH),
+    words="Megatron-LM and Megatron-Bridge, with the fused kernels of Transformer Engine",
 )
 TORCHTITAN = Framework(
     "torchtitan",
@@ -398,6 +413,7 @@ TORCHTITAN = Framework(
     alike=True,
     cached_gradients=False,
     hides=dict.fromkeys(KEPT["torchtitan"].stages, BOTH),
+    words="torchtitan, with FSDP2 and compiled layers",
 )
 DEEPSPEED = Framework(
     "deepspeed",
@@ -433,6 +449,114 @@ DEEPSPEED = Framework(
     cached_gradients=False,
     hides={0: NEITHER, 1: Hides(gradients=True, weights=False), 2: Hides(gradients=True, weights=False), 3: BOTH},
     pipelines_hide=False,
+    words="DeepSpeed's engine and pipelines",
 )
 
-FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in (MEGATRON, TORCHTITAN, DEEPSPEED)}
+# What eager PyTorch costs: the host's time for a kernel with what Python does around it, of 1,481 runs with
+# Megatron-DeepSpeed (vTrain, arXiv 2312.12391); bytes of kernels that do one step each, of 263 layouts (arXiv
+# 2311.05610) and of 126 runs under FSDP (llm-foundry).
+EAGER = 8.2e-5
+MEGATRON_DEEPSPEED = Framework(
+    "megatron-deepspeed",
+    usual_zero=1,
+    precisions=("bf16", "fp16"),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
+    rules=(
+        PRECISION,
+        HEADS,
+        KEY_VALUES,
+        MLP,
+        Rule("virtual", _at_most_1("virtual"), "DeepSpeed's pipelines have one chunk a rank", "choose virtual=1"),
+        Rule("context", _at_most_1("context"), "DeepSpeed has no context parallelism", "choose context=1"),
+        WITHOUT_EXPERTS,
+    ),
+    even_by="layers",
+    layouts="any",
+    alike=True,
+    cached_gradients=False,
+    hides=dict.fromkeys(KEPT["megatron-deepspeed"].stages, NEITHER),
+    words="Megatron with DeepSpeed's pipelines, as in 2022: eager PyTorch with a few fused kernels",
+    usual={"host_seconds": EAGER},
+)
+FSDP = Framework(
+    "fsdp",
+    usual_zero=3,
+    precisions=("bf16", "fp16", "fp8"),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
+    rules=(
+        Rule(
+            "replicas alone",
+            _at_most_1("tensor", "context", "pipeline", "expert", "expert_tensor"),
+            "PyTorch's FSDP divides weights among data-parallel ranks and nothing else",
+            "choose tensor, context, pipeline and expert 1",
+        ),
+        CHUNKS,
+    ),
+    even_by="units",
+    layouts="any",
+    alike=True,
+    cached_gradients=False,
+    hides=dict.fromkeys(KEPT["fsdp"].stages, BOTH),
+    words="FSDP of PyTorch 1 and 2.0 with autocast, as in Composer: eager PyTorch",
+    usual={"host_seconds": EAGER, "elementwise_traffic": 2.7, "norm_traffic": 2.1},
+    attention="triton",
+)
+NANOTRON = Framework(
+    "nanotron",
+    usual_zero=1,
+    precisions=("bf16",),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
+    rules=(
+        PRECISION,
+        HEADS,
+        KEY_VALUES_OR_COPIES,
+        MLP,
+        TOKENS,
+        Rule("virtual", _at_most_1("virtual"), "nanotron's pipelines have one chunk a rank", "choose virtual=1"),
+        Rule("context", _at_most_1("context"), "nanotron has no context parallelism here", "choose context=1"),
+        WITHOUT_EXPERTS,
+    ),
+    even_by="layers",
+    layouts="any",
+    alike=True,
+    cached_gradients=False,
+    hides=dict.fromkeys(KEPT["nanotron"].stages, NEITHER),
+    words="Hugging Face's nanotron: eager PyTorch with fused norms and FlashAttention 2",
+    usual={"host_seconds": 1.67e-4, "elementwise_traffic": 2.6},
+    attention="flash-2",
+)
+PYTORCH = Framework(
+    "pytorch",
+    usual_zero=1,
+    precisions=("bf16", "fp16"),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
+    rules=(
+        PRECISION,
+        HEADS,
+        KEY_VALUES,
+        MLP,
+        TOKENS,
+        CONTEXT,
+        Rule("virtual", _at_most_1("virtual"), "Its pipelines have one chunk a rank", "choose virtual=1"),
+        WITHOUT_EXPERTS,
+    ),
+    even_by="layers",
+    layouts="any",
+    alike=True,
+    cached_gradients=False,
+    hides=dict.fromkeys(KEPT["pytorch"].stages, BOTH),
+    words="a framework of one's own with Megatron's degrees, whose kernels are those of eager PyTorch",
+    usual={"host_seconds": EAGER, "elementwise_traffic": 7.7, "norm_traffic": 15},
+    attention="flash-2",
+)
+
+_ALL = (MEGATRON, TORCHTITAN, DEEPSPEED, MEGATRON_DEEPSPEED, FSDP, NANOTRON, PYTORCH)
+FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in _ALL}

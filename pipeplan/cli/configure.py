@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
-FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
+PRECISIONS = ("bf16", "fp16", "fp8")
+FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp", "nanotron", "pytorch")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
 
@@ -50,7 +51,9 @@ PROBLEM_OPTIONS = (
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
     precision text {"|".join(PRECISIONS)}: Number format; default: bf16.
-    framework text NAME: Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.
+    framework text NAME: Framework that is to run it: {", ".join(FRAMEWORKS)}; default: megatron.
+    attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
+        framework's own.
     optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
     no_flash_attention flag: Attention keeps its matrix of scores.
     no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.

@@ -119,7 +119,11 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
         ({"levels": "0x1GB/s"}, "levels[0].count is 0; give a whole number"),
         ({"devices": "8xv100-16gb"}, "precision is bf16, which v100-16gb does not have; give fp16."),
         ({"precision": "fp32"}, "precision is 'fp32'; give bf16 or fp16 or fp8."),
-        ({"framework": "mega"}, "framework is 'mega'; give megatron or torchtitan or deepspeed."),
+        (
+            {"framework": "mega"},
+            "framework is 'mega'; give megatron or torchtitan or deepspeed or megatron-deepspeed or fsdp or nanotron "
+            "or pytorch.",
+        ),
         ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
         ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),
         ({"memory_bytes": -1}, "gpu.memory_bytes is negative (-1); give a finite number >= 0."),
