@@ -259,8 +259,8 @@ def _efficiencies(
     usual = dict(rules.usual)
     if kernel is not None and kernel.shares is None:
         usual["softmax_traffic"] = kernel.softmax_traffic
-    elif kernel is not None and kernel.shares is not None and gpu.measured_as in kernel.shares:
-        usual["attention"] = kernel.shares[gpu.measured_as]
+    elif kernel is not None and kernel.shares is not None and gpu.measured_as is not None:
+        usual["attention"] = kernel.shares.get(gpu.measured_as, gpu.usual.attention)
     return replace(gpu.usual, **{**usual, **{check_name(name): value for name, value in (given or {}).items()}})
 
 

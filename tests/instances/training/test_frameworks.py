@@ -10,6 +10,7 @@ import pytest
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flags import configuration_from_flags
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.frameworks import FRAMEWORKS, fault_of_word, one_name_each
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, read_recompute
@@ -68,7 +69,7 @@ def test_no_two_words_say_the_same() -> None:
     """Else one of them would be a way around a `--forbid` of the other."""
     assert Recompute(("mlp", "core_attn")) == Recompute(("core_attn", "mlp", "mlp"))
     for seed in (2, 5, 6, 9, 21):
-        problem = random_training(seed, devices=1, framework="megatron")
+        problem = random_training(seed, devices=1, framework="megatron", efficiencies=Efficiencies())
         costs = [cost(problem, Recompute(modules)) for modules in all_words(problem)]
         assert len(costs) == len({*costs}), seed
 

@@ -129,8 +129,8 @@ FAST = (Level(8, 1e14, 0.0),)
 
 
 def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
-    """DeepSpeed hides nothing in pipelines and without ZeRO, and gathers of weights in stage 3 alone; Megatron-DeepSpeed
-    and nanotron hide nothing."""
+    """DeepSpeed hides nothing in pipelines and without ZeRO, and gathers of weights in stage 3 alone.
+    Megatron-DeepSpeed and nanotron hide nothing."""
     for framework in FRAMEWORKS.values():
         for zero, pipeline in product(KEPT[framework.name].stages, (1, 2)):
             all_seen, usual = (
