@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from problems.profiles import DIAMOND, ROW
 
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.profile import profile_to_json
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import MODELS, known_model, model_of, problem_of, with_layers
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
@@ -192,3 +193,39 @@ def test_nothing_said_changes_nothing_and_measured_layers_cannot_be_cut() -> Non
     assert with_layers(OWN) is OWN
     with pytest.raises(UsageError, match="mine has measured layers of its own, which cannot be cut"):
         with_layers(OWN, 1)
+
+
+# ---- kernels of frameworks ---------------------------------------------------------------------------------
+
+
+def test_frameworks_and_kernels_of_attention_change_what_they_say() -> None:
+    """What was given by hand counts before the kernel, the kernel before the framework, this before the GPU."""
+
+    def rates(**given: Any) -> Efficiencies:
+        return problem_of("llama-3-8b", "8xa100-80gb", batch=8, sequence=4096, **given).efficiencies
+
+    assert rates() == Efficiencies()
+    own = rates(framework="nanotron")
+    assert (own.host_seconds, own.attention) == (1.67e-4, 0.6)
+    assert rates(framework="nanotron", attention_kernel="flash-1").attention == 0.3
+    assert rates(attention_kernel="flash-1", efficiencies={"attention": 0.5}).attention == 0.5
+    assert rates(attention_kernel="torch").softmax_traffic == 5
+    kept = problem_of("llama-3-8b", "8xa100-80gb", batch=8, sequence=4096, attention_kernel="torch")
+    assert not kept.flash_attention
+    assert rates(framework="fsdp", flash_attention=False).attention == Efficiencies().attention
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"attention_kernel": "flash"}, "There is no attention kernel named 'flash' (did you mean 'flash-1'?)"),
+        (
+            {"attention_kernel": "torch", "flash_attention": True},
+            "attention_kernel is torch, and flash_attention says",
+        ),
+    ],
+)
+def test_kernels_that_do_not_exist_or_contradict_are_refused(given: Any, sentence: str) -> None:
+    with pytest.raises(PipeplanError) as caught:
+        problem_of("llama-3-8b", "8xa100-80gb", batch=8, sequence=4096, **given)
+    assert str(caught.value).startswith(sentence)

@@ -8,9 +8,9 @@ from itertools import combinations, product
 import pytest
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flags import configuration_from_flags
-from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.frameworks import FRAMEWORKS, fault_of_word, one_name_each
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, read_recompute

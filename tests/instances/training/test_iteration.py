@@ -313,3 +313,21 @@ def test_published_times_on_a100(workloads: Path) -> None:
             errors.append(abs(timing_of(own, plan).seconds / row[f"seconds_{mode}"] - 1))
     assert sum(errors) / len(errors) < 0.0365
     assert max(errors) < 0.0887
+
+
+# ---- the host -------------------------------------------------------------------------------------------
+
+
+def test_passes_take_as_long_as_the_host_needs_for_their_kernels() -> None:
+    """A layer has eleven kernels without collectives: four products, attention, two norms, two residuals, positions and
+    an activation; a head has three. What the host adds to what the GPU takes is a part of its own."""
+    fast = problem(efficiencies=PLAIN)
+    plan = configuration(fast, 1)
+    slow = fast.replace(efficiencies=replace(PLAIN, host_seconds=10.0))
+    before, after = (timing_of(own, plan) for own in (fast, slow))
+    assert before.ranks[0].host == 0
+    units = [10.0 * kernels for kernels in (1, *[11] * fast.model.layers, 3)]
+    batches = plan.micro_batches(fast.batch)
+    assert after.chunks[0].forward == pytest.approx(sum(units))
+    assert after.seconds == pytest.approx(2 * batches * sum(units), rel=1e-6)
+    assert after.ranks[0].host == pytest.approx(2 * batches * sum(units), rel=1e-4)
