@@ -13,6 +13,7 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.instances.base.result import Stop
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
@@ -282,7 +283,7 @@ def without_layouts(search: Search, virtual: int) -> Search:
 
 def test_what_no_bound_excludes_is_named_beside_the_list() -> None:
     """Whatever local moves miss, every choice is in the list, beside it, or discarded by a bound."""
-    problem = random_training(6, devices=2, batch=4, framework="megatron")
+    problem = random_training(6, devices=2, batch=4, framework="megatron", efficiencies=Efficiencies())
     whole = Search(problem).run()
     interleaved = {own.key for own in whole.listed if own.plan.degrees.virtual > 1}
     assert interleaved, "this test looks at nothing"
@@ -300,7 +301,7 @@ def test_what_no_bound_excludes_is_named_beside_the_list() -> None:
 
 
 def test_nothing_fits_only_where_that_is_proven() -> None:
-    problem = random_training(6, devices=2, batch=4, framework="megatron")
+    problem = random_training(6, devices=2, batch=4, framework="megatron", efficiencies=Efficiencies())
     scope = Scope({"virtual": "2"})
     assert Search(problem, scope).run().best is not None
     report = without_layouts(Search(problem, scope, by_thumb=False), 2).run()
