@@ -27,6 +27,7 @@ from ..base.checks import (
 from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
 from ..base.errors import InputError, UsageError, show
+from ..base.fields import check_members
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 
@@ -95,8 +96,7 @@ class GraphPipelineProblem(Displayed, Graph):
     extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operators", tuple(self.operators))
-        object.__setattr__(self, "edges", tuple((source, target) for source, target in self.edges))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> GraphPipelineProblem:

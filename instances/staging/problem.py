@@ -30,6 +30,7 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, show
+from ..base.fields import check_members
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 from ..base.quantities import several
@@ -136,10 +137,7 @@ class StagingProblem(Displayed, Graph):
     kind = "staging"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
-        object.__setattr__(self, "edges", tuple(self.edges))
-        object.__setattr__(self, "levels", tuple(self.levels))
-        object.__setattr__(self, "device_types", tuple(self.device_types))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> StagingProblem:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from ..base.checks import check_amount, check_flag, check_positive, check_text, check_whole
 from ..base.errors import InputError, show
+from ..base.fields import check_members
 
 Norm = Literal["rms", "layer"]
 UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
@@ -148,7 +149,7 @@ class Model:
     """Layers in place of all shapes."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "own", tuple(self.own))
+        check_members(self, "model")
         _check(self)
 
     @property

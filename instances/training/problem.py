@@ -24,7 +24,7 @@ from ..base.checks import (
 )
 from ..base.cluster import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
 from ..base.errors import InputError, show
-from ..base.fields import plain
+from ..base.fields import check_members, plain
 from ..base.kind import Displayed
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
@@ -95,7 +95,7 @@ class TrainingProblem(Displayed):
     extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(self.levels))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> TrainingProblem:
