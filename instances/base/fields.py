@@ -11,7 +11,7 @@ from functools import cache, partial
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .checks import NodeId, check_id
+from .checks import NodeId, check_amount, check_flag, check_id, check_whole
 from .errors import InputError, nearest, show
 from .quantities import several
 
@@ -310,7 +310,7 @@ def _settler(hint: Any) -> Settler | None:
         return partial(_settle_pair, types=inner)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return partial(_settle_object, settle=_settler(inner[1]))
-    return partial(_settle_record, kind=hint) if is_dataclass(hint) else None
+    return partial(_settle_record, kind=hint) if isinstance(hint, type) and is_dataclass(hint) else None
 
 
 def _settle_members(record: Any) -> None:
@@ -370,3 +370,37 @@ def _settle_record(value: object, kind: type) -> object:
     if _settlers(kind):
         _settle_members(value)
     return value
+
+
+def check_numbers(
+    record: Any, where: str, most: int, limits: Mapping[str, tuple[int, int]] = MappingProxyType({})
+) -> None:
+    """Check every member that is a flag, a whole number or an amount by its declared type; None where that is allowed.
+
+    Whole numbers are from 1 to `most`, or from the least to the most that `limits` has for them.
+    """
+    for name, kind, optional in _numbers(type(record)):
+        value, place = getattr(record, name), join(where, name)
+        if optional and value is None:
+            continue
+        if kind is bool:
+            check_flag(place, value)
+        elif kind is float:
+            check_amount(place, value)
+        else:
+            least, largest = limits.get(name, (1, most))
+            check_whole(place, value, largest, least)
+
+
+def _numbers_of(kind: Any) -> tuple[tuple[str, type, bool], ...]:
+    """Names of the numbers and flags of a record, the type of each, and whether it may be None."""
+    found = []
+    for name, hint in get_type_hints(kind).items():
+        types = set(get_args(hint)) or {hint}
+        (*only,) = types & {bool, int, float}
+        if len(only) == 1 and types <= {*only, NoneType}:
+            found.append((name, only[0], NoneType in types))
+    return tuple(found)
+
+
+_numbers: Callable[[Any], tuple[tuple[str, type, bool], ...]] = cache(_numbers_of)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
-from ..base.fields import as_list, check_members, read_plan, read_record
+from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
 from ..base.quantities import whole_number
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
@@ -129,10 +129,8 @@ class Configuration:
 
     def __post_init__(self) -> None:
         check_members(self)
-        for entry in fields(Degrees):
-            check_whole(f"degrees.{entry.name}", getattr(self.degrees, entry.name), LARGEST)
-        check_whole("micro_batch", self.micro_batch, LARGEST)
-        check_whole("zero", self.zero, 3, 0)
+        check_numbers(self.degrees, "degrees", LARGEST)
+        check_numbers(self, "", LARGEST, {"zero": (0, 3)})
         if not isinstance(self.schedule, str) or self.schedule not in SCHEDULES:
             close = nearest(str(self.schedule), SCHEDULES)
             remedy = f'write "{close}"' if close else "give one of " + ", ".join(SCHEDULES)
