@@ -17,7 +17,17 @@ from ...base.checks import check_amount, check_distinct, check_flag, check_size,
 from ...base.cluster import SECONDS
 from ...base.curve import TimeCurve, check_curve, curve_from_json
 from ...base.errors import InputError, show
-from ...base.fields import as_list, as_object, as_tuple, each, read_problem, read_record, to_record, write_problem
+from ...base.fields import (
+    as_list,
+    as_object,
+    as_tuple,
+    check_members,
+    each,
+    read_problem,
+    read_record,
+    to_record,
+    write_problem,
+)
 from ...base.graph import Graph, check_acyclic
 from ...foreign import PROFILE_SCHEMA
 from .work import Work, check_work, work_from_json, work_to_json
@@ -101,9 +111,7 @@ class Profile(Graph):
     """Pairs of names under which one and the same parameter is listed twice."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", tuple(self.nodes))
-        object.__setattr__(self, "tensors", tuple(self.tensors))
-        object.__setattr__(self, "tied", tuple((first, second) for first, second in self.tied))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> Profile:
@@ -273,7 +281,7 @@ def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -
             raise InputError(f"{where}.shape[{j}]", f"is {show(size)}", "give whole numbers >= 0")
     readers = ((f"{where}.readers[{j}]", reader) for j, reader in enumerate(tensor.readers))
     for place, end in ((f"{where}.producer", tensor.producer), *readers):
-        if end not in known:
+        if not isinstance(end, str) or end not in known:
             raise InputError(place, f"names the unknown node {show(end)}", "name a node of the list `nodes`")
     if tensor.producer in tensor.readers:
         raise InputError(f"{where}.readers", f"holds its producer {show(tensor.producer)}", "remove it")

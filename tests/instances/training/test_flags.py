@@ -10,13 +10,7 @@ from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flag_options import (
-    DEEPSPEED_EFFECTS,
-    MEGATRON_EFFECTS,
-    TORCHTITAN_EFFECTS,
-    Given,
-    tell_effects,
-)
+from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
@@ -164,21 +158,18 @@ def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
 def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     """A name in the table that a reader asks for would never be told."""
-    problem = LLAMA.replace(framework=framework)
-    effects = {"megatron": MEGATRON_EFFECTS, "torchtitan": TORCHTITAN_EFFECTS, "deepspeed": DEEPSPEED_EFFECTS}[
-        framework
-    ]
-    given = Given({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
-    said = READERS[framework](problem, given)
-    assert not given.asked
-    tell_effects(said, given)
-    text = " ".join(said.told)
-    assert [name for name in given.options if f"{given.shown(name)} unusual ("[:80] not in text] == []
-    assert not given.left()
+    effects = effects_of(framework)[0]
+    flags = Flags({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
+    READERS[framework](LLAMA.replace(framework=framework), flags)
+    assert not flags.asked
+    flags.tell_effects(framework)
+    text = " ".join(flags.told)
+    assert [name for name in flags.options if f"{flags.shown(name)} unusual ("[:80] not in text] == []
+    assert not flags.left()
 
 
 def test_usual_values_change_nothing() -> None:
-    usual = {name: effect.usual for name, effect in MEGATRON_EFFECTS.items() if effect.usual}
+    usual = {name: effect.usual for name, effect in effects_of("megatron")[0].items() if effect.usual}
     assert len(usual) > 20
     for name, values in usual.items():
         for value in values:
