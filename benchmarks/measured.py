@@ -189,9 +189,10 @@ def bigscience_run(row: Cells) -> Run | None:
         attention_kernel="fused-softmax",
         sequence_parallel=False,
         dropout=True,
+        fused_loss=False,
     )
     peak = float(row["peak_gb"]) * GB if row["peak_gb"] else None
-    return run_of(row, problem, 0, seconds_of(row), row["gpu"], peak_bytes=peak, failed=row["outcome"] == "OOM")
+    return run_of(row, problem, 1, seconds_of(row), row["gpu"], peak_bytes=peak, failed=row["outcome"] == "OOM")
 
 
 # Layers, hidden size, heads, key-value heads, hidden size of the MLP, is it gated, vocabulary: as published.
@@ -280,8 +281,8 @@ def time_errors(runs: Sequence[Run], model: Callable[[Run], float] = predicted) 
 
 
 def peak_bytes(run: Run) -> float:
-    """Of the fullest rank, without the reserve."""
-    return max(rank.bytes - rank.parts["reserve"] for rank in memory_of_ranks(run.problem, run.plan))
+    """Of the fullest rank, with the reserve: these peaks are what the driver or PyTorch's allocator had reserved."""
+    return max(rank.bytes for rank in memory_of_ranks(run.problem, run.plan))
 
 
 def memory_errors(runs: Sequence[Run]) -> list[float]:

@@ -73,6 +73,8 @@ class Framework:
     """What it is, in a sentence without its end."""
     usual: Mapping[str, float] = field(default_factory=dict)
     """Efficiencies of its own kernels, where they differ from those in general."""
+    kept: float = 1.0
+    """Bytes that the kernels of a layer keep for their backward passes, over those of fused ones."""
     attention: str | None = None
     """The kernel of attention that it runs; None: the best that there is for the GPU."""
 
@@ -529,6 +531,7 @@ NANOTRON = Framework(
     hides=dict.fromkeys(KEPT["nanotron"].stages, NEITHER),
     words="Hugging Face's nanotron: eager PyTorch with fused norms and FlashAttention 2",
     usual={"host_seconds": 1.67e-4, "elementwise_traffic": 2.6},
+    kept=1.9,
     attention="flash-2",
 )
 PYTORCH = Framework(
@@ -555,6 +558,7 @@ PYTORCH = Framework(
     hides=dict.fromkeys(KEPT["pytorch"].stages, BOTH),
     words="a framework of one's own with Megatron's degrees, whose kernels are those of eager PyTorch",
     usual={"host_seconds": EAGER, "elementwise_traffic": 7.7, "norm_traffic": 15},
+    kept=1.3,
     attention="flash-2",
 )
 

@@ -804,7 +804,8 @@ class BytesOfUnits:
             yield _Kept(2 * self.hidden)
             yield _Kept(2 * self.hidden, for_weights=True)
         if name in _WITH_ATTENTION:
-            yield from self._kept_by_layer(_has_experts(self.model, name))
+            for own in self._kept_by_layer(_has_experts(self.model, name)):
+                yield own if own.layer_input else replace(own, bytes=self.problem.rules.kept * own.bytes)
         if name in ("head", "prediction"):
             # Inputs of the norm and of the product, and what the loss keeps of the logits: their gradient, or in fp32
             # their probabilities.

@@ -386,7 +386,10 @@ class Definitions:
     def kept(self, unit: str, word: Word) -> tuple[float, float, float]:
         """The stash, its part for gradients of weights, and the fullest moment of the way back."""
         word = word if unit in ("dense", "experts") else ()
-        tensors = list(self.tensors(unit))
+        more = self.p.rules.kept
+        tensors = [
+            (more * one[0] if one[2] in ("attention", "after") else one[0], *one[1:]) for one in self.tensors(unit)
+        ]
         left = [i for i, one in enumerate(tensors) if self.is_left(one, word)]
         again = [i for i in range(len(tensors)) if i not in left]
 
