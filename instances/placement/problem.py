@@ -341,11 +341,9 @@ def _check_node(where: str, node: Node, other_types: int) -> None:
     _check_other_times(f"{where}.other_times", node.other_times, other_types)
 
 
-def _check_other_times(where: str, times: object, other_types: int) -> None:
-    if times == ():
+def _check_other_times(where: str, times: Sequence[float | None], other_types: int) -> None:
+    if not times:
         return
-    if not isinstance(times, tuple):
-        raise InputError(where, f"is {show(times)}, not a tuple", "give a time or None for each of `other_types`")
     if len(times) != other_types:
         raise InputError(
             where,

@@ -100,38 +100,34 @@ def leveled_pipeline(
 ) -> Pipeline:
     """The pipeline of a plan on devices within devices, with micro-batches in flight as the precise variant counts
     them."""
-    costs = evaluate_leveled(problem, plan).leaves
-    parts = []
-    for above, cost in zip(_paths_down(plan.stages), costs, strict=True):
-        leaf = above[-1][1]
-        stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
-        ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
-        time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
-        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
-    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
+    chunks = [leaf.nodes for leaf in plan.leaves()]
+    return chunked_pipeline(problem, plan, chunks, range(len(chunks)), micro_batches, schedule)
 
 
 def chunked_pipeline(
-    problem: StagingProblem, plan: LeveledPlan, chunks: Sequence[tuple[NodeId, ...]], places: Sequence[int]
+    problem: StagingProblem,
+    plan: LeveledPlan,
+    chunks: Sequence[tuple[NodeId, ...]],
+    places: Sequence[int],
+    micro_batches: int | None = 1,
+    schedule: str = "planned",
 ) -> Pipeline:
-    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place; one pass.
+    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place.
 
-    All stages of level 1 have the same degrees, so that any of them can hold any chunk.
+    Where chunks are not the plan's own, all stages of level 1 have the same degrees, so that any of them can hold any.
     """
     leaves = list(_paths_down(plan.stages))
     costs = evaluate_leveled(problem, plan).leaves
     ways_of_node = {node: way for stage in plan.leaves() for node, way in stage.configurations.items()}
     parts = []
     for nodes, place in zip(chunks, places, strict=True):
-        above, leaf = leaves[place], leaves[place][-1][1]
-        stage = PlannedStage(
-            nodes, leaf.data_parallel, leaf.tensor_parallel, {node: ways_of_node[node] for node in nodes}
-        )
-        ways = ways_of(problem, stage)
+        above, leaf, cost = leaves[place], leaves[place][-1][1], costs[place]
+        names = {node: ways_of_node[node] for node in nodes}
+        stage = PlannedStage(nodes, leaf.data_parallel, leaf.tensor_parallel, names)
+        ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
         time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
-        path, cost = tuple(number for number, _ in above), costs[place]
         parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
-    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], 1, "planned")
+    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
 
 
 def _paths_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:

@@ -50,23 +50,21 @@ class Framework:
     name: str
     usual_zero: int
     precisions: tuple[str, ...]
-    modules: tuple[str, ...]
-    """What it can compute again by itself, in all layers; whole layers are known to every framework."""
-    counted_layers: bool
-    """Can it compute whole layers again in the first ones of each chunk alone?"""
-    whole_prediction: bool
-    """Must all layers of multi-token prediction be in one chunk, the last one of a rank after the first?"""
     rules: tuple[Rule, ...]
-    even_by: Literal["layers", "units"]
-    """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""
-    layouts: Literal["any", "even"]
-    """Can its files say that chunks have any numbers of units, or those of an even division alone?"""
-    alike: bool
-    """Must all chunks recompute the same?"""
-    cached_gradients: bool
-    """Does it keep a buffer for the gradient of each shape of weights beside the main gradients?"""
     hides: Mapping[int, Hides]
     """For each ZeRO stage, what passes can hide."""
+    modules: tuple[str, ...] = ()
+    """What it can compute again by itself, in all layers; whole layers are known to every framework."""
+    counted_layers: bool = False
+    """Can it compute whole layers again in the first ones of each chunk alone?"""
+    whole_prediction: bool = False
+    """Must all layers of multi-token prediction be in one chunk, the last one of a rank after the first?"""
+    even_by: Literal["layers", "units"] = "units"
+    """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""
+    layouts: Literal["any", "even"] = "any"
+    """Can its files say that chunks have any numbers of units, or those of an even division alone?"""
+    cached_gradients: bool = False
+    """Does it keep a buffer for the gradient of each shape of weights beside the main gradients?"""
     pipelines_hide: bool = True
     """Can passes hide anything of that with more than one stage?"""
     words: str = ""
@@ -299,20 +297,15 @@ def _at_most_1(*names: str) -> Check:
     return lambda problem, plan: all(getattr(plan.degrees, name) == 1 for name in names)
 
 
-def _experts_with_tensor(problem: TrainingProblem, plan: Configuration) -> bool:
-    d = plan.degrees
-    return problem.model.experts is None or d.expert_tensor in ((d.tensor,) if d.expert == 1 else (1, d.tensor))
+def _model_ranks(degrees: Degrees) -> int:
+    """Ranks that share one copy of the model."""
+    return degrees.tensor * degrees.context * degrees.pipeline
 
 
 def _experts_in_shards(problem: TrainingProblem, plan: Configuration) -> bool:
     d = plan.degrees
     shards = d.context * d.tensor * (1 if plan.zero == 0 else d.data)
     return problem.model.experts is None or shards % (d.expert * d.expert_tensor) == 0
-
-
-def _by_replicas_alone(problem: TrainingProblem, plan: Configuration) -> bool:
-    d = plan.degrees
-    return plan.zero > 0 or d.data == 1 or d.tensor * d.context * d.pipeline == 1
 
 
 WITHOUT_EXPERTS = Rule(
@@ -343,8 +336,6 @@ MEGATRON = Framework(
         EXPERT_TOKENS,
     ),
     even_by="layers",
-    layouts="any",
-    alike=True,
     cached_gradients=True,
     hides=dict.fromkeys(KEPT["megatron"].stages, BOTH),
     words="Megatron-LM and Megatron-Bridge, with the fused kernels of Transformer Engine",
@@ -353,9 +344,6 @@ TORCHTITAN = Framework(
     "torchtitan",
     usual_zero=3,
     precisions=("bf16", "fp8"),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         PRECISION,
         Rule(
@@ -381,7 +369,11 @@ TORCHTITAN = Framework(
         EXPERT_SHARDS,
         Rule(
             "expert tensor",
-            _experts_with_tensor,
+            lambda problem, plan: (
+                problem.model.experts is None
+                or plan.degrees.expert_tensor == plan.degrees.tensor
+                or (plan.degrees.expert_tensor == 1 and plan.degrees.expert > 1)
+            ),
             "torchtitan divides an expert by the tensor degree, {tensor}, and with expert parallelism also by 1",
             "choose expert-tensor={tensor}",
         ),
@@ -393,7 +385,7 @@ TORCHTITAN = Framework(
         ),
         Rule(
             "replicas",
-            _by_replicas_alone,
+            lambda problem, plan: plan.zero > 0 or 1 in (plan.degrees.data, _model_ranks(plan.degrees)),
             "torchtitan combines whole replicas (zero=0) with no other parallelism",
             "choose zero=3, or data parallelism alone",
         ),
@@ -410,10 +402,6 @@ TORCHTITAN = Framework(
             "choose zero=3",
         ),
     ),
-    even_by="units",
-    layouts="any",
-    alike=True,
-    cached_gradients=False,
     hides=dict.fromkeys(KEPT["torchtitan"].stages, BOTH),
     words="torchtitan, with FSDP2 and compiled layers",
 )
@@ -421,9 +409,6 @@ DEEPSPEED = Framework(
     "deepspeed",
     usual_zero=1,
     precisions=("bf16", "fp16"),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         PRECISION,
         HEADS,
@@ -445,10 +430,7 @@ DEEPSPEED = Framework(
             "choose expert-tensor=1",
         ),
     ),
-    even_by="units",
     layouts="even",
-    alike=True,
-    cached_gradients=False,
     hides={0: NEITHER, 1: Hides(gradients=True, weights=False), 2: Hides(gradients=True, weights=False), 3: BOTH},
     pipelines_hide=False,
     words="DeepSpeed's engine and pipelines",
@@ -462,9 +444,6 @@ MEGATRON_DEEPSPEED = Framework(
     "megatron-deepspeed",
     usual_zero=1,
     precisions=("bf16", "fp16"),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         PRECISION,
         HEADS,
@@ -475,9 +454,6 @@ MEGATRON_DEEPSPEED = Framework(
         WITHOUT_EXPERTS,
     ),
     even_by="layers",
-    layouts="any",
-    alike=True,
-    cached_gradients=False,
     hides=dict.fromkeys(KEPT["megatron-deepspeed"].stages, NEITHER),
     words="Megatron with DeepSpeed's pipelines, as in 2022: eager PyTorch with a few fused kernels",
     usual={"host_seconds": EAGER},
@@ -486,9 +462,6 @@ FSDP = Framework(
     "fsdp",
     usual_zero=3,
     precisions=("bf16", "fp16", "fp8"),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         Rule(
             "replicas alone",
@@ -498,10 +471,6 @@ FSDP = Framework(
         ),
         CHUNKS,
     ),
-    even_by="units",
-    layouts="any",
-    alike=True,
-    cached_gradients=False,
     hides=dict.fromkeys(KEPT["fsdp"].stages, BOTH),
     words="FSDP of PyTorch 1 and 2.0 with autocast, as in Composer: eager PyTorch",
     usual={"host_seconds": EAGER, "elementwise_traffic": 2.7, "norm_traffic": 2.1},
@@ -511,9 +480,6 @@ NANOTRON = Framework(
     "nanotron",
     usual_zero=1,
     precisions=("bf16",),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         PRECISION,
         HEADS,
@@ -525,9 +491,6 @@ NANOTRON = Framework(
         WITHOUT_EXPERTS,
     ),
     even_by="layers",
-    layouts="any",
-    alike=True,
-    cached_gradients=False,
     hides=dict.fromkeys(KEPT["nanotron"].stages, NEITHER),
     words="Hugging Face's nanotron: eager PyTorch with fused norms and FlashAttention 2",
     usual={"host_seconds": 1.67e-4, "elementwise_traffic": 2.6},
@@ -538,9 +501,6 @@ PYTORCH = Framework(
     "pytorch",
     usual_zero=1,
     precisions=("bf16", "fp16"),
-    modules=(),
-    counted_layers=False,
-    whole_prediction=False,
     rules=(
         PRECISION,
         HEADS,
@@ -552,9 +512,6 @@ PYTORCH = Framework(
         WITHOUT_EXPERTS,
     ),
     even_by="layers",
-    layouts="any",
-    alike=True,
-    cached_gradients=False,
     hides=dict.fromkeys(KEPT["pytorch"].stages, BOTH),
     words="a framework of one's own with Megatron's degrees, whose kernels are those of eager PyTorch",
     usual={"host_seconds": EAGER, "elementwise_traffic": 7.7, "norm_traffic": 15},

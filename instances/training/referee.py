@@ -341,7 +341,7 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
         if not rule.kept(problem, plan):
             yield Violation(rule.name, f"{rule.reason}; {rule.remedy}.".format_map(_counts(problem, plan)))
     yield from _layout_faults(problem, plan)
-    if framework.alike and len(set(plan.recompute)) > 1:
+    if len(set(plan.recompute)) > 1:
         yield Violation("recomputation", f"{name} computes the same again in every chunk; choose one word for all.")
     own = problem.model.own
     if own and (plan.degrees.context > 1 or plan.degrees.expert > 1):

@@ -176,10 +176,8 @@ def random_layout(rng: random.Random, units: int, chunks: int) -> tuple[int, ...
 
 
 def random_recompute(problem: TrainingProblem, rng: random.Random, chunks: int) -> tuple[Recompute, ...]:
-    """Words that make sense for the model, the same for all chunks where the framework asks for that."""
-    if problem.rules.alike:
-        return (random_word(problem, rng),) * chunks
-    return tuple(random_word(problem, rng) for _ in range(chunks))
+    """A word that makes sense for the model, the same for all chunks, as every framework asks."""
+    return (random_word(problem, rng),) * chunks
 
 
 def random_word(problem: TrainingProblem, rng: random.Random) -> Recompute:

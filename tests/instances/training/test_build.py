@@ -107,19 +107,14 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
             "There is no file or folder 'meta-llama/Llama-3'; save the model's config",
         ),
         ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
-        ({"model": "nothing.json"}, "nothing.json: file does not exist; check the path."),
-        ({"devices": "12xh100"}, "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; give"),
         ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
-        ({"devices": "8xa100"}, "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
         (
             {"levels": "4x1GB/s"},
             "levels multiply to 4 GPUs, not to 8; give counts whose product is the number of GPUs.",
         ),
         ({"levels": "8"}, "--levels: '8' is not a level like 8x300GB/s"),
         ({"levels": "none"}, "levels name no link; give at least one level"),
-        ({"levels": "0x1GB/s"}, "levels[0].count is 0; give a whole number"),
         ({"devices": "8xv100-16gb"}, "precision is bf16, which v100-16gb does not have; give fp16."),
-        ({"precision": "fp32"}, "precision is 'fp32'; give bf16 or fp16 or fp8."),
         (
             {"framework": "mega"},
             "framework is 'mega'; give megatron or torchtitan or deepspeed or megatron-deepspeed or fsdp or nanotron "
@@ -127,9 +122,7 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
         ),
         ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
         ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),
-        ({"memory_bytes": -1}, "gpu.memory_bytes is negative (-1); give a finite number >= 0."),
         ({"batch": 0}, "batch is 0; give a whole number from 1 to 10000000."),
-        ({"dense_layers": 1}, "No layer of llama-3-8b has experts; drop --dense-layers."),
     ],
     ids=str,
 )
