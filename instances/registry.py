@@ -59,7 +59,7 @@ PLACEMENT = kind_in(
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
     profile_options=("in_flight", "gpus", "whole_layers"),
-    stage_order=Function("referee.contiguity:stage_order"),
+    stage_order=Function("referee.structure:stage_order"),
     listing=Listing(
         columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
         # Contiguous plans are chains of stages; others put any sets of nodes on the devices.
@@ -68,7 +68,7 @@ PLACEMENT = kind_in(
     ),
     each_memory=Function("kind_functions:with_memory"),
     held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
+    to_schedule=Function("simulated:lower"),
     generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
 )
@@ -179,6 +179,7 @@ SCHEDULE = kind_in(
     ),
     from_profile=None,
     pipeline=None,
+    rules=Function("referee:rules_of"),
     each_memory=Function("kind_functions:with_memory"),
     held=Function("kind_functions:held"),
     read_plan=Function("csv_file:schedule_from_csv"),

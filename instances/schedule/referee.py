@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from ..base.amounts import as_written, in_digits
-from ..base.errors import Violation, show
+from ..base.errors import InputError, UsageError, Violation, refuse_broken, show
+from ..base.kind import Rules, chosen
 from ..base.quantities import BYTE_NAMES, of_limit, several
+from ..registry import SCHEDULE
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan, written
 from .problem import MAX_STARTS, ScheduleProblem
 
@@ -463,3 +465,58 @@ def _in_flight(starts: tuple[tuple[int, ...], ...], times: tuple[int, ...]) -> i
         live += change
         most = max(most, live)
     return most
+
+
+# ---- by which rules: the steady state, or all micro-batches from the first start to the last end -------
+
+PERIOD = "period"
+
+
+@dataclass(frozen=True, slots=True)
+class _ScheduleRules:
+    objective: str
+
+    def violations(self, problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violation, ...]:
+        return verify_schedule(problem, plan)
+
+    def value(self, problem: ScheduleProblem, plan: AnySchedule) -> float:
+        value = evaluate_schedule(problem, plan).objective(self.objective)
+        if value is None:
+            raise UsageError(f"A plan of the kind {plan.kind} has no {self.objective}; choose another --objective.")
+        return float(value)
+
+    def evaluation(self, problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
+        refuse_broken((Violation("shape", fault) for fault in shape_faults(problem, plan)), "evaluated")
+        return evaluate_schedule(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteRules(_ScheduleRules):
+    """Makespan or span of the problem's micro-batches."""
+
+    objective: str = "makespan"
+    plan_type = SchedulePlan
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicRules(_ScheduleRules):
+    """The period of a schedule that repeats."""
+
+    objective: str = PERIOD
+    plan_type = PeriodicSchedulePlan
+
+
+def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
+    """The rules of the objective; a problem without a number of micro-batches is judged by its period alone."""
+    if options.get("objective") == PERIOD or problem.micro_batches is None:
+        if not any(problem.times):
+            raise InputError(
+                "blocks",
+                "take no time, so that no period is the shortest",
+                "give one of them a time, or micro_batches",
+            )
+        return PeriodicRules()
+    return FiniteRules(chosen(options, "objective", SCHEDULE.choices["objective"]))

@@ -12,8 +12,7 @@ from ...base.fields import plain_fields
 from ..plan import DeviceType, PlacementPlan
 from ..plan import NotAnAssignmentError as NotAnAssignmentError
 from ..problem import PlacementProblem, refuse_other_kinds
-from .assignment import check_computable, device_of_nodes, time_of
-from .tree import Tree, level_facts, level_of, tree_of
+from .structure import Tree, check_computable, device_of_nodes, level_facts, level_of, time_of, tree_of
 
 OBJECTIVES = ("max-load", "gpipe")
 

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.generators import SEEDS, SIZES, resnet_like, tightness
-from pipeplan.instances.chain.known_answers import VARIANTS, KnownChain
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.instances.chain.theory import (
+from pipeplan.instances.chain.generators import (
+    SEEDS,
+    SIZES,
+    VARIANTS,
+    KnownChain,
     e5_overrun,
     family,
     figure_4,
@@ -23,12 +22,17 @@ from pipeplan.instances.chain.theory import (
     guard_chains,
     lemma_2,
     lemma_3,
+    resnet_like,
     splits_into_triples,
     theorem_2,
     theorem_3,
     theory_chains,
     three_chain,
+    tightness,
 )
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 
 ALL = (*theory_chains(), *golden_chains(), *guard_chains())
 
