@@ -341,11 +341,6 @@ def guard_chains() -> tuple[KnownChain, ...]:
 # tasks take twice as long. The largest activation takes 20 on a link; other transfer times are rounded to whole
 # numbers (half up).
 
-# Layers and GPUs of the benchmark.
-SIZES: tuple[tuple[int, int], ...] = ((6, 2), (6, 4), (8, 4), (10, 4), (12, 4), (15, 4), (18, 4), (18, 8))
-
-SEEDS = (1, 2, 3, 4, 5)
-
 GROUPS = 4
 LARGEST_ACTIVATION = 128
 LARGEST_TRANSFER = 20
@@ -366,23 +361,19 @@ def resnet_like(layers: int, gpus: int, seed: int = 1, memory_bytes: float | Non
     forward = [rng.randint(near, far) for _ in range(layers)]
     forward[0] = round(forward[0] * FIRST_SHARE)
     forward[-1] = max(1, round(forward[-1] * LAST_SHARE))
-    sizes = [LARGEST_ACTIVATION] + [LARGEST_ACTIVATION >> _group(i, layers) for i in range(layers)]
+    sizes = [LARGEST_ACTIVATION] + [LARGEST_ACTIVATION >> (i * GROUPS // layers) for i in range(layers)]
     activations = [*sizes, *reversed(sizes[:-1])]
     return ChainProblem(
         forward=tuple(forward),
         backward=tuple(2 * time for time in forward),
         activations=tuple(activations),
-        weights=tuple(4 ** _group(i, layers) for i in range(layers)),
+        weights=tuple(4 ** (i * GROUPS // layers) for i in range(layers)),
         gpus=gpus,
         memory_bytes=memory_bytes,
         transfer_times=tuple(_transfer_time(size) for size in activations[1:-1]),
         name=f"resnet-like-{layers}x{gpus}-seed{seed}",
         time_unit=None,
     )
-
-
-def _group(layer: int, layers: int) -> int:
-    return layer * GROUPS // layers
 
 
 def _transfer_time(size: int) -> int:

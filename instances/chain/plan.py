@@ -125,7 +125,12 @@ _NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
 def given_allocation(problem: ChainProblem, options: Mapping[str, Any]) -> tuple[int, ...] | None:
     """The GPU of each layer by the option `allocation`; None where it is not given."""
     value = options.get("allocation")
-    return None if value is None else _checked(problem, read_allocation(value))
+    if value is None:
+        return None
+    values = read_allocation(value)
+    if len(values) != problem.layers:
+        raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
+    return _gpu_numbers(values, problem.gpus)
 
 
 def read_allocation(value: Any) -> list[Any]:
@@ -137,19 +142,17 @@ def read_allocation(value: Any) -> list[Any]:
         return list(value)
     if not isinstance(value, str):
         raise InputError(FIELD, f"is {show(value)}", REMEDY)
-    return _listed(value) if is_listed(value) else _from_file(value)
+    if not is_listed(value):
+        return _from_file(value)
+    numbers = whole_numbers(value.strip("[] \t\n"))
+    if numbers is None:
+        raise InputError(FIELD, f"is {show(value)}", REMEDY)
+    return list(numbers)
 
 
 def is_listed(text: str) -> bool:
     """Does the text hold the numbers themselves?"""
     return _NUMBERS.fullmatch(text) is not None
-
-
-def _listed(text: str) -> list[Any]:
-    numbers = whole_numbers(text.strip("[] \t\n"))
-    if numbers is None:
-        raise InputError(FIELD, f"is {show(text)}", REMEDY)
-    return list(numbers)
 
 
 def _from_file(path: str) -> list[Any]:
@@ -176,12 +179,6 @@ def _gpu_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, .
             remedy = "give whole numbers from 0" + ("" if gpus is None else f" to {gpus - 1}")
             raise InputError(FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", remedy)
     return tuple(values)
-
-
-def _checked(problem: ChainProblem, values: Sequence[Any]) -> tuple[int, ...]:
-    if len(values) != problem.layers:
-        raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
-    return _gpu_numbers(values, problem.gpus)
 
 
 def canonical(allocation: Sequence[int]) -> tuple[int, ...]:

@@ -53,15 +53,6 @@ class Span:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Two spans, or two copies of one, that need the same resource at the same time."""
-
-    first: Span
-    second: Span
-    ticks: int
-
-
 @dataclass(frozen=True)
 class Layout:
     """A pattern in whole ticks. As in the problem, task t is at position t - 1, and edges have their numbers."""
@@ -152,16 +143,9 @@ class Layout:
             "receiver": [Span(self.transfers[row][edge], self.starts[row][edge], name, row) for row in rows],
         }
 
-    def overruns(self) -> Iterator[tuple[int, str, int]]:
-        """Slots that are claimed while they are still needed: edge, side, and for how many ticks."""
-        for edge in self.cut_edges:
-            for side, spans in self.slot_spans(edge).items():
-                excess = max((overlap.ticks for overlap in self.overlaps(spans)), default=0)
-                if excess:
-                    yield edge, side, excess
-
-    def overlaps(self, spans: Iterable[Span]) -> Iterator[Overlap]:
-        """Neighbours in the period that overlap; there are some wherever any two spans do."""
+    def overlaps(self, spans: Iterable[Span]) -> Iterator[tuple[Span, Span, int]]:
+        """Neighbours in the period that overlap, or two copies of one span, and for how many ticks; there are some
+        wherever any two spans do."""
         ring = sorted((s for s in spans if s.length > 0), key=lambda s: (s.start % self.period, s.length))
         for i, span in enumerate(ring):
             following = ring[(i + 1) % len(ring)]
@@ -169,7 +153,7 @@ class Layout:
             if i + 1 == len(ring) and gap == 0:
                 gap = self.period
             if span.length - gap > self.tolerance:
-                yield Overlap(span, following, span.length - gap)
+                yield span, following, span.length - gap
 
 
 # ---- names and numbers ---------------------------------------------------------------------------------
@@ -279,7 +263,11 @@ def unroll(
     layout = lay_out(problem, plan)
     ticks = layout.ticks_per_unit
     window = (math.floor(as_written(begin) * ticks), math.ceil(as_written(end) * ticks))
-    activities = [*_tasks(layout, window, first_batch), *_transfers(layout, window, first_batch)]
+    activities = [
+        Activity(resource, layout.time(at), layout.time(at + span.length), batch, span.label, layer, backward)
+        for resource, span, layer, backward in _work(layout)
+        for batch, at in _copies(layout, span, window, first_batch)
+    ]
     return sorted(activities, key=lambda activity: (activity.start, activity.resource))
 
 
@@ -302,44 +290,27 @@ def _link(layout: Layout, edge: int) -> str:
     return f"link{first}>{second}" if layout.problem.duplex == "full" else f"link{first}-{second}"
 
 
-def _tasks(layout: Layout, window: tuple[int, int], first: int | None) -> Iterator[Activity]:
+def _work(layout: Layout) -> Iterator[tuple[str, Span, int, bool]]:
+    """Each task and transfer of the pattern with its resource, the number of its layer, and if it goes backward."""
     problem = layout.problem
     for row in layout.rows:
         for task, start in enumerate(layout.starts[row]):
-            gpu, name = f"gpu{layout.gpu(task)}", task_name(problem, task)
-            for batch, at in _copies(layout, row, start, layout.durations[task], window, first):
-                times = _times(layout, at, layout.durations[task])
-                yield Activity(gpu, *times, batch, name, problem.layer_of[task] + 1, task >= problem.layers)
-
-
-def _transfers(layout: Layout, window: tuple[int, int], first: int | None) -> Iterator[Activity]:
-    problem = layout.problem
-    for row in layout.rows:
+            span = Span(start, layout.end(row, task), task_name(problem, task), row)
+            yield f"gpu{layout.gpu(task)}", span, problem.layer_of[task] + 1, task >= problem.layers
         for edge in layout.cut_edges:
-            length = layout.edge_times[edge - 1]
-            if edge not in layout.transfers[row]:
-                continue
-            for batch, at in _copies(layout, row, layout.transfers[row][edge], length, window, first):
-                name, layer = edge_name(problem, edge), problem.layer_of[edge - 1] + 1
-                yield Activity(
-                    _link(layout, edge), *_times(layout, at, length), batch, name, layer, edge > problem.layers
-                )
+            if edge in layout.transfers[row]:
+                span = Span(layout.transfers[row][edge], layout.arrival(row, edge), edge_name(problem, edge), row)
+                yield _link(layout, edge), span, problem.layer_of[edge - 1] + 1, edge > problem.layers
 
 
-def _times(layout: Layout, start: int, length: int) -> tuple[float, float]:
-    return layout.time(start), plain(Fraction(start + length, layout.ticks_per_unit))
-
-
-def _copies(
-    layout: Layout, row: int, start: int, length: int, window: tuple[int, int], first: int | None
-) -> Iterator[tuple[int, int]]:
-    """Number and start of each batch of a row whose copy overlaps the window."""
+def _copies(layout: Layout, span: Span, window: tuple[int, int], first: int | None) -> Iterator[tuple[int, int]]:
+    """Number and start of each batch whose copy of the span overlaps the window."""
     begin, end = window
-    copy = (begin - start - length) // layout.period + 1
-    while length and start + copy * layout.period < end:
-        batch = row + copy * len(layout.starts)
+    copy = (begin - span.end) // layout.period + 1
+    while span.length and span.start + copy * layout.period < end:
+        batch = span.row + copy * len(layout.starts)
         if first is None or batch >= first:
-            yield batch, start + copy * layout.period
+            yield batch, span.start + copy * layout.period
         copy += 1
 
 
@@ -614,11 +585,11 @@ def _exclusive(layout: Layout) -> Iterator[Violation]:
 
 
 def _overlaps(layout: Layout, rule: str, where: str, spans: list[Any]) -> Iterator[Violation]:
-    for overlap in layout.overlaps(spans):
-        first, second = (f"{span.label}{_of(layout, span.row)}" for span in (overlap.first, overlap.second))
+    for *both, ticks in layout.overlaps(spans):
+        first, second = (f"{span.label}{_of(layout, span.row)}" for span in both)
         yield Violation(
             rule,
-            f"{where} {first} and {second}, some periods apart, overlap for {layout.time(overlap.ticks):.6g} "
+            f"{where} {first} and {second}, some periods apart, overlap for {layout.time(ticks):.6g} "
             f"in every period of {layout.time(layout.period):.12g}.",
         )
 
@@ -658,11 +629,11 @@ def _memory(layout: Layout) -> Iterator[Violation]:
 
 
 def _slots(layout: Layout) -> Iterator[Violation]:
-    for edge, side, excess in layout.overruns():
+    for overrun in overruns(layout):
         yield Violation(
             "buffer-overrun",
-            f"The {side}'s slot of edge {edge} ({edge_name(layout.problem, edge)}) is needed for "
-            f"{layout.time(excess):.6g} longer than until the next batch claims it.",
+            f"The {overrun.side}'s slot of edge {overrun.edge} ({overrun.name}) is needed for "
+            f"{overrun.excess:.6g} longer than until the next batch claims it.",
         )
 
 
@@ -783,16 +754,14 @@ def memory_profiles(problem: ChainProblem, plan: PatternPlan) -> tuple[Profile, 
 
 def overruns(layout: Layout) -> tuple[Overrun, ...]:
     """The slots that are claimed while they are still needed."""
-    return tuple(
-        Overrun(
-            edge,
-            edge_name(layout.problem, edge),
-            side,
-            layout.gpu(edge - 1 if side == "sender" else edge),
-            layout.time(excess),
-        )
-        for edge, side, excess in layout.overruns()
-    )
+    found = []
+    for edge in layout.cut_edges:
+        name = edge_name(layout.problem, edge)
+        for gpu, (side, spans) in zip((edge - 1, edge), layout.slot_spans(edge).items(), strict=True):
+            excess = max((ticks for *_, ticks in layout.overlaps(spans)), default=0)
+            if excess:
+                found.append(Overrun(edge, name, side, layout.gpu(gpu), layout.time(excess)))
+    return tuple(found)
 
 
 def _gpu_use(layout: Layout, gpu: int) -> GpuUse:

@@ -235,11 +235,11 @@ def shape(
 # Seeded random schedule problems, with everything that a problem can have.
 
 
-def random_pipeline(stages: int, micro_batches: int, memory: float, lag: float, seed: int) -> ScheduleProblem:
+def random_pipeline(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
     """Uneven stages: passes between 5 and 15 units each, activations of 2 units."""
     chosen = random.Random(seed)
     rows = [StagePasses(*(chosen.randint(5, 15) for _ in range(3))) for _ in range(stages)]
-    return divided_pipeline(rows, micro_batches, memory, lag, f"uneven-{stages}x{micro_batches}-{seed}")
+    return divided_pipeline(rows, micro_batches, limit, lag, f"uneven-{stages}x{micro_batches}-{seed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,22 +362,12 @@ def _virtual(
     return divided_pipeline(stages, micro_batches, memory, lag, name, virtual=virtual, layout=layout)
 
 
-def _uneven(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
-    return random_pipeline(stages, micro_batches, limit, lag, seed)
-
-
 def _random(accelerators: int, blocks: int, micro_batches: int | None, seed: int) -> ScheduleProblem:
     return random_schedule(accelerators, blocks, micro_batches, seed)
 
 
 def _shape(name: str, accelerators: int, limit: float | None, micro_batches: int | None) -> ScheduleProblem:
     return shape(name, accelerators, limit, micro_batches=micro_batches)
-
-
-def _family(
-    name: str, title: str, build: Callable[..., ScheduleProblem], *parameters: Parameter
-) -> tuple[str, Generator[Any]]:
-    return name, Generator(name, title, build, parameters)
 
 
 SHAPE_TITLES = {
@@ -388,61 +378,47 @@ SHAPE_TITLES = {
     "nn": "two chains of stages between blocks over all devices",
 }
 
-GENERATORS: dict[str, Generator[Any]] = dict(
-    (
-        _family(
+VIRTUAL = Parameter("virtual", "int", 2, "for pipelines: stages on each device")
+UNDIVIDED = Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block")
+HELD = Parameter("limit", "float", None, "for pipelines: memory of a device; default: what the rule holds")
+STEADY = Parameter("micro_batches", "int", None, "none: the steady state alone")
+
+GENERATORS: dict[str, Generator[Any]] = {
+    generator.name: generator
+    for generator in (
+        Generator(
             "pipeline",
             "equal stages with a divided backward pass",
             _pipeline,
-            STAGES,
-            MICRO_BATCHES,
-            *PASSES,
-            LAG,
-            LIMIT,
+            (STAGES, MICRO_BATCHES, *PASSES, LAG, LIMIT),
         ),
         *(
-            _family(
+            Generator(
                 name,
-                title,
+                f"equal stages, several on each device, {way}",
                 partial(_virtual, layout),
-                DEVICES,
-                Parameter("virtual", "int", 2, "for pipelines: stages on each device"),
-                MICRO_BATCHES,
-                *PASSES,
-                Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block"),
-                LAG,
-                Parameter(
-                    "limit", "float", None, "for pipelines: memory of a device; default: what the rule holds"
-                ),
+                (DEVICES, VIRTUAL, MICRO_BATCHES, *PASSES, UNDIVIDED, LAG, HELD),
             )
-            for name, title, layout in (
-                ("interleaved-pipeline", "equal stages, several on each device, around in a loop", LOOP),
-                ("v-pipeline", "equal stages, several on each device, there and back", V_SHAPE),
+            for name, way, layout in (
+                ("interleaved-pipeline", "around in a loop", LOOP),
+                ("v-pipeline", "there and back", V_SHAPE),
             )
         ),
-        _family(
+        Generator(
             "uneven-pipeline",
             "random stages with a divided backward pass",
-            _uneven,
-            *(STAGES, MICRO_BATCHES, LAG, LIMIT, SEED),
+            random_pipeline,
+            (STAGES, MICRO_BATCHES, LAG, LIMIT, SEED),
         ),
         *(
-            _family(
-                f"{name}-shape",
-                SHAPE_TITLES[name],
-                partial(_shape, name),
-                *(DEVICES, UNITS, Parameter("micro_batches", "int", None, "none: the steady state alone")),
-            )
+            Generator(f"{name}-shape", SHAPE_TITLES[name], partial(_shape, name), (DEVICES, UNITS, STEADY))
             for name in SHAPES
         ),
-        _family(
+        Generator(
             "random-schedule",
             "a random graph of blocks, some of them on several devices",
             _random,
-            DEVICES,
-            Parameter("blocks", "int", 12, "blocks of a micro-batch"),
-            Parameter("micro_batches", "int", None, "none: the steady state alone"),
-            SEED,
+            (DEVICES, Parameter("blocks", "int", 12, "blocks of a micro-batch"), STEADY, SEED),
         ),
     )
-)
+}
