@@ -21,8 +21,7 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.chain.generators import resnet_like, tightness
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
-from pipeplan.instances.schedule.generators import random_pipeline, shape
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, shape
 from pipeplan.instances.schedule.problem import BlockEdge
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of

@@ -40,7 +40,7 @@ GROUND_FLOOR = {
 which figures hardware can have, and how values show themselves."""
 
 QUESTIONS = {
-    "instances.chain.allocation", "instances.chain.problem", "instances.staging.problem",
+    "instances.chain.problem", "instances.staging.problem",
     "instances.graph_pipeline.series_parallel", "instances.training.model",
     "instances.training.frameworks", "instances.training.scope",
 }  # fmt: skip

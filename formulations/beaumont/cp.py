@@ -15,8 +15,7 @@ from functools import partial
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import InputError, UsageError
-from ...instances.chain.allocation import canonical, given_allocation
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, canonical, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import bounds, cp_model

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...instances.base.quantities import several
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.rules import PERIOD
+from ...instances.schedule.referee import PERIOD
 from ..family import Family
 from .periodic_scope import family as of_periods
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules
-from .allocation import canonical, stored_allocation
-from .plan import PatternPlan
+from .plan import PatternPlan, canonical, stored_allocation
 from .problem import ChainProblem
-from .referee.evaluate import PatternEvaluation, evaluate_pattern, verify_pattern
+from .referee import PatternEvaluation, evaluate_pattern, verify_pattern
 
 
 @dataclass(frozen=True, slots=True)

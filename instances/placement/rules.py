@@ -52,7 +52,7 @@ class LatencyRules:
     plan_type = PlacementPlan
 
     def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
-        from .referee.latency_rules import verify_latency
+        from .referee.verify import verify_latency
 
         return verify_latency(problem, plan, self.subgraphs_per_device)
 

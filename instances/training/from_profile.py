@@ -26,8 +26,8 @@ from ..base.amounts import as_written, exact_sum
 from ..base.cluster import SECONDS, Cluster
 from ..base.curve import TimeCurve
 from ..base.errors import InputError, UsageError
+from ..base.graph import by_depth, cut_into_groups
 from ..base.kind import Lowered
-from ..chain.linear import by_depth, cut_into_groups
 from ..networks.profile.options import ProfileOptions, require_cluster
 from ..networks.profile.profile import Profile
 from .model import MeasuredTime, Model, OwnLayer

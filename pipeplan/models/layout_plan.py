@@ -124,7 +124,7 @@ def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPla
 
 def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
     """The best pattern for these stages, since a layout states none."""
-    from ..instances.chain.linear import by_depth, cut_into_groups
+    from ..instances.base.graph import by_depth, cut_into_groups
     from ..planners.chain.contiguous import best_contiguous
 
     _refuse_several(held, "chain")

@@ -294,7 +294,7 @@ def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages
 
 def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
     """Layers of a chain are runs of the profile's nodes, as lowering divides them."""
-    from ..instances.chain.linear import by_depth, cut_into_groups
+    from ..instances.base.graph import by_depth, cut_into_groups
 
     if profile is None:
         raise UsageError(

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from ..instances.base.errors import InputError
 from ..instances.base.kind import Rules, Samples
 from ..instances.base.result import Asked, Moment, Result
-from ..instances.chain.allocation import unknown_allocation
+from ..instances.chain.plan import unknown_allocation
 from ..instances.physics.optimizers import OPTIMIZERS, copies_by
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of

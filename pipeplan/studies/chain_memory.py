@@ -20,7 +20,7 @@ from ..instances.base.fields import as_list, require, require_object
 from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
-from ..instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
 from ..planners.chain import exact
 from ..planners.chain.annealing import canonical

@@ -13,8 +13,7 @@ from ..instances.base.checks import check_whole
 from ..instances.base.errors import UsageError, did_you_mean, one_of, unknown_name, wrong_argument
 from ..instances.base.kind import Generator, Parameter
 from ..instances.base.quantities import size_or_none
-from ..instances.chain.generators import CHAIN_GENERATORS
-from ..instances.chain.known_answers import KnownChain
+from ..instances.chain.generators import CHAIN_GENERATORS, KnownChain
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline.problem import MAX_MINI_BATCH
 from ..instances.networks.profile.packaged import packaged_profile_names

@@ -19,8 +19,7 @@ from ..instances.schedule.kind_functions import held, with_memory
 from ..instances.schedule.order import own_schedule
 from ..instances.schedule.plan import AnySchedule, SchedulePlan
 from ..instances.schedule.problem import ScheduleProblem
-from ..instances.schedule.referee import evaluate_schedule
-from ..instances.schedule.rules import PERIOD
+from ..instances.schedule.referee import PERIOD, evaluate_schedule
 from ..instances.simulate import lower_to_schedule
 from ..instances.timeline.model import check_tasks
 from ..planners.options import Progress, SolveOptions

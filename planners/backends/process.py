@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import UsageError
 
 if TYPE_CHECKING:

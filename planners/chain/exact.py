@@ -15,8 +15,7 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, met
-from ...instances.chain.allocation import given_allocation
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..contract import Outcome, Request

@@ -20,8 +20,7 @@ from ...instances.base.amounts import as_written
 from ...instances.base.clock import now
 from ...instances.base.quantities import in_thousands
 from ...instances.base.result import Stop
-from ...instances.chain.allocation import given_allocation
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, at_most, enough, option
 from ..options import Progress, SolveOptions

@@ -21,7 +21,7 @@ from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.rules import PERIOD, rules_of
+from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers

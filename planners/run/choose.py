@@ -311,7 +311,7 @@ def _text(spec: OptionSpec, value: Any) -> str:
 
 def _allocation(spec: OptionSpec, value: Any) -> list[Any]:
     """The numbers themselves: what is stored must not hang on a file."""
-    from ...instances.chain.allocation import read_allocation
+    from ...instances.chain.plan import read_allocation
 
     return read_allocation(value)
 

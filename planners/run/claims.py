@@ -15,7 +15,7 @@ from ...formulations.plugins import is_address
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
-from ...instances.chain.allocation import stored_allocation, unknown_allocation
+from ...instances.chain.plan import stored_allocation, unknown_allocation
 from ...instances.physics.tolerances import SAME
 from ..referee import Ruling, is_above, rule, rules_of
 from ..registry import EXACT

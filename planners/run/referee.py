@@ -9,7 +9,7 @@ from ...formulations.contract import Plan, Problem
 from ...instances.base.errors import UsageError, Violation, unknown_name
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import PatternEvaluation
+from ...instances.chain.referee import PatternEvaluation
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee import StageGraphEvaluation

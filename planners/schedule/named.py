@@ -10,8 +10,8 @@ from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
 from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE, ScheduleRule
 from ...instances.registry import evaluation_of, violations_of
+from ...instances.schedule.generators import device_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
-from ...instances.schedule.pipelines import device_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
 from ..contract import Outcome, Request

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from ...instances.base.child import child_environment, own_python
-from ...instances.base.compiled import can_be_kept, is_kept, make, make_beside
+from ...instances.base.compiled import can_be_kept, child_environment, is_kept, make, make_beside, own_python
 from ..backends.process import die_with_parent
 from . import layouts_kernel, loads_kernel, pipeline_kernel
 

@@ -22,7 +22,7 @@ from pipeplan.instances.catalogue import (
     read_best_known,
     read_facts,
 )
-from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.chain.generators import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.registry import KINDS
 
 FOLDER = Path(catalogue.__file__).parent / "packaged"

@@ -10,7 +10,7 @@ from command_line import Plan, done, refused
 
 import pipeplan
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.placement.generators import GENERATORS

@@ -8,7 +8,7 @@ import pytest
 
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -12,7 +12,7 @@ from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.latency.lns import cell_places
 from pipeplan.planners.placement.latency.world import World

@@ -6,8 +6,7 @@ from functools import partial
 
 from ....instances.base.amounts import as_written
 from ....instances.base.errors import InputError, UsageError
-from ....instances.chain.allocation import given_allocation
-from ....instances.chain.plan import PatternPlan
+from ....instances.chain.plan import PatternPlan, given_allocation
 from ....instances.chain.problem import ChainProblem
 from ...contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .. import bounds

@@ -26,8 +26,8 @@ from typing import Any
 
 from ...base.amounts import as_written
 from ...base.checks import MAX_AMOUNT, MAX_ID_CHARACTERS
-from ...base.child import child_environment, own_python
 from ...base.cluster import SECONDS
+from ...base.compiled import child_environment, own_python
 from ...base.errors import InputError, NotInstalledError, errors_in, nearest, show
 from ...base.graph import find_cycle, topological_order
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
 from ...base.errors import Violation, show
 from ...base.quantities import of_limit, several
-from ..plan import Device, PlacementPlan
+from ..plan import Device, NotAnAssignmentError, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
-from .assignment import DEVICE_TYPES, other_type_of
-from .contiguity import Arc, Chain, chains, returning_path, topological_ranks
-from .pieces import circle_in_words, given_pieces, partition_fault, units
-from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
+from .latency import circle_in_words, evaluate_latency, given_pieces, partition_fault, units
+from .structure import (
+    DEVICE_TYPES,
+    Arc,
+    Chain,
+    Tree,
+    capacity_faults,
+    chains,
+    in_words,
+    other_type_of,
+    replication_faults,
+    returning_path,
+    structure_faults,
+    topological_ranks,
+    tree_of,
+    type_faults,
+)
 
 CONTIGUITIES = ("none", "device", "chain")
 
@@ -279,3 +293,50 @@ def _late_producers(problem: PlacementProblem, device: Device) -> Iterator[str]:
         place = before if mine is None else (mine, v)
         if place is not None:
             latest[v] = place
+
+
+# ---- as a plan for latency -----------------------------------------------------------------------------
+
+
+def verify_latency(
+    problem: PlacementProblem, plan: PlacementPlan, subgraphs_per_device: int | None = None
+) -> tuple[Violation, ...]:
+    """Every broken rule of `verify`, with `latency` where a plan has none; an empty tuple is a valid plan for latency.
+
+    All CPUs are one pool, so nodes of one colour may be on several of them. `subgraphs_per_device`: how many pieces
+    an accelerator may hold (None: any number); where the plan states none, the fewest that can be run are counted.
+    """
+    if subgraphs_per_device is not None and subgraphs_per_device < 1:
+        raise ValueError(f"subgraphs_per_device is {show(subgraphs_per_device)}; give at least 1")
+    violations = [violation for violation in verify(problem, plan) if violation.rule != "colocation"]
+    violations += [violation for violation in verify(problem, _pooled(plan)) if violation.rule == "colocation"]
+    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in violations}:
+        violations += _pieces(problem, plan, subgraphs_per_device)
+    return tuple(violations)
+
+
+def _pooled(plan: PlacementPlan) -> PlacementPlan:
+    """The plan with everything that is on CPUs on the first of them."""
+    cpus = [device for device in plan.devices if device.type == "cpu"]
+    if len(cpus) < 2:
+        return plan
+    pool = replace(cpus[0], nodes=tuple(node_id for device in cpus for node_id in device.nodes), subgraphs=None)
+    return replace(plan, devices=(*(device for device in plan.devices if device.type != "cpu"), pool))
+
+
+def _pieces(problem: PlacementProblem, plan: PlacementPlan, limit: int | None) -> Iterator[Violation]:
+    try:
+        evaluation = evaluate_latency(problem, plan)
+    except NotAnAssignmentError as error:
+        yield Violation("latency", str(error))
+        return
+    if evaluation.latency is None:
+        yield Violation("latency", evaluation.reason or "The plan has no latency.")
+        return
+    counts = Counter(piece.device for piece in evaluation.pieces)
+    stated = {device.name for device in plan.devices if device.subgraphs is not None}
+    for name, count in counts.items():
+        if limit is not None and count > limit:
+            how = "has" if name in stated else "needs"
+            pieces = "subgraph" if limit == 1 else "subgraphs"
+            yield Violation("subgraphs", f"Device {show(name)} {how} {count} subgraphs, {limit} {pieces} allowed.")

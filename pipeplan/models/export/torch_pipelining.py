@@ -18,8 +18,8 @@ from ...instances.base.quantities import several
 from ...instances.schedule.csv_file import csv_stages, schedule_to_csv
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
+from ...instances.timeline.engine import share_devices
 from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
-from ...instances.timeline.sharing import share_devices
 from .contract import (
     Exported,
     ExportOptions,

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.json_file import read_json
 from ..from_torch import place_of

@@ -1,7 +1,7 @@
 """What each rank runs, in which order, and how long that should take: one order for the simulator and for the run.
 
 Stages that have their ranks for themselves run 1F1B, or kFkB where the plan says so, with as many micro-batches in
-flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/timeline/sharing`).
+flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/timeline/engine.py`).
 
 The prediction is the simulator's, with the times of the profile and each tensor on its own way: it is sent once to each
 stage that reads it, where a problem made of the profile may know it only as a part of a sum.
@@ -21,7 +21,7 @@ from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
-from ...instances.timeline.engine import run
+from ...instances.timeline.engine import run, share_devices
 from ...instances.timeline.model import (
     Dependency,
     Order,
@@ -33,7 +33,6 @@ from ...instances.timeline.model import (
     kfkb_order,
     replica_orders,
 )
-from ...instances.timeline.sharing import share_devices
 from ..stages import ModelStage, stages_of
 
 # What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message.

@@ -9,9 +9,16 @@ from typing import Any
 from ...instances.base.kind import Rules
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
-from ...instances.chain.referee.layout import Activity, resources, steady_from, unroll
-from ...instances.chain.referee.memory import TERMS
+from ...instances.chain.referee import (
+    TERMS,
+    Activity,
+    GpuUse,
+    PatternEvaluation,
+    memory_profiles,
+    resources,
+    steady_from,
+    unroll,
+)
 from ..answer import chain_plans
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline

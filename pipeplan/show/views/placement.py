@@ -15,9 +15,9 @@ from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan, limit_of
 from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.contiguity import stage_order
 from ...instances.placement.referee.evaluate import DeviceLoad, NotAnAssignmentError, PlacementEvaluation
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
+from ...instances.placement.referee.structure import stage_order
 from ...instances.placement.rules import LATENCY, LatencyRules
 from ..answer import placed_blocks, placements
 from ..view import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
-from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import UsageError
 from ...planners.backends.process import LONGEST_LAST_WORDS, describe_end, resident_bytes
 from .run import Record, Run, Status

@@ -13,8 +13,8 @@ from problems.chains import random_chain
 from pipeplan.formulations.beaumont.bounds import load_bound
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.allocation import canonical, given_allocation
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.plan import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.rules import PatternRules
 from pipeplan.planners.options import SolveOptions

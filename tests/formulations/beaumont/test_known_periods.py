@@ -9,10 +9,8 @@ import pytest
 from pipeplan.formulations.beaumont.ilp import build
 from pipeplan.formulations.contract import Refuted
 from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.chain.known_answers import KnownChain
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.instances.chain.theory import (
+from pipeplan.instances.chain.generators import (
+    KnownChain,
     e1_load,
     e1_overlap,
     e2_negative_shift,
@@ -26,6 +24,8 @@ from pipeplan.instances.chain.theory import (
     lemma_2,
     theory_chains,
 )
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.run.solve import solve

@@ -16,7 +16,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

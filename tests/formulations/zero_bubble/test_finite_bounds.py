@@ -14,7 +14,7 @@ from pipeplan.formulations.zero_bubble.finite_bounds import (
     work_bound,
 )
 from pipeplan.formulations.zero_bubble.finite_problem import FiniteProblem, finite_problem
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 
 
 def pipeline(stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int) -> FiniteProblem:

@@ -12,7 +12,7 @@ from oracles.schedule import least_makespan, least_span, tiny_problem
 from pipeplan import SolveOptions, solve
 from pipeplan.formulations.zero_bubble.finite_bounds import lower_bound_of
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 ENUMERATED = {"makespan": least_makespan, "span": least_span}

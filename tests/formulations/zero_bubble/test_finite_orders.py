@@ -9,8 +9,7 @@ import pytest
 from pipeplan.formulations.zero_bubble.finite import grid_of
 from pipeplan.formulations.zero_bubble.finite_orders import in_order, sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import MOST_STEPS, finite_problem, for_integers
-from pipeplan.instances.schedule.generators import random_pipeline
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeplan.instances.chain.linear import by_depth, cut_into_groups
+from pipeplan.instances.base.graph import by_depth, cut_into_groups
 
 
 def test_a_graph_is_cut_where_one_tensor_passes() -> None:

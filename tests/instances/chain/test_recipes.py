@@ -6,7 +6,7 @@ import pytest
 from recipes.chain import known_chains
 
 from pipeplan.instances.catalogue import best_known, packaged_info, packaged_names
-from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain.generators import KnownChain
 
 
 @pytest.mark.parametrize("known", known_chains(), ids=lambda known: known.name)

@@ -14,8 +14,7 @@ import pytest
 
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem, MemoryMode
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, memory_profiles, verify_pattern
-from pipeplan.instances.chain.referee.layout import NotAPatternError
+from pipeplan.instances.chain.referee import NotAPatternError, evaluate_pattern, memory_profiles, verify_pattern
 
 
 def rules(problem: ChainProblem, plan: PatternPlan) -> list[str]:

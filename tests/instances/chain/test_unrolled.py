@@ -7,7 +7,7 @@ from problems.chains import random_chain
 
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.layout import resources, steady_from, unroll
+from pipeplan.instances.chain.referee import resources, steady_from, unroll
 from pipeplan.planners.chain.smallest_memory import one_by_one
 
 CHAIN = ChainProblem((1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, transfer_times=(1, 0, 1))

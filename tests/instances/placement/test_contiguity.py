@@ -8,8 +8,8 @@ import pytest
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import returning_path, stage_order
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError
+from pipeplan.instances.placement.referee.structure import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import verify
 
 

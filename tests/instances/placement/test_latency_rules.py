@@ -8,7 +8,7 @@ from oracles.latency import latency_by_definition, random_latency_placement
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 
 
 def chain(**changes: object) -> PlacementProblem:

@@ -27,9 +27,9 @@ from problems.strategies import (
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import NodeId, PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import returning_path, stage_order
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.structure import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import CONTIGUITIES, verify
 
 RULES = {

@@ -9,9 +9,9 @@ import pytest
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import stage_order
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.structure import stage_order
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.stored_results import load_plan
 

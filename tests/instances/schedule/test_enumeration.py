@@ -10,7 +10,7 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, least_periodic, least_span, tiny_problem
 from oracles.schedule_clock import is_valid
 
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule

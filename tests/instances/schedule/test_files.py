@@ -9,9 +9,8 @@ import pytest
 from recipes.other_kinds import measured_uneven
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import SHAPES, random_schedule, shape
+from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, random_schedule, shape
 from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json, schedule_to_json
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 MADE: list[ScheduleProblem] = [

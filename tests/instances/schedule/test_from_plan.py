@@ -22,7 +22,7 @@ from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.to_schedule import work_in_pieces
+from pipeplan.instances.placement.simulated import work_in_pieces
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.from_plan import ScheduleOptions, schedule_of
 from pipeplan.instances.schedule.order import own_schedule

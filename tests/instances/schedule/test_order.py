@@ -8,9 +8,8 @@ from fractions import Fraction
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import random_schedule
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule
 from pipeplan.instances.schedule.order import Deadlock, Run, earliest_starts
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import (
     MAX_STARTS,
     Block,

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run
+from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run, share_devices
 from pipeplan.instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
-from pipeplan.instances.timeline.sharing import share_devices
 
 
 def row(count: int, batches: int, forward: float = 1.0, backward: float = 2.0) -> Pipeline:

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from pipeplan.instances.chain.referee.memory import TERMS as CHAIN_TERMS
+from pipeplan.instances.chain.referee import TERMS as CHAIN_TERMS
 from pipeplan.show.palette import (
     CATEGORIES,
     COMPUTATION,

@@ -11,10 +11,10 @@ from problems.graph_pipelines_with_plans import chain_plan, chain_problem, rando
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern
 from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem

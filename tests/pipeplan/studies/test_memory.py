@@ -20,7 +20,7 @@ from problems.stagings import random_staging
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.studies import memory

@@ -13,8 +13,8 @@ from oracles.schedule import least_period
 
 import pipeplan
 from pipeplan.instances.base.json_file import write_json
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.memory import memory_study

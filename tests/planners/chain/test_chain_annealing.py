@@ -13,7 +13,7 @@ from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_c
 from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import anneal_kernel
 from pipeplan.planners.chain.annealing import Annealer, canonical
 from pipeplan.planners.chain.contiguous import best_contiguous

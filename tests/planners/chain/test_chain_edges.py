@@ -18,7 +18,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import window_kernel
 from pipeplan.planners.chain.annealing import array, coarser, tables
 from pipeplan.planners.chain.contiguous import best_contiguous

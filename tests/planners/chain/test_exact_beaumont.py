@@ -13,10 +13,10 @@ from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.allocation import packed_pattern
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.chain.schedule import best_schedule

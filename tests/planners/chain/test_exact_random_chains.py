@@ -10,7 +10,7 @@ from oracles.chain import agrees
 from problems.chains import random_chain
 
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain.referee.evaluate import verify_pattern
+from pipeplan.instances.chain.referee import verify_pattern
 from pipeplan.planners.chain import layer_sets, search
 from pipeplan.planners.chain.baselines import pipedream_points
 from pipeplan.planners.chain.contiguous import best_contiguous

@@ -18,10 +18,10 @@ from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from pipeplan.instances.base.compiled import compiled
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import verify_pattern
+from pipeplan.instances.chain.referee import verify_pattern
 from pipeplan.planners.chain import cover_kernel, layer_sets, search
 from pipeplan.planners.chain.annealing import canonical
 from pipeplan.planners.chain.exact import PLANNER

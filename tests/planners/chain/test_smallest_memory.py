@@ -9,9 +9,9 @@ from oracles.chain import least_memory
 from problems.chains import random_chain
 
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
 

@@ -12,8 +12,7 @@ from problems.nasty import nasty
 
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
-from pipeplan.instances.placement.referee.verify import verify
+from pipeplan.instances.placement.referee.verify import verify, verify_latency
 from pipeplan.planners.contract import Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE

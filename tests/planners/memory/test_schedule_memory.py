@@ -10,9 +10,8 @@ from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
-from pipeplan.instances.schedule.generators import shape
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, shape
 from pipeplan.instances.schedule.kind_functions import held, with_memory
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule

@@ -9,10 +9,10 @@ import pytest
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, StartOutcome, Stop
+from pipeplan.instances.chain.generators import figure_4, figure_5, golden_chains
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.instances.chain.theory import figure_4, figure_5, golden_chains
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions

@@ -16,16 +16,16 @@ from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, Stop
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.chain.generators import figure_5
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.instances.chain.theory import figure_5
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.physics.schedules import V_SHAPE
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice

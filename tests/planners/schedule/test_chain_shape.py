@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, ScheduleDevice
 from pipeplan.planners.schedule.named import chain_shape
 

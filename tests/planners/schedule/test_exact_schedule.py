@@ -7,8 +7,7 @@ from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import SolveOptions, solve
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schedule.generators import random_pipeline
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.planners.options import Progress
 from pipeplan.planners.registry import methods_of

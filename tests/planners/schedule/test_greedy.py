@@ -7,8 +7,7 @@ from recipes.other_kinds import measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.generators import random_pipeline
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.named import greedy_schedules
 

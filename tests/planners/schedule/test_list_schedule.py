@@ -12,8 +12,7 @@ from recipes.other_kinds import measured_even, measured_uneven
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import V_SHAPE
-from pipeplan.instances.schedule.generators import random_pipeline, random_schedule
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, random_schedule
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.alone import order_alone

@@ -6,8 +6,7 @@ import pytest
 from oracles.schedule import least_period, tiny_problem
 
 from pipeplan import solve
-from pipeplan.instances.schedule.generators import random_schedule, shape
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule, shape
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.schedule.alone import order_alone

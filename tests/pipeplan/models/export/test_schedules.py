@@ -13,8 +13,7 @@ from problems.schedule_tables import SHAPES, planned
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import save
 from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
-from pipeplan.instances.schedule.generators import shape
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, shape
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.child import child_environment
+from pipeplan.instances.base.compiled import child_environment
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.show.comparison import write_tables
 from pipeplan.show.pictures import draw_profile, write_profile

@@ -15,7 +15,7 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.latency import kernel
 from pipeplan.planners.placement.latency.world import Annealing, World, lower_bound
