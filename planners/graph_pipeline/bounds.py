@@ -60,7 +60,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batc
 from ...instances.physics.tolerances import SUM_ROUNDING
 from . import kernel
 from .configurations import allowed_degrees, synchronisation
-from .memory import GraphMemory, whole_graph_memory
+from .costs import GraphMemory, whole_graph_memory
 
 # Samples of a micro-batch, and devices.
 Share = tuple[int, int]

@@ -19,13 +19,12 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ..contract import Outcome, Request
 from ..method_options import MAX_GRAPH_DOWNSETS
-from ..placement.dp.lattice import MOST_IDEALS, closed_sets
+from ..placement.ideals import MOST_IDEALS, closed_sets
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
 from .planner import bounded, in_a_row, sizes_of, too_full, value_of
-from .search import plan_of
-from .trace import Decision
+from .search import Decision, plan_of
 
 
 def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:

@@ -21,11 +21,9 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Parallel, Series, Tree, decompose, depth, operators
 from ...instances.physics.tolerances import SAFETY
-from .configurations import allowed_degrees, menu
-from .even import by_the_rule
-from .memory import whole_graph_memory
-from .search import plan_of
-from .trace import Decision
+from .configurations import allowed_degrees, by_the_rule, menu
+from .costs import whole_graph_memory
+from .search import Decision, plan_of
 
 # ---- fronts ----------------------------------------------------------------------------------------------
 # What a stage that comes earlier has to know of a part of the pipeline that reaches to its end.

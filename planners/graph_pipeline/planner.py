@@ -25,8 +25,7 @@ from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
-from .configurations import menu
-from .even import stage_graphs
+from .configurations import menu, stage_graphs
 from .iterations import Iterations, OutOfStepsError
 from .search import Answer, Search, chain_tree
 

@@ -18,7 +18,7 @@ from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
-from ..staging.quick_trees import widest_degree
+from ..staging.equal import widest_degree
 from .smallest import Answer, Floor, Questions, accepted, of_mine, outcome_of, whole, would_do
 
 DP = "dp-piper"

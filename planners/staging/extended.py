@@ -21,12 +21,10 @@ from ...instances.staging.problem import StagingProblem
 from ..contract import Outcome, Request
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
-from .flushes import least_flushed
-from .hierarchy import downsets
-from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
+from .costs import ROUNDED_MEMORY, Shape, StageCosts, StagingMemory, whole_memory
+from .levels import downsets
 from .model import ROUNDING, build
-from .search import Found, Search, least_load
-from .stage_costs import Shape, StageCosts
+from .search import Found, Search, least_flushed, least_load
 
 CHECKS = ("the dynamic program decided over all downsets, for each number of copies and of devices",)
 
@@ -144,7 +142,8 @@ class _Run:
 #
 # infinite where it cannot be. The least sum is all that the stages before need to know: fewer micro-batches in flight
 # never need more memory. For the same reason a stage takes the fewest replicas that stay within the limit: more cost
-# devices and leave more in flight. The least limit is found by bisection, each answer snapped to the plan that it has.
+# devices and leave more in flight. The least limit is found by bisection, each answer snapped to the plan that it
+# has.
 #
 # Plain numpy over all pairs of downsets: for graphs of up to `MAX_DOWNSETS` downsets. Throughput on devices that are
 # alike has a faster program (`search`).

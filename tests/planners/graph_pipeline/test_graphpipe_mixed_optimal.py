@@ -11,9 +11,9 @@ from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import verify_stage_graph
-from pipeplan.planners.graph_pipeline.combinations import undominated
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.search import Search
+from pipeplan.planners.graph_pipeline.tables import undominated
 
 
 def check(problem: GraphPipelineProblem, k: int) -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pipeplan.planners.staging.stage_costs import choose
+from pipeplan.planners.staging.costs import choose
 
 Rows = list[list[float]]
 Units = list[list[int]]

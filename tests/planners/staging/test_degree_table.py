@@ -13,11 +13,11 @@ from problems.stagings import random_staging
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.staging import degree_table as degree_table_module
-from pipeplan.planners.staging import search, tables
-from pipeplan.planners.staging.degree_table import DegreeTable, check_table, table_of
+from pipeplan.planners.staging import model as tables
+from pipeplan.planners.staging import search
+from pipeplan.planners.staging import search as degree_table_module
 from pipeplan.planners.staging.model import model_of
-from pipeplan.planners.staging.search import Search
+from pipeplan.planners.staging.search import DegreeTable, Search, check_table, table_of
 from pipeplan.show.pictures import curves, draw_table
 
 

@@ -20,7 +20,7 @@ from pipeplan.instances.staging.problem import Configuration, Edge, Layer, Stagi
 from pipeplan.instances.staging.referee.stages import verify_stages
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.staging import tables
+from pipeplan.planners.staging import model as tables
 
 SEEDS = range(100)
 

@@ -16,8 +16,8 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.planners.staging.costs import whole_memory
 from pipeplan.planners.staging.extended import Counted
-from pipeplan.planners.staging.memory import whole_memory
 
 FLUSH = {"objective": "flush"}
 SEMANTICS = ("paper", "reference")

@@ -18,10 +18,9 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
-from pipeplan.planners.staging import hierarchy
-from pipeplan.planners.staging.hierarchy import MAX_DOWNSETS, downsets, plan_levels
-from pipeplan.planners.staging.memory import whole_memory
-from pipeplan.planners.staging.stage_costs import Shape, StageCosts
+from pipeplan.planners.staging import levels as hierarchy
+from pipeplan.planners.staging.costs import Shape, StageCosts, whole_memory
+from pipeplan.planners.staging.levels import MAX_DOWNSETS, downsets, plan_levels
 
 CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))
 

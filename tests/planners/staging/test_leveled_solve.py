@@ -22,7 +22,7 @@ from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import VARIANTS, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled
 from pipeplan.instances.staging.rules import rules_of
-from pipeplan.planners.staging.quick_trees import best_quick_tree, quick_trees
+from pipeplan.planners.staging.equal import best_quick_tree, quick_trees
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp, uniform"
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))

@@ -18,8 +18,8 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.staging import tables
-from pipeplan.planners.staging.memory import ROUNDED_MEMORY
+from pipeplan.planners.staging import model as tables
+from pipeplan.planners.staging.costs import ROUNDED_MEMORY
 
 UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
 """Powers of ten for times and for memory."""

@@ -8,7 +8,7 @@ import pytest
 
 from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.staging.problem import Layer, StagingLevel, StagingProblem
-from pipeplan.planners.staging.hierarchy import plan_levels
+from pipeplan.planners.staging.levels import plan_levels
 
 
 @pytest.mark.parametrize("name", ["tiny-stages", "resnet50-stages"])

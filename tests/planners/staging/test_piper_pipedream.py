@@ -10,7 +10,7 @@ from pipeplan.instances.base.result import Found
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import verify_stages
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.staging.pipedream import path_of
+from pipeplan.planners.staging.planner import path_of
 
 
 def chain(*times: float, memory: float | None = None) -> StagingProblem:

@@ -19,8 +19,7 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.device_sets.columns import Columns
-from pipeplan.planners.placement.device_sets.pricing import Pricer, narrow_order, pricer, set_graph
+from pipeplan.planners.placement.device_sets import Columns, Pricer, narrow_order, pricer, set_graph
 from pipeplan.planners.run.solve import solve
 
 SEEDS = st.integers(0, 10_000)
@@ -211,7 +210,7 @@ def test_the_order_holds_every_group_once() -> None:
 
 
 def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeplan.planners.placement.device_sets import pricing
+    from pipeplan.planners.placement import device_sets as pricing
 
     monkeypatch.setattr(pricing, "MOST_STATES", 20)
     found = solve(operators(120, 3), planner="device-sets", options=ANYWHERE)

@@ -14,9 +14,8 @@ from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, P
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.dp import planner as dp
-from pipeplan.planners.placement.dp.magnitudes import within
-from pipeplan.planners.placement.dp.model import build
+from pipeplan.planners.placement import dp
+from pipeplan.planners.placement.ideals import build, within
 from pipeplan.planners.run.solve import solve
 
 

@@ -17,7 +17,7 @@ from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.dp import planner as dp
+from pipeplan.planners.placement import dp
 from pipeplan.planners.run.solve import solve
 
 MAKERS = {"levels": tiny_levels, "replicated": tiny_replicated, "types": tiny_types}

@@ -16,7 +16,7 @@ from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.planners.placement.dp import planner as dp
+from pipeplan.planners.placement import dp
 from pipeplan.planners.run.solve import solve
 
 CASES = range(300)
@@ -107,7 +107,7 @@ def test_equals_the_integer_program_on_medium_problems(seed: int) -> None:
 @pytest.mark.usefixtures("pruned")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_share_the_work_and_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeplan.planners.placement.dp.search.PARALLEL_FROM", 0)
+    monkeypatch.setattr("pipeplan.planners.placement.dp_pruned.PARALLEL_FROM", 0)
     problem = GENERATORS["blocks"](nodes=60, branches=3, length=7, accelerators=5, seed=3)
     result = plan(problem, limits={"threads": threads})
     assert result.stop == Stop.PROVEN

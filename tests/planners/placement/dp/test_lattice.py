@@ -9,10 +9,18 @@ import pytest
 from problems.placements import random_placement
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.dp.dense import Pairs
-from pipeplan.planners.placement.dp.lattice import Lattice, TooManyIdealsError, all_ideals, beam, cheapest
-from pipeplan.planners.placement.dp.model import Model, build, merge_free
-from pipeplan.planners.placement.orders import various_orders
+from pipeplan.planners.placement.dp_dense import Pairs
+from pipeplan.planners.placement.groups import various_orders
+from pipeplan.planners.placement.ideals import (
+    Lattice,
+    Model,
+    TooManyIdealsError,
+    all_ideals,
+    beam,
+    build,
+    cheapest,
+    merge_free,
+)
 
 SEEDS = range(25)
 
@@ -127,7 +135,7 @@ def test_memory_that_cannot_bind_is_no_obstacle_and_memory_that_can_is() -> None
 
 @pytest.mark.parametrize("seed", range(200))
 def test_merging_never_changes_the_optimum(seed: int) -> None:
-    from pipeplan.planners.placement.dp.dense import flat
+    from pipeplan.planners.placement.dp_dense import flat
 
     rng = random.Random(seed)
     count = rng.randint(3, 7)
@@ -141,7 +149,7 @@ def test_merging_never_changes_the_optimum(seed: int) -> None:
     problem = PlacementProblem(tuple(nodes), tuple(edges), rng.randint(1, 3), rng.randint(0, 1))
     merged = build(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeplan.planners.placement.dp.model.merge_free", lambda model: model)
+        patch.setattr("pipeplan.planners.placement.ideals.merge_free", lambda model: model)
         plain = build(problem)
     assert merged == merge_free(plain)
     values = [flat(Pairs(all_ideals(model, 10**6))) for model in (plain, merged)]

@@ -19,7 +19,7 @@ from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.method_options import PLACEMENT_OPTIONS
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.planners.placement.heuristics import linear_dp
+from pipeplan.planners.placement import heuristics as linear_dp
 from pipeplan.planners.registry import PLANNERS
 
 MANY = ("greedy", "one-device", "pipedream", "partition", "linear-dp", "local-search", "lns")

@@ -12,9 +12,8 @@ from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.placement.annealing import PLANNER, Kernel
 from pipeplan.planners.placement.groups import Groups, contract
-from pipeplan.planners.placement.heuristics.kernel import Kernel
-from pipeplan.planners.placement.heuristics.lns import PLANNER
 
 
 def network(layers: int = 60) -> PlacementProblem:

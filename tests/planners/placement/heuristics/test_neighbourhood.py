@@ -14,7 +14,7 @@ from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
+from pipeplan.planners.placement.annealing import LargeNeighbourhoodSearch, Run
 from pipeplan.planners.search import Incumbent
 
 PROBLEM = PlacementProblem((Node("only", 5.0, 9.0),), (), accelerators=1, cpus=0)

@@ -17,8 +17,8 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.latency import kernel
-from pipeplan.planners.placement.latency.world import Annealing, World, lower_bound
+from pipeplan.planners.placement import latency_kernel as kernel
+from pipeplan.planners.placement.latency import Annealing, World, lower_bound
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
 
@@ -73,7 +73,7 @@ def test_compiled_and_plain_loops_do_the_same(monkeypatch: pytest.MonkeyPatch) -
     problem = GENERATORS["layered"](nodes=30, accelerators=2, seed=3)
     found = []
     for threshold in (1, 10_000):
-        monkeypatch.setattr("pipeplan.planners.placement.latency.world.COMPILED_FROM", threshold)
+        monkeypatch.setattr("pipeplan.planners.placement.latency.COMPILED_FROM", threshold)
         annealing = Annealing(World(problem, 2), seed=5)
         annealing.start([0] * len(problem.nodes))
         found.append(annealing.run(400, 10.0, 0.1, float("inf")))

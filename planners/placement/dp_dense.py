@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ....instances.placement.problem import Level
-from .lattice import Lattice
-from .model import Kind
+from ...instances.placement.problem import Level
+from .ideals import Kind, Lattice
 
 # (kind, replicas) -> load[smaller, larger], infinite where there is no such stage.
 LoadsOf = Callable[[int, int], Any]
@@ -246,7 +245,8 @@ def gpipe(
 #
 #     max( f c(i, j) / r + sync(r),  h(i, j) / r )
 #
-# where c(i, j) are the transfers of the stage and f is the level's factor on them. Replicas share what is inside, too.
+# where c(i, j) are the transfers of the stage and f is the level's factor on them. Replicas share what is inside,
+# too.
 
 
 @dataclass(frozen=True)

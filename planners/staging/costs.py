@@ -1,18 +1,199 @@
-"""What a stage between two downsets costs on devices of a type, by micro-batches in flight; computed when asked for."""
+"""What links carry, as the dynamic programs count it: written from the definition, as are models and referee."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...instances.base.amounts import MOST_EXACT, as_written, whole_amounts
 from ...instances.physics.tolerances import SAFETY
-from ...instances.staging.problem import Configuration, StagingProblem
-from .links import TRIPS, sync_seconds
-from .memory import Bytes, StagingMemory
+from ...instances.staging.problem import Configuration, Layer, StagingProblem
+
+# Each edge is crossed twice: by its activation, and later by the gradient.
+TRIPS = 2.0
+
+# A scatter or a gather counts each byte twice: it leaves one device and enters another.
+ROUND = 2.0
+
+
+def sync_seconds(problem: StagingProblem, replicas: int, samples: int, bandwidth: float) -> float:
+    """Time to synchronize a byte of weights, per micro-batch and times the replicas.
+
+    Once in `samples` micro-batches gradients are scattered and then weights gathered. With ZeRO 2 gradients are
+    scattered in every micro-batch; with ZeRO 3 weights are also gathered twice in each, and not in the end.
+    """
+    at_updates = {2: 1, 3: 0}.get(problem.zero, 2)
+    in_passes = {2: 1, 3: 3}.get(problem.zero, 0)
+    sent = ROUND * at_updates * (replicas - 1) / samples / bandwidth
+    return sent + ROUND * in_passes * (replicas - 1) / replicas / bandwidth if in_passes else sent
+
+
+def upper_load(problem: StagingProblem, inside: int, copies: int, bandwidth: float) -> float:
+    """Time per micro-batch on the links above level 1, for a stage of these layers (as bits) in so many copies."""
+    crossing = sum(
+        edge.bytes
+        for (u, v), edge in zip(problem.arcs, problem.edges, strict=True)
+        if (inside >> u & 1) != (inside >> v & 1)
+    )
+    if copies == 1:
+        return TRIPS * crossing / bandwidth
+    weights = sum(_whole(layer) for v, layer in enumerate(problem.layers) if inside >> v & 1)
+    rounds = 3 if problem.zero == 3 else 2
+    return (TRIPS * crossing + ROUND * rounds * weights * (copies - 1) / copies) / (copies * bandwidth)
+
+
+def _whole(layer: Layer) -> float:
+    """Bytes of the layer's weights: the most of a configuration on the fewest devices, times these devices."""
+    fewest = min(t for t, ways in layer.configurations.items() if ways)
+    return fewest * max(way.weight_bytes for way in layer.configurations[fewest])
+
+
+# ---- memory --------------------
+# Memory of a staging problem in whole numbers, so that loops may add and compare it without slack: see `amounts`.
+
+
+ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
+
+# What is held for each micro-batch in flight, and what is held besides, in the whole units of `StagingMemory`.
+Bytes = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StagingMemory:
+    """`exact`: a stage fits just where the whole numbers say so. Otherwise all that fits in truth fits here, too."""
+
+    ways: tuple[Mapping[int, tuple[Bytes, ...]], ...]
+    """By layer (its position) and degree, in the order of the layer's configurations."""
+    limits: tuple[int | None, ...]
+    """Memory of a device of each type; None: no limit."""
+    exact: bool
+    hair: int
+    """Upper bound on what rounding has taken off the memory of any stage."""
+    divided: tuple[Mapping[int, tuple[Mapping[int, int], ...]], ...] = ()
+    """Like `ways`, but by number of copies: the part that each copy of a stage holds of what they divide (ZeRO); empty:
+    nothing is divided."""
+    gathered: Mapping[int, int] = field(default_factory=dict)
+    """By degree, what a device needs besides where copies divide their weights (ZeRO 3)."""
+
+    def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
+        """Bytes of each configuration of layer `v` with degree `t`, in their order, in a stage with so many
+        copies."""
+        ways = self.ways[v].get(t, ())
+        if not self.divided:
+            return ways
+        parts = self.divided[v].get(t, ())
+        return tuple((each, fixed + part[copies]) for (each, fixed), part in zip(ways, parts, strict=True))
+
+    def limit(self, kind: int, t: int, copies: int) -> int | None:
+        """What layers may take of a device; None: there is no limit."""
+        limit = self.limits[kind]
+        return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
+
+    def inside(self) -> StagingMemory:
+        """The memory with limits that are smaller by the hair: what fits into this one fits in truth."""
+        limits = tuple(None if limit is None else limit - self.hair for limit in self.limits)
+        return self if self.exact else replace(self, limits=limits)
+
+
+def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT) -> StagingMemory:
+    """The memory in whole numbers. What a stage holds with up to so many micro-batches in flight, even one with all
+    layers, stays below `most`."""
+    limits = [kind.memory_bytes for kind in problem.types]
+    finite = [limit for limit in limits if limit is not None]
+    if not finite:
+        nothing = tuple(
+            {t: ((0, 0),) * len(ways) for t, ways in layer.configurations.items()} for layer in problem.layers
+        )
+        return StagingMemory(nothing, (None,) * len(limits), True, 0)
+    every = [way for layer in problem.layers for ways in layer.configurations.values() for way in ways]
+    parts = _parts({way.memory_divided for way in every}, problem)
+    gathered = _gathered(problem)
+    amounts = sorted(
+        {amount for way in every for amount in (way.memory_per_batch, way.memory_fixed)}.union(
+            *(of.values() for of in parts.values()), gathered.values()
+        )
+    )
+    # What is above all limits is cut, so that "forbidden" written as a huge number costs no digits.
+    ceiling = max(finite)
+    worst = sum(_worst(layer.configurations, in_flight, ceiling) for layer in problem.layers)
+    copies = len(problem.layers) * (in_flight + 1) + (len(problem.layers) + 1) * bool(problem.zero)
+    total = copies * sum(Fraction(min(amount, ceiling)) for amount in amounts)
+    # `whole_amounts` bounds `total`, whose share `worst` is what can come together; half of it, for rounding.
+    room = int(most * total / worst / 2) if worst else most
+    whole = whole_amounts(amounts, finite, room, copies)
+    unit_of = dict(zip(amounts, whole.amounts, strict=True))
+    units = {amount: {n: unit_of[part] for n, part in of.items()} for amount, of in parts.items()}
+    bounds = iter(whole.limits)
+    return StagingMemory(
+        tuple(
+            {
+                t: tuple((unit_of[way.memory_per_batch], unit_of[way.memory_fixed]) for way in ways)
+                for t, ways in layer.configurations.items()
+            }
+            for layer in problem.layers
+        ),
+        tuple(None if limit is None else _cut(next(bounds), most) for limit in limits),
+        whole.exact,
+        copies,
+        tuple(
+            {t: tuple(units[way.memory_divided] for way in ways) for t, ways in layer.configurations.items()}
+            for layer in problem.layers
+            if problem.zero
+        ),
+        {t: unit_of[amount] for t, amount in gathered.items()},
+    )
+
+
+def _parts(amounts: set[float], problem: StagingProblem) -> dict[float, dict[int, Fraction]]:
+    """What each of so many copies holds of an amount that they divide: equal parts in whole bytes."""
+    if not problem.zero:
+        return {}
+    return {amount: {n: _part(as_written(amount), n) for n in range(1, problem.devices + 1)} for amount in amounts}
+
+
+def _part(amount: Fraction, copies: int) -> Fraction:
+    return amount if copies == 1 else min(amount, Fraction(-(-amount // copies)))
+
+
+def _gathered(problem: StagingProblem) -> dict[int, Fraction]:
+    """By degree, three times the weights of the largest layer, where weights are divided: its own, the next
+    ones and a gradient."""
+    if problem.zero != 3:
+        return {}
+    weights = [
+        (t, way.weight_bytes)
+        for layer in problem.layers
+        for t, ways in layer.configurations.items()
+        for way in ways
+    ]
+    return {t: 3 * as_written(max(size for degree, size in weights if degree == t)) for t, _ in weights}
+
+
+def _worst(configurations: Mapping[int, tuple[Configuration, ...]], in_flight: int, ceiling: float) -> Fraction:
+    """The most that a layer can hold; larger amounts than the ceiling count as much."""
+    return max(
+        Fraction(min(way.memory_per_batch, ceiling)) * in_flight
+        + Fraction(min(way.memory_fixed, ceiling))
+        + Fraction(min(way.memory_divided, ceiling))
+        for ways in configurations.values()
+        for way in ways
+    )
+
+
+def _cut(limit: int | None, most: int) -> int:
+    """The limit, or `most`, which no sum reaches: a larger number might not be exact as a float."""
+    assert limit is not None, "only finite limits were given"
+    return min(limit, most)
+
+
+# ---- stage_costs --------------------
+# What a stage between two downsets costs on devices of a type, by micro-batches in flight; computed when asked for.
 
 
 class Shape(NamedTuple):
@@ -207,9 +388,9 @@ class StageCosts:
 
 
 # ---- One way to run for each layer of a stage: least cost within a memory, exactly -------------------------
-# A multiple-choice knapsack, solved by merging the layers' choices one by one and keeping what no other choice beats in
-# both cost and memory. A Lagrangian bound (memory at the price that the linear relaxation sets) drops what cannot come
-# below a greedy solution.
+# A multiple-choice knapsack, solved by merging the layers' choices one by one and keeping what no other choice beats
+# in both cost and memory. A Lagrangian bound (memory at the price that the linear relaxation sets) drops what cannot
+# come below a greedy solution.
 
 # Relative: choices whose costs differ by less are the same choice to us (equal layers in another order).
 EQUAL = 1e-12

@@ -11,15 +11,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ....formulations.tarnawski_latency.atoms import atoms_of
-from ....formulations.tarnawski_latency.cell_plan import stages_of_row
-from ....instances.base import clock
-from ....instances.placement.plan import PlacementPlan
-from ...contract import Board, Outcome, Request
-from ...method_options import LATENCY_CYCLES, LATENCY_STEPS
-from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
-from .baselines import GREEDY, LINEAR_DP
-from .world import Annealing, Incumbent, World, world_of
+from ...formulations.tarnawski_latency.atoms import atoms_of
+from ...formulations.tarnawski_latency.cell_plan import stages_of_row
+from ...instances.base import clock
+from ...instances.placement.plan import PlacementPlan
+from ..contract import Board, Outcome, Request
+from ..method_options import LATENCY_CYCLES, LATENCY_STEPS
+from .annealing import LargeNeighbourhoodSearch, Run
+from .latency import GREEDY, LINEAR_DP, Annealing, Incumbent, World, world_of
 
 # Temperatures relative to the value: at the beginning from other starts and from the best plan, and at the end.
 HOT, WARM, COLD = 0.1, 0.02, 1e-5

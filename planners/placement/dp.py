@@ -15,26 +15,36 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ....instances.base.compiled import repays_loading
-from ....instances.base.errors import UsageError
-from ....instances.base.result import StartOutcome, Stop, WarmStart, met
-from ....instances.physics.tolerances import SAFETY
-from ....instances.placement.plan import PlacementPlan
-from ....instances.placement.problem import PlacementProblem
-from ....instances.registry import evaluation_of, violations_of
-from ...contract import Outcome, Request
-from ...method_options import MAX_IDEALS
-from ...referee import BOUND_SLACK, rule, rules_of
-from ...search import OutOfTimeError, tick_of
-from ..orders import various_orders
-from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
-from .limits import Absorption
-from .magnitudes import first_limit, next_limit, rounding, within
-from .model import Model, build
-from .plans import as_plan, nested
-from .search import Progress
+from ...instances.base.compiled import repays_loading
+from ...instances.base.errors import UsageError
+from ...instances.base.result import StartOutcome, Stop, WarmStart, met
+from ...instances.physics.tolerances import SAFETY
+from ...instances.placement.plan import Device, DeviceGroup, DeviceType, PlacementPlan
+from ...instances.placement.problem import NodeId, PlacementProblem
+from ...instances.registry import evaluation_of, violations_of
+from ..contract import Outcome, Request
+from ..method_options import MAX_IDEALS
+from ..referee import BOUND_SLACK, rule, rules_of
+from ..search import OutOfTimeError, tick_of
+from .dp_dense import Nested, Stage
+from .dp_pruned import Absorption, Progress
+from .groups import various_orders
+from .ideals import (
+    Lattice,
+    Model,
+    TooManyIdealsError,
+    all_ideals,
+    build,
+    bytes_per_ideal,
+    cheapest,
+    first_limit,
+    next_limit,
+    rounding,
+    within,
+)
 
 # Largest number of ideals for which the dense program is considered: it needs no compiled code.
 SMALL_IDEALS = 600
@@ -261,7 +271,7 @@ class _Run:
 
     def _dense(self, lattice: Lattice) -> Stop:
         """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""
-        from .dense import Pairs, flat, gpipe
+        from .dp_dense import Pairs, flat, gpipe
 
         whole = lattice
         if not self._is_small(lattice) and lattice.count > DENSE_IDEALS:
@@ -316,7 +326,7 @@ class _Run:
 
     def _search(self, lattice: Lattice, cutoff: float, threads: int = 1) -> float | None:
         """Take the best plan of these ideals below the cut-off, and return its value; None: there is none."""
-        from .search import best_plan
+        from .dp_pruned import best_plan
 
         progress = self._progress(lattice.complete)
         answer = best_plan(lattice, self.bound or 0.0, cutoff, progress, threads)
@@ -347,7 +357,7 @@ class _Run:
 
     def _family_only(self) -> Stop:
         """Plan on the families of a beam, where there are too many ideals."""
-        from .lattice import beam
+        from .ideals import beam
 
         self.messages.append(
             f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
@@ -368,7 +378,7 @@ class _Run:
 
     def _hierarchy(self, whole: Lattice) -> Stop:
         """Plan for several levels, on all ideals or on as many as the work allows."""
-        from .dense import Hierarchy, Pairs, transitions
+        from .dp_dense import Hierarchy, Pairs, transitions
 
         times = transitions(self.levels, self.problem.cpus)
         most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
@@ -427,3 +437,67 @@ def _enough(model: Model, limit: float) -> bool:
     first = model.kinds[0]
     taken = first.count * limit + sum(absorbed[d][kind.count] for d, kind in enumerate(model.kinds) if d > 0)
     return taken >= sum(first.work) * (1 - SAFETY)
+
+
+# ---- plans --------------------
+# From stages between ideals to a plan that says which nodes are on which device.
+
+
+def nested(stages: Iterable[Stage]) -> list[Nested]:
+    """The stages of a problem of one level, with nothing inside them."""
+    return [Nested(stage, ()) for stage in stages]
+
+
+def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Nested]) -> PlacementPlan:
+    """The plan of `stages`, which stand from the last to the first, each with the stages inside it."""
+    if not problem.extensions:
+        return _plain(problem, model, lattice, stages)
+    writer = _Writer(problem, model, lattice)
+    for number, stage in enumerate(reversed(stages)):
+        writer.write(stage, len(problem.levels) or 1, None, str(number))
+    return PlacementPlan(tuple(writer.devices), groups=tuple(writer.groups))
+
+
+def _plain(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Nested]) -> PlacementPlan:
+    """Accelerators in stage order, then CPUs; idle devices stay listed."""
+    assignment: dict[NodeId, int] = {}
+    accelerator, cpu = 0, problem.accelerators
+    for entry in reversed(stages):
+        stage = entry.stage
+        if model.kinds[stage.kind].pays:
+            device, accelerator = accelerator, accelerator + 1
+        else:
+            device, cpu = cpu, cpu + 1
+        assignment.update(dict.fromkeys(_nodes(problem, model, lattice, stage), device))
+    return PlacementPlan.from_assignment(problem, assignment)
+
+
+def _nodes(problem: PlacementProblem, model: Model, lattice: Lattice, stage: Stage) -> tuple[NodeId, ...]:
+    positions = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
+    return tuple(problem.nodes[i].id for i in sorted(positions))
+
+
+class _Writer:
+    def __init__(self, problem: PlacementProblem, model: Model, lattice: Lattice) -> None:
+        self.problem, self.model, self.lattice = problem, model, lattice
+        self.devices: list[Device] = []
+        self.groups: list[DeviceGroup] = []
+
+    def write(self, entry: Nested, level: int, parent: str | None, place: str) -> None:
+        kind = self.model.kinds[entry.stage.kind]
+        if not kind.pays:
+            self._device(entry.stage, "cpu", None, None)
+        elif level == 1:
+            other = None if kind.type is None else self.problem.other_types[kind.type].name
+            self._device(entry.stage, "accelerator", other, parent)
+        else:
+            name = f"group{place}"
+            self.groups.append(DeviceGroup(name, level, entry.stage.devices, parent))
+            for number, inner in enumerate(reversed(entry.inner)):
+                self.write(inner, level - 1, name, f"{place}.{number}")
+
+    def _device(self, stage: Stage, type_: DeviceType, other: str | None, group: str | None) -> None:
+        number = sum(device.type == type_ for device in self.devices)
+        nodes = _nodes(self.problem, self.model, self.lattice, stage)
+        name = f"{'cpu' if type_ == 'cpu' else 'acc'}{number}"
+        self.devices.append(Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=group))
