@@ -1,4 +1,7 @@
-"""Schedule configurations: micro-batch sizes and k of kFkB, and how many samples each stage must hold in flight."""
+"""Schedule configurations: micro-batch sizes and k of kFkB, and how many samples each stage must hold in flight.
+
+At the end the even split of a graph pipeline, which plans are compared with.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ def menu(
     )
 
 
-# ---- even --------------------
+# ---- The even split, and samples in flight by the rule ------------------------------------------------------------
 # The even split of a graph pipeline, which plans are compared with, and samples in flight by the rule.
 
 

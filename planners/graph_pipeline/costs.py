@@ -1,4 +1,8 @@
-"""Memory of a graph pipeline in whole numbers, so that loops may add and compare it without slack: see `amounts`."""
+"""Prices of sets of operators, written from the definition of the problem, without the referee's code.
+
+First memory in whole numbers, so that loops may add and compare it without slack (see `instances/base/amounts`), then
+time per sample and samples in flight for all choices of a menu at once, then the decomposition with prices.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ def whole_graph_memory(problem: GraphPipelineProblem, degrees: Iterable[int], mo
     return GraphMemory(whole.amounts[:count], whole.amounts[count:], limits, whole.exact, 2 * count * repeated)
 
 
-# ---- costs --------------------
+# ---- What a stage costs -------------------------------------------------------------------------------------------
 # What a stage costs: time per sample, and how many samples it can hold in flight, for all choices of a menu at once.
 #
 # Written from the definition of the problem, without the referee's code.
@@ -184,22 +188,18 @@ class Costs:
         transfers = 2 * (tensors * link.latency_s + amount * per_byte * self._b / self._d)
         sync = weight * self._sync_rate + self._sync_latency
         time = (work + transfers) / self._b + sync / problem.mini_batch
-        return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(held))
+        # The most samples in flight; 0 where the stage does not fit.
+        table, batch = np.asarray(held, dtype=np.int64)[..., None, None, :], problem.mini_batch
+        fixed, stash = table[..., 0], table[..., 1]
+        room = self._limits - fixed * self.menu.degree_array
+        samples = np.where(stash > 0, np.minimum(room // np.maximum(stash, 1), batch), batch)
+        most = np.where(self._divides & (room >= 0), samples, 0)
+        return Priced(np.where(self._divides, time, np.inf), most)
 
     def least_time(self, chosen: slice = slice(None)) -> float:
         """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
         spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
         return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
-
-    def _most_in_flight(self, held: Any) -> Any:
-        """The most samples in flight for each configuration and degree, along the last two axes; 0 where the
-        stage does not fit."""
-        batch = self.problem.mini_batch
-        table = np.asarray(held, dtype=np.int64)[..., None, None, :]
-        fixed, stash = table[..., 0], table[..., 1]
-        room = self._limits - fixed * self.menu.degree_array
-        samples = np.where(stash > 0, np.minimum(room // np.maximum(stash, 1), batch), batch)
-        return np.where(self._divides & (room >= 0), samples, 0)
 
     def price_set(self, group: Iterable[int]) -> Priced:
         """Prices of one set: arrays over [configuration, degree]."""
@@ -226,7 +226,7 @@ class Costs:
         return self.price(work, np.stack(facts, axis=1), held)
 
 
-# ---- nodes --------------------
+# ---- The decomposition with prices --------------------------------------------------------------------------------
 # The decomposition with prices: which sets of operators may be a stage, and what each of them costs.
 #
 # The family of stages: a leaf; a run of children of a series node; any choice of children of a parallel node; and,
@@ -345,7 +345,9 @@ class NodeBuilder:
             runs[first, first:] = np.cumsum(work[first:], axis=0)
             grown = list(self._grow(children[first:]))
             facts[first, first:], memory[first, first:] = [row for row, _ in grown], [row for _, row in grown]
-        return _without(self.costs.price(runs, facts, memory), np.arange(count)[:, None] > np.arange(count))
+        priced = self.costs.price(runs, facts, memory)
+        barred = (np.arange(count)[:, None] > np.arange(count))[..., None, None]  # never a stage
+        return Priced(np.where(barred, np.inf, priced.time_per_sample), np.where(barred, 0, priced.most_in_flight))
 
     def _grow(self, children: tuple[PricedNode, ...], begin: tuple[int, ...] = ()) -> Iterator[Facts]:
         """Facts of the operators `begin` together with the first child, the first two children, and so on."""
@@ -482,12 +484,6 @@ def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
     members = tuple(tuple(renamed(child, names) for child in group) for group in node.members)
     kinds = tuple(group[0] for group in members)
     return ParallelNode(new, kinds, members, node.choices, node.prices, node.complete)
-
-
-def _without(prices: Priced, barred: Any) -> Priced:
-    """The prices with barred sets as stages that never fit."""
-    barred = barred[..., None, None]
-    return Priced(np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight))
 
 
 def all_nodes(node: PricedNode) -> Iterator[PricedNode]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, decompose, depth
 from ...instances.physics.tolerances import SUM_ROUNDING
+from . import kernel
 from .configurations import Menu
 from .costs import (
     Absorption,
@@ -33,11 +35,11 @@ from .kernel import NEVER
 from .tables import (
     Combinations,
     Entry,
-    Kernel,
     Tables,
     after_child,
     block_combinations,
     combinations_at,
+    machine_code,
     of_branches,
     of_row,
 )
@@ -88,7 +90,7 @@ class Search:
         if depth(self.tree) > MOST_LEVELS:
             raise InputError("operators", f"nest more than {MOST_LEVELS} levels deep", "merge operators in series")
         steps = len(problem.operators) ** 2 * menu.devices * len(menu.configurations)
-        self.loops = Kernel.machine_code() if repays_loading(steps, COMPILED_FROM) else Kernel()
+        self.loops: Any = machine_code() if repays_loading(steps, COMPILED_FROM) else kernel
         tick()
         self.costs = Costs(problem, menu, inside)
         self._known_times: dict[tuple[int | None, int | None], Any] = {}
@@ -188,7 +190,7 @@ def chain_tree(problem: GraphPipelineProblem) -> Tree:
     return order[0] if len(order) == 1 else Series(order)
 
 
-# ---- trace --------------------
+# ---- From tables to stages: for each value the decision that attains it -------------------------------------------
 # From tables to stages: for each value of a table, the search for the decision that attains it.
 
 
@@ -236,10 +238,6 @@ def suits(needs: Entry, want: Want) -> bool:
     return all(needs[own] <= held for own, held in want)
 
 
-def _possible(combinations: Combinations, devices: int, want: Want) -> bool:
-    return any(suits(needs, want) for needs in combinations_at(combinations, devices))
-
-
 class Trace:
     """Reads plans out of tables that hold them.
 
@@ -261,24 +259,30 @@ class Trace:
 
     # ---- what is possible --------------------------------------------------------------------------------
 
+    def _can(
+        self, needs: Callable[[], Any], combinations: Callable[[], Combinations], want: Want, devices: int
+    ) -> bool:
+        """Does a part with exactly so many devices suit `want`? Its needs by configuration say so where one stage is
+        right before it, and else all its combinations."""
+        if len(want) == 1:
+            ((own, held),) = want
+            return bool(needs()[own, devices] <= held)
+        return any(suits(entry, want) for entry in combinations_at(combinations(), devices))
+
     def _can_row(self, node: PricedNode, entry: Entry, end: int, want: Want, devices: int) -> bool:
         assert not isinstance(node, ParallelNode)
-        if len(want) == 1:
-            ((own, held),) = want
-            return bool(self.tables.rows(node, entry, end)[1][0, own, devices] <= held)
-        return _possible(of_row(self.tables, node, entry, end, 0), devices, want)
+        needs = partial(self.tables.rows, node, entry, end)
+        return self._can(lambda: needs()[1][0], lambda: of_row(self.tables, node, entry, end, 0), want, devices)
 
     def _can_branches(self, node: ParallelNode, entry: Entry, vector: Vector, want: Want, devices: int) -> bool:
-        if len(want) == 1:
-            ((own, held),) = want
-            return bool(self.tables.branches(node, entry, vector)[own, devices] <= held)
-        return _possible(of_branches(self.tables, node, entry, vector), devices, want)
+        needs = partial(self.tables.branches, node, entry, vector)
+        return self._can(needs, lambda: of_branches(self.tables, node, entry, vector), want, devices)
 
     def _can_block(self, node: ParallelNode, entry: Entry, block: int, want: Want, devices: int) -> bool:
-        if len(want) == 1:
-            ((own, held),) = want
-            return bool(self.tables.branch_tables(node, entry)[0][block, own, devices] <= held)
-        return _possible(block_combinations(self.tables, node, entry)[block], devices, want)
+        needs = partial(self.tables.branch_tables, node, entry)
+        return self._can(
+            lambda: needs()[0][block], lambda: block_combinations(self.tables, node, entry)[block], want, devices
+        )
 
     # ---- series ------------------------------------------------------------------------------------------
 

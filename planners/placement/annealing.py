@@ -1,4 +1,8 @@
-"""What large-neighbourhood searches share: starts, cycles of runs on all threads, and when a value is good enough."""
+"""`lns`: large-neighbourhood search by annealing over the devices of groups, and what such searches share.
+
+`LargeNeighbourhoodSearch` holds starts, cycles of runs on all threads, and when a value is good enough; the search for
+latency is one, too. How runs begin and cool may be changed freely: no proof depends on it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from ...instances.base.compiled import repays_loading
 from ...instances.base.graph import adjacency
 from ...instances.base.result import StartOutcome, Stop, WarmStart, relative_gap
 from ...instances.placement.plan import PlacementPlan
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..method_options import CYCLES, STEPS
 from ..search import Incumbent as AnyIncumbent
 from . import annealing_kernel
@@ -26,6 +30,9 @@ ENOUGH = 1e-9
 
 # Finds an assignment, in a thread of its own.
 Run = Callable[[], "list[int] | None"]
+
+# Anneals between two temperatures; gives a better assignment than of a value, and its own value.
+Anneal = Callable[[float, float, float], "tuple[list[int], float] | None"]
 
 
 class LargeNeighbourhoodSearch(ABC):
@@ -56,7 +63,12 @@ class LargeNeighbourhoodSearch(ABC):
         return self._interrupted or self.request.out_of_time()
 
     def outcome(self) -> Outcome:
-        self._take_warm_start()
+        if self.request.warm_start is not None:
+            start = self.read(self.request.warm_start)
+            self.warm_start = WarmStart(StartOutcome.REJECTED)
+            if start is not None:
+                self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=self.incumbent.value_of(start))
+                self.incumbent.offer(start)
         self.take_starts()
         stop = Stop.COMPLETED
         for cycle in range(self.cycles):
@@ -76,16 +88,6 @@ class LargeNeighbourhoodSearch(ABC):
         gap = relative_gap(value, max(bounds)) if bounds else None
         return value == 0 or (gap is not None and gap <= max(self.request.limits.rel_gap, ENOUGH))
 
-    def _take_warm_start(self) -> None:
-        if self.request.warm_start is None:
-            return
-        start = self.read(self.request.warm_start)
-        if start is None:
-            self.warm_start = WarmStart(StartOutcome.REJECTED)
-            return
-        self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=self.incumbent.value_of(start))
-        self.incumbent.offer(start)
-
     def _cycle(self, cycle: int) -> None:
         """One run per thread; compiled annealing leaves Python alone meanwhile."""
         from concurrent.futures import ThreadPoolExecutor
@@ -103,10 +105,23 @@ class LargeNeighbourhoodSearch(ABC):
             if assignment is not None:
                 self.incumbent.offer(assignment)
 
+    def cool(self, anneal: Anneal, chunks: int, hot: float, cold: float, value: float) -> list[int] | None:
+        """Anneal from `hot` to `cold` in so many chunks, until the search has ended; the best assignment met.
 
-# ---- kernel --------------------
-# What stands between groups and the annealing loop: arrays, one state, and the choice of compiled or plain code.
+        `anneal` runs a chunk between two temperatures and returns the best that it meets below a value, with its
+        value. None: there is nothing better than `value`.
+        """
+        factor, best = (cold / hot) ** (1 / chunks), None
+        for number in range(chunks):
+            if self.ended:
+                break
+            better = anneal(hot * factor**number, hot * factor ** (number + 1), value)
+            if better is not None:
+                best, value = better
+        return best
 
+
+# ---- annealing of groups: arrays, one state, and the choice of compiled or plain code ------------------------
 
 # Groups from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 40
@@ -115,40 +130,35 @@ COMPILED_FROM = 40
 class Kernel:
     """Anneals one assignment of one problem; not to be shared by threads."""
 
-    def __init__(self, groups: Groups, seed: int, compiled: bool | None = None) -> None:
-        self.groups = groups
+    def __init__(
+        self,
+        groups: Groups,
+        device_of: Sequence[int],
+        seed: int,
+        stages: Sequence[int] | None = None,
+        compiled: bool | None = None,
+    ) -> None:
+        """Begin with this assignment; `stages`: the place of each device in the chain that must be kept."""
         self.compiled = repays_loading(groups.count, COMPILED_FROM) if compiled is None else compiled
         plain = annealing_kernel.sweep
         self.sweep: Callable[..., float] = machine_code(annealing_kernel, "sweep") if self.compiled else plain
         self.tables = _tables(groups)
-        self.random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]
-        self.state: annealing_kernel.State | None = None
-        self.reference = 1.0
-
-    def start(self, device_of: Sequence[int], stages: Sequence[int] | None = None) -> None:
-        """Begin with this assignment; `stages`: the place of each device in the chain that must be kept."""
-        groups = self.groups
+        if stages is not None:
+            self.tables = self.tables._replace(stage_of_device=np.array(stages, dtype=np.int64))
         held = np.zeros((len(groups.nets), groups.devices), dtype=np.int32)
-        memory = np.zeros(groups.devices)
         for e, (pins, _, _) in enumerate(groups.nets):
             for g in pins:
                 held[e, device_of[g]] += 1
-        for g, d in enumerate(device_of):
-            memory[d] += groups.sizes[g]
-        load = np.array(groups.loads(device_of))
-        device = np.array(device_of, dtype=np.int64)
+        load, device = np.array(groups.loads(device_of)), np.array(device_of, dtype=np.int64)
+        memory = np.bincount(device, groups.sizes, groups.devices)
         moved = np.zeros(annealing_kernel.MAX_BLOCK + 1, dtype=np.int64)
         change, term = np.zeros((groups.parts, 2)), np.zeros_like(load)
-        self.state = annealing_kernel.State(
-            self.random, device, held, load, memory, term, change, moved, device.copy()
-        )
-        if stages is not None:
-            self.tables = self.tables._replace(stage_of_device=np.array(stages, dtype=np.int64))
+        random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]
+        self.state = annealing_kernel.State(random, device, held, load, memory, term, change, moved, device.copy())
         self.reference = float(load.sum(axis=0).max()) or 1.0
 
     def run(self, steps: int, hot: float, cold: float, squarings: int, value: float) -> list[int] | None:
         """Anneal on; the best assignment met, if it is better than `value`."""
-        assert self.state is not None
         # Rounding adds up over many moves: an improvement must be more than that.
         goal = value * (1 - 1e-12)
         reached = self.sweep(self.tables, self.state, steps, hot, cold, squarings, self.reference, goal)
@@ -183,9 +193,7 @@ def ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     return starts, np.array([entry for row in rows for entry in row], dtype=np.int64)
 
 
-# ---- lns --------------------
-# Large-neighbourhood search: annealing over the devices of groups.
-#
+# ---- the search ----------------------------------------------------------------------------------------------
 # Three kinds of runs take turns; a round of all is twice as long as the one before, since some inputs need many tries
 # and others long ones:
 # - from scratch: hot, from a random assignment;
@@ -195,7 +203,6 @@ def ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 # Contiguous plans keep their stage order, so they are only polished, from the best plan and from the linearised DP's.
 # With several threads each makes its own run. Small inputs run uncompiled: they would pay more for numba than it
 # gives.
-
 
 # Steps of the longest run.
 MAX_STEPS = 64_000_000
@@ -209,14 +216,6 @@ Schedule = tuple[float, float, int]
 TOP: Schedule = (2e-2, 1e-5, 4)
 SHARP: Schedule = (5e-3, 1e-5, 7)
 POLISH: Schedule = (1e-2, 2e-6, 4)
-
-
-class Lns:
-    def plan(self, request: Request) -> Outcome:
-        return _Search(request).outcome()
-
-
-PLANNER = Lns()
 
 
 class _Search(LargeNeighbourhoodSearch):
@@ -281,24 +280,17 @@ class _Search(LargeNeighbourhoodSearch):
         """The best assignment met, or the start."""
         hot, cold, squarings = schedule
         groups = capped(self.groups, FAR * self.incumbent.value)  # loads are kept up to date by differences
-        kernel = Kernel(groups, rng.getrandbits(62))
-        kernel.start(start, self._stages(start) if groups.arcs else None)
+        kernel = Kernel(groups, start, rng.getrandbits(62), self._stages(start) if groups.arcs else None)
         if not kernel.compiled:
             steps = min(steps, 500 * groups.count)
         chunks = max(1, -(-steps // (CHUNK if kernel.compiled else PLAIN_CHUNK)))
-        factor = (cold / hot) ** (1 / chunks)
-        best, value = list(start), float("inf")
-        if groups.fits(best):
-            value = groups.value(best)
-        for number in range(chunks):
-            if self.ended:
-                break
-            better = kernel.run(
-                steps // chunks, hot * factor**number, hot * factor ** (number + 1), squarings, value
-            )
-            if better is not None and groups.fits(better):
-                best, value = better, groups.value(better)
-        return best
+
+        def anneal(hot: float, cold: float, value: float) -> tuple[list[int], float] | None:
+            better = kernel.run(steps // chunks, hot, cold, squarings, value)
+            return None if better is None or not groups.fits(better) else (better, groups.value(better))
+
+        value = groups.value(start) if groups.fits(start) else float("inf")
+        return self.cool(anneal, chunks, hot, cold, value) or list(start)
 
 
 def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
@@ -310,3 +302,6 @@ def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
         allowed = [*(fast if ok else ()), *(slow if not ok or cpu_work == 0 else ())]
         chosen.append(rng.choice(allowed or [0]))
     return chosen
+
+
+PLANNER = FunctionPlanner(lambda request: _Search(request).outcome())

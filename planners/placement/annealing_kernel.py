@@ -158,9 +158,9 @@ def sweep(
                     change[q, here] -= times[q, v] if source < accelerators else cpu_times[q, v]
                     change[q, 1 - here] += times[q, v] if target < accelerators else cpu_times[q, v]
                 if source < accelerators:
-                    _leave(v, source, held, change, here, of_start, of_nets, net_pins, net_cost, net_part)
+                    _move(v, source, -1, held, change, here, of_start, of_nets, net_pins, net_cost, net_part)
                 if target < accelerators:
-                    _join(v, target, held, change, 1 - here, of_start, of_nets, net_pins, net_cost, net_part)
+                    _move(v, target, 1, held, change, 1 - here, of_start, of_nets, net_pins, net_cost, net_part)
                 if i < count - 1:
                     _count_over(v, source, target, held, of_start, of_nets)
                     weighed = i + 1
@@ -258,46 +258,29 @@ def _in_order(
     return fine
 
 
-def _leave(
+def _move(
     v: int,
-    source: int,
+    device: int,
+    step: int,
     held: Any,
     change: Any,
-    here: int,
+    side: int,
     of_start: Any,
     of_nets: Any,
     net_pins: Any,
     net_cost: Any,
     net_part: Any,
 ) -> None:
-    """Add to `change` what the device pays for transfers when v has left it, minus what it pays now."""
+    """Add to `change` what the device pays for transfers when v joins it (step 1) or leaves it (-1), less what it pays
+    now: a device pays for a net of which it holds some pins but not all."""
     for place in range(of_start[v], of_start[v + 1]):
         e = of_nets[place]
-        if held[e, source] == net_pins[e]:
-            change[net_part[e], here] += net_cost[e]
-        elif held[e, source] == 1:
-            change[net_part[e], here] -= net_cost[e]
-
-
-def _join(
-    v: int,
-    target: int,
-    held: Any,
-    change: Any,
-    there: int,
-    of_start: Any,
-    of_nets: Any,
-    net_pins: Any,
-    net_cost: Any,
-    net_part: Any,
-) -> None:
-    """Add to `change` what the device pays for transfers when v has joined it, minus what it pays now."""
-    for place in range(of_start[v], of_start[v + 1]):
-        e = of_nets[place]
-        if held[e, target] == 0:
-            change[net_part[e], there] += net_cost[e]
-        elif held[e, target] == net_pins[e] - 1:
-            change[net_part[e], there] -= net_cost[e]
+        before = held[e, device]
+        after = before + step
+        if before == 0 or before == net_pins[e]:
+            change[net_part[e], side] += net_cost[e]
+        elif after == 0 or after == net_pins[e]:
+            change[net_part[e], side] -= net_cost[e]
 
 
 def _count_over(v: int, source: int, target: int, held: Any, of_start: Any, of_nets: Any) -> None:

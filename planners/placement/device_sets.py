@@ -2,8 +2,8 @@
 
 What makes communication-bound graphs hard for an integer program is that its relaxation spreads every group over all
 devices, and so pays for no transfer. A set of groups that one accelerator really holds pays for all of its own. So the
-question here is which sets, taken together, make up the problem (`columns`): a cut-off is refuted, or leads to a plan
-(`Dive`). The bound knows nothing of memory and of stages, and so holds with either.
+question here is which sets, taken together, make up the problem (`Columns`): a cut-off is refuted, or leads to a plan
+(a *dive*). The bound knows nothing of memory and of stages, and so holds with either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...formulations.tarnawski.reductions import absorb_free_groups
 from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop, relative_gap
 from ...instances.placement.plan import PlacementPlan
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..referee import rule, rules_of
 from ..search import WORK_ALONE, OutOfTimeError, tick_of
 from . import device_sets_kernel as kernel
@@ -37,6 +37,10 @@ DIVES = (0.5, 0.85)
 PATIENCE = 20
 # Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
+# Rounds for each accelerator of a dive.
+DIVE_PATIENCE = 40
+# Sets that are tried for one accelerator before the dive goes back to the accelerator before.
+ALTERNATIVES = 3
 # Halvings of what is open below a cut-off, to see how much of it is refuted by prices that do not refute the cut-off.
 HALVINGS = 5
 # Share of a wide gap that one question is to close.
@@ -45,14 +49,6 @@ STEP = 0.25
 NARROW = 0.1
 # How a bound of this planner was proven, in the words of the result.
 CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
-
-
-class DeviceSets:
-    def plan(self, request: Request) -> Outcome:
-        return _Search(request).outcome()
-
-
-PLANNER = DeviceSets()
 
 
 class _Search:
@@ -69,6 +65,8 @@ class _Search:
         self.messages: list[str] = []
         self.columns: Columns | None = None
         self.patience = PATIENCE
+        self.tries = 0
+        """Sets that the present dive may still try."""
         self.open_at = math.inf
         """The least cut-off that sets in part are known to reach."""
 
@@ -209,9 +207,34 @@ class _Search:
         if mixed is None or not mixed.is_whole:
             return False
         pricer = self.columns.pricer
-        tries = (PATIENT if patient else HASTY) * self.groups.accelerators
-        sets = Dive(self.columns, pricer.limit(cutoff), tries).down(mixed, pricer.nothing, self.groups.accelerators)
+        self.tries = (PATIENT if patient else HASTY) * self.groups.accelerators
+        sets = self._down(pricer.limit(cutoff), mixed, pricer.nothing, self.groups.accelerators)
         return sets is not None and self._take(self._plan(sets))
+
+    def _down(self, limit: int, mixed: Mixture, taken: Any, devices: int) -> list[DeviceSet] | None:
+        """Sets for `devices` accelerators, so that the CPUs can do the rest; None where no try gives any.
+
+        From sets that are taken in part: the one with the largest share gets an accelerator. What no set covers in the
+        end is left to the CPUs.
+        """
+        assert self.columns is not None
+        if not devices:
+            return []
+        order = sorted(range(len(mixed.sets)), key=lambda i: -mixed.shares[i])
+        for i in order[:ALTERNATIVES]:
+            if mixed.shares[i] <= 0:
+                break
+            if self.tries <= 0:
+                return None
+            self.tries -= 1
+            also = taken.copy()
+            also[mixed.sets[i].members] = True
+            rest = self.columns.mixture(limit, also, devices - 1, DIVE_PATIENCE)
+            if rest is not None and rest.is_whole:
+                below = self._down(limit, rest, also, devices - 1)
+                if below is not None:
+                    return [mixed.sets[i], *below]
+        return None
 
     def _plan(self, sets: Sequence[DeviceSet]) -> PlacementPlan:
         """The plan of these sets. Other groups go to the CPUs, the longest first, each to the one with least load."""
@@ -228,51 +251,11 @@ class _Search:
         return self.groups.plan(self.request.problem, device_of)
 
 
-# ---- From sets that are taken in part to a plan: the set with the largest share gets an accelerator ---------
-
-# Rounds for each accelerator of a dive.
-DIVE_PATIENCE = 40
-# Sets that are tried for one accelerator before the dive goes back to the accelerator before.
-ALTERNATIVES = 3
-
-
-@dataclass
-class Dive:
-    """One dive. What no set covers in the end is left to the CPUs."""
-
-    columns: Columns
-    limit: int
-    tries: int
-    """Sets that may still be tried."""
-
-    def down(self, mixed: Mixture, taken: Any, devices: int) -> list[DeviceSet] | None:
-        """Sets for `devices` accelerators, so that the CPUs can do the rest; None where no try gives any."""
-        if not devices:
-            return []
-        order = sorted(range(len(mixed.sets)), key=lambda i: -mixed.shares[i])
-        for i in order[:ALTERNATIVES]:
-            if mixed.shares[i] <= 0:
-                break
-            if self.tries <= 0:
-                return None
-            self.tries -= 1
-            chosen = mixed.sets[i]
-            also = taken.copy()
-            also[chosen.members] = True
-            rest = self.columns.mixture(self.limit, also, devices - 1, DIVE_PATIENCE)
-            if rest is None or not rest.is_whole:
-                continue
-            below = self.down(rest, also, devices - 1)
-            if below is not None:
-                return [chosen, *below]
-        return None
-
-
-# ---- columns --------------------
+# ---- Column generation: is a cut-off refuted, or do sets make up everything? --------------------------------------
 # Column generation over the sets that one accelerator can hold: is a cut-off refuted, or do sets make up everything?
 #
 # At a cut-off T the question is: can as many sets of load at most T as there are accelerators, with the CPUs, make up
-# everything? Sets may be taken in part (`best_mixture`); new ones come from the prices of the groups (`pricing`). If
+# everything? Sets may be taken in part (`best_mixture`); new ones come from the prices of the groups (`Pricer`). If
 # k accelerators and all CPUs cannot even earn the prices of all groups, there is no plan of value T or less: for if
 # there were one, its devices would earn them. That holds for any prices, so it is checked in whole numbers, and each
 # round may end by it.
@@ -313,15 +296,13 @@ class Columns:
     sets: list[DeviceSet] = field(default_factory=list)
     rounds: int = 0
     _known: set[frozenset[int]] = field(default_factory=set)
-    _steady: Any = None
-    _weights: Any = None
-    """What it costs to miss each group: the more, the more work and transfers it has."""
 
     def __post_init__(self) -> None:
         work = self.pricer.work
         weights = work + self.pricer.transfers
+        # What it costs to miss each group: the more, the more work and transfers it has.
         self._weights = np.maximum(weights / max(1.0, weights.mean()), LEAST_WEIGHT)
-        self._steady = whole_prices(work / max(1, work.max()))
+        self._steady: Any = whole_prices(work / max(1, work.max()))
 
     def mixture(self, limit: int, taken: Any, devices: int, patience: int | None = None) -> Mixture | None:
         """What sets of load at most `limit` can do for the groups not `taken`; None: the limit is refuted.
@@ -377,9 +358,9 @@ class Columns:
         if proof.refutes:
             return grown
         floor = max([floor, *(int(prices[each.members].sum()) for each in quick.sets)])
-        offer = self.pricer.search(quick, limit, floor, self._known)
-        proof.take(left - devices * offer.most, prices)
-        return self._add(offer.sets) or grown
+        new, most = self.pricer.search(quick, limit, floor, self._known)
+        proof.take(left - devices * most, prices)
+        return self._add(new) or grown
 
     def _add(self, sets: Iterable[DeviceSet]) -> bool:
         """Add sets to those at hand; True: some are new."""
@@ -461,7 +442,7 @@ def best_mixture(
     return Mixture(sets, float(solved.fun), duals, rent, solved.x[: len(sets)])
 
 
-# ---- pricing --------------------
+# ---- Which set earns the most on one accelerator, at given prices of the groups? ----------------------------------
 # Which set of groups earns the most on one accelerator, at given prices of the groups: sets, and a bound on all sets.
 #
 # All numbers are whole: costs and prices in steps, costs rounded down, so that a set of true load within the limit is
@@ -510,11 +491,7 @@ class SetGraph:
         return len(self.without)
 
 
-def idle() -> None:
-    """A tick without a time limit."""
-
-
-def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
+def narrow_order(groups: GroupProblem, tick: Tick = lambda: None) -> list[int]:
     """An order whose next group always leaves the fewest groups with open nets, then the fewest open nets."""
     nets = [net.pins for net in groups.nets]
     left = [len(pins) for pins in nets]
@@ -554,7 +531,7 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     return order
 
 
-def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
+def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = lambda: None) -> SetGraph | None:
     """The graph, built place by place in the narrow order; None where it needs too many states."""
     order = narrow_order(groups, tick)
     place_of = {g: place for place, g in enumerate(order)}
@@ -636,14 +613,6 @@ class DeviceSet:
     """The groups as an index array."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a search found: sets, and the most that any set within the limit can earn, in steps of price."""
-
-    sets: tuple[DeviceSet, ...]
-    most: int
-
-
 class Pricer:
     """Answers which sets earn the most at given prices. It is built once for a problem and all its cut-offs."""
 
@@ -701,8 +670,11 @@ class Pricer:
             self._values[best].copy(),  # the next question overwrites them
         )
 
-    def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
-        """New sets that earn more than `floor`, and the most that any earns; with too many labels it may find none."""
+    def search(
+        self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]
+    ) -> tuple[list[DeviceSet], int]:
+        """New sets that earn more than `floor`, and the most that any set within the limit can earn, in steps of price;
+        with too many labels it may find none."""
         most, steps, overflown = quick.most, self._grain, FINEST * FINER
         while COARSEST <= steps < min(overflown, FINEST + 1):
             begins, parents, choices, gains = self._best_sets(
@@ -718,11 +690,11 @@ class Pricer:
             if most <= floor:
                 break
             best = self._walk_back(begins, parents, choices, gains)
-            sets = tuple(each for each in best if each.load <= limit and each.groups not in known)
+            sets = [each for each in best if each.load <= limit and each.groups not in known]
             if sets:
-                return Offer(sets, most)
+                return sets, most
             steps *= FINER
-        return Offer((), most)
+        return [], most
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:
         """The sets of the labels at the last place that gain the most."""
@@ -763,7 +735,7 @@ class Quick:
     """Upper bound on what can still be gained from each state on, at this weight."""
 
 
-def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
+def pricer(groups: GroupProblem, worst: float, tick: Tick = lambda: None) -> Pricer | None:
     """A pricer for the groups; None where their graph is too wide. `worst`: the largest cut-off that will be asked."""
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
@@ -774,3 +746,6 @@ def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | No
 
 def whole_prices(prices: Sequence[float]) -> Any:
     return np.round(np.asarray(prices) * PRICE_STEPS).astype(np.int64)
+
+
+PLANNER = FunctionPlanner(lambda request: _Search(request).outcome())

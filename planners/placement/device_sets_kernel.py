@@ -1,7 +1,7 @@
 """The most profitable set that one accelerator can hold within a limit on its load, in whole numbers: the hot loops.
 
-A set is a path of `pricing.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
-profit, and what can still be gained from a state on is one number for each state. That bounds every path: a path is
+A set is a path of `device_sets.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of
+the profit, and what can still be gained from a state on is one number for each state. That bounds every path: a path is
 dropped if it cannot come above `floor` any more.
 """
 

@@ -5,17 +5,17 @@ for the pruned program on all ideals. Where there are too many ideals for the me
 report says so, and the bound is the one that needs no ideals.
 
 Around this stand two loops that take one turn in ordinary problems. Costs that are far above all others are left out
-as long as that loses nothing (`magnitudes`). And where sizes have too many digits for exact sums of floats, the first
-turn has them rounded down, so that its bound holds for all plans; if its plan turns out to exceed a memory by a hair,
-a second turn has them rounded up, which gives a plan and no bound. Only the pruned program needs that: the dense one
-asks the exact sizes where it matters.
+as long as that loses nothing (`ideals.within`). And where sizes have too many digits for exact sums of floats, the
+first turn has them rounded down, so that its bound holds for all plans; if its plan turns out to exceed a memory by a
+hair, a second turn has them rounded up, which gives a plan and no bound. Only the pruned program needs that: the
+dense one asks the exact sizes where it matters.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...instances.base.compiled import repays_loading
@@ -25,23 +25,25 @@ from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import Device, DeviceGroup, DeviceType, PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from ...instances.registry import evaluation_of, violations_of
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..method_options import MAX_IDEALS
 from ..referee import BOUND_SLACK, rule, rules_of
 from ..search import OutOfTimeError, tick_of
-from .dp_dense import Nested, Stage
-from .dp_pruned import Absorption, Progress
+from .dp_dense import Hierarchy, Pairs, Stage, flat, gpipe, transitions
+from .dp_pruned import Absorption, Progress, best_plan
 from .groups import various_orders
 from .ideals import (
     Lattice,
     Model,
     TooManyIdealsError,
     all_ideals,
+    beam,
     build,
     bytes_per_ideal,
     cheapest,
     first_limit,
     next_limit,
+    replicas_of,
     rounding,
     within,
 )
@@ -75,14 +77,6 @@ SPANS = 64
 
 # Bytes that ideals and tables may take where the user sets no limit.
 DEFAULT_MEMORY = 1_500_000_000
-
-
-class DpPlanner:
-    def plan(self, request: Request) -> Outcome:
-        return _Run(request).outcome()
-
-
-PLANNER = DpPlanner()
 
 
 class _Run:
@@ -126,7 +120,7 @@ class _Run:
         self._take_warm_start()
         try:
             stop = self._by_magnitude(self.model)
-            if self.by_a_hair and not self._is_proven():
+            if self.by_a_hair and not met(self.value, self.bound):
                 stop = self._with_safe_sizes()
         except OutOfTimeError:
             stop = Stop.TIME
@@ -136,7 +130,12 @@ class _Run:
         """Solve without costs that are far above all others, then with more of them while those plans may be better."""
         limit = first_limit(whole, self.levels, self.bound or 0.0)
         while (model := within(whole, self.levels, limit)) is not whole:
-            stop = self._up_to(model, limit)
+            # Its costs were cut down, so that it tells values up to the limit only.
+            self.model, self.ceiling, self.error = model, limit, 0.0
+            least = lower_bound(model)
+            if least is not None:
+                self._raise_bound(least)
+            stop = Stop.INFEASIBLE if least is None else self._solve()
             if self.value is not None and self.value <= limit:
                 return stop
             if stop == Stop.INFEASIBLE:
@@ -145,34 +144,22 @@ class _Run:
         self.model, self.ceiling, self.error = whole, math.inf, 0.0
         return self._solve()
 
-    def _up_to(self, model: Model, ceiling: float) -> Stop:
-        """Solve a model whose costs were cut down, so that it tells values up to `ceiling` only."""
-        self.model, self.ceiling, self.error = model, ceiling, 0.0
-        least = lower_bound(model)
-        if least is None:
-            return Stop.INFEASIBLE
-        self._raise_bound(least)
-        return self._solve()
-
     def _with_safe_sizes(self) -> Stop:
         """Solve the problem again with sizes rounded up, which gives a plan and no bound."""
         self.bounding = False
         stop = self._by_magnitude(build(self.problem, self.objective, self.problem.safe_sizes))
-        if not self._is_proven():
+        if not met(self.value, self.bound):
             self.messages.append(
                 "the sizes have too many digits to be added up exactly: the bound is that of plans that exceed the "
                 "memory by less than can be told"
             )
         return Stop.COMPLETED if stop in (Stop.PROVEN, Stop.INFEASIBLE) else stop
 
-    def _is_proven(self) -> bool:
-        return met(self.value, self.bound)
-
     def _answer(self, stop: Stop) -> Outcome:
         bound = None if stop == Stop.INFEASIBLE else self.bound
         if self.value is not None and bound is not None:
             bound = min(bound, self.value)
-            if self._is_proven():
+            if met(self.value, self.bound):
                 stop = Stop.PROVEN
             elif stop == Stop.PROVEN:
                 stop = Stop.COMPLETED
@@ -208,7 +195,8 @@ class _Run:
         if self.value is not None and value >= self.value:
             return
         plan = as_plan(self.problem, self.model, lattice, stages)
-        if self._exceeds_memory(plan):
+        exact = self.problem.whole_sizes.exact or not self.bounding
+        if not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan)):
             self.by_a_hair = True
             return
         if value > self.ceiling:  # some of its costs were cut
@@ -216,10 +204,6 @@ class _Run:
         if self.value is None or value < self.value:
             self.plan, self.value = plan, value
             self.request.board.post(self.plan, value)
-
-    def _exceeds_memory(self, plan: PlacementPlan) -> bool:
-        exact = self.problem.whole_sizes.exact or not self.bounding
-        return not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan))
 
     def _raise_bound(self, bound: float) -> None:
         """Take a bound of the present model, whose values come from the present lattice, if it is better."""
@@ -236,8 +220,10 @@ class _Run:
 
     def _solve(self) -> Stop:
         self._tick()
-        lattice = self._all_ideals()
-        if lattice is None:
+        try:
+            lattice = all_ideals(self.model, self._limit(), self._tick)
+        except TooManyIdealsError as error:
+            self.size["ideals_at_least"] = error.count
             return self._family_only()
         self.size["ideals"] = lattice.count
         self.error = rounding(lattice, max((level.transfer_factor for level in self.levels), default=1.0))
@@ -253,13 +239,6 @@ class _Run:
         wanted = int(self.request.options.get("max_ideals", MAX_IDEALS.default))
         return max(2, min(wanted, memory // bytes_per_ideal(self.model)))
 
-    def _all_ideals(self) -> Lattice | None:
-        try:
-            return all_ideals(self.model, self._limit(), lambda count: self._tick())
-        except TooManyIdealsError as error:
-            self.size["ideals_at_least"] = error.count
-            return None
-
     def _is_small(self, lattice: Lattice) -> bool:
         transitions = math.prod(kind.count + 1 for kind in self.model.kinds)
         if self.model.sync_bandwidth is not None:
@@ -271,41 +250,38 @@ class _Run:
 
     def _dense(self, lattice: Lattice) -> Stop:
         """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""
-        from .dp_dense import Pairs, flat, gpipe
-
         whole = lattice
         if not self._is_small(lattice) and lattice.count > DENSE_IDEALS:
             lattice = lattice.part(cheapest(lattice, DENSE_IDEALS, SPANS))
         pairs = Pairs(lattice)
         if self.model.parts == 2:
-            answer = gpipe(pairs, self._tick, lambda value, stages: self._take(value, nested(stages), lattice))
+            answer = gpipe(pairs, self._tick, lambda value, stages: self._take(value, stages, lattice))
         else:
             answer = flat(pairs, self._tick)
-        if answer is not None:
-            self._take(answer[0], nested(answer[1]), lattice)
-        least = None if answer is None else answer[0]
+        least = self._take_answer(answer, lattice)
         return self._settle(least, lattice, complete=lattice is whole and whole.complete)
+
+    def _take_answer(self, answer: tuple[float, list[Stage]] | None, lattice: Lattice) -> float | None:
+        """Take the plan of these ideals that a program has found, and return its value; None: there is none."""
+        if answer is None:
+            return None
+        self._take(*answer, lattice)
+        return answer[0]
 
     def _settle(self, least: float | None, lattice: Lattice, complete: bool) -> Stop:
         """Settle bound and stop once a lattice is solved. `least`: the value of its best plan; None: it has none."""
         if not complete:
-            return self._restricted(lattice)
-        self._decided_all(lattice)
+            self.restriction = (
+                f"restricted to {lattice.count} of the ideals: the plan is the best of these, "
+                "the bound holds for all"
+            )
+            self.size["ideals_used"] = lattice.count
+            return Stop.MEMORY
+        self.checks = (f"the dynamic program decided over all {lattice.count} ideals",)
         if least is None:
-            self.bound = None
             return Stop.INFEASIBLE
         self._raise_bound(least)
         return Stop.PROVEN
-
-    def _decided_all(self, lattice: Lattice) -> None:
-        self.checks = (f"the dynamic program decided over all {lattice.count} ideals",)
-
-    def _restricted(self, lattice: Lattice) -> Stop:
-        self.restriction = (
-            f"restricted to {lattice.count} of the ideals: the plan is the best of these, the bound holds for all"
-        )
-        self.size["ideals_used"] = lattice.count
-        return Stop.MEMORY
 
     def _pruned(self, lattice: Lattice) -> Stop:
         """Seek the best plan of some of the ideals, then ask whether all of them allow a better one."""
@@ -313,52 +289,33 @@ class _Run:
             if lattice.count >= 2 * wanted:
                 cutoff = worst_load(self.model) if self.value is None else self.value
                 self._search(lattice.part(cheapest(lattice, wanted, SPANS)), cutoff)
-        cutoff = worst_load(self.model) if self.value is None else self._target(self.value)
-        least = self._search(lattice, cutoff, self.request.limits.threads or os.cpu_count() or 1)
-        if not lattice.complete:
-            return self._restricted(lattice)
-        if least is not None or self.value is not None:
-            self._raise_bound(cutoff if least is None else least)
-        self._decided_all(lattice)
-        if least is None and self.value is None:
-            return Stop.INFEASIBLE
-        return Stop.GAP if self.value is not None and cutoff < self.value else Stop.PROVEN
+        cutoff, limits = worst_load(self.model), self.request.limits
+        if self.value is not None:  # plans below this are worth looking for, given the gap that the user allows
+            cutoff = max(0.0, min(self.value * (1 - limits.rel_gap), self.value - limits.abs_gap))
+        least = self._search(lattice, cutoff, limits.threads or os.cpu_count() or 1)
+        refuted = least is None and self.value is not None
+        stop = self._settle(cutoff if refuted else least, lattice, lattice.complete)
+        open_below = self.value is not None and cutoff < self.value
+        return Stop.GAP if stop == Stop.PROVEN and open_below else stop
 
     def _search(self, lattice: Lattice, cutoff: float, threads: int = 1) -> float | None:
         """Take the best plan of these ideals below the cut-off, and return its value; None: there is none."""
-        from .dp_pruned import best_plan
 
-        progress = self._progress(lattice.complete)
-        answer = best_plan(lattice, self.bound or 0.0, cutoff, progress, threads)
-        self._note(progress)
-        if answer is None:
-            return None
-        self._take(answer[0], nested(answer[1]), lattice)
-        return answer[0]
-
-    def _target(self, value: float) -> float:
-        """The value below which plans are worth looking for, given the gap that the user allows."""
-        limits = self.request.limits
-        return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
-
-    def _progress(self, complete: bool) -> Progress:
         def hear(progress: Progress) -> None:
-            if complete:
+            if lattice.complete:
                 self._raise_bound(progress.bound)
             self.request.board.post(nodes=progress.done)
             self._tick()
 
-        return Progress(hear)
-
-    def _note(self, progress: Progress) -> None:
+        progress = Progress(hear)
+        answer = best_plan(lattice, self.bound or 0.0, cutoff, progress, threads)
         self.seconds["warm_up"] = self.seconds.get("warm_up", 0.0) + progress.warm_up_seconds
-        self.size["pairs"] = self.size.get("pairs", 0) + progress.pairs
-        self.size["runs"] = self.size.get("runs", 0) + progress.runs
+        for name, number in (("pairs", progress.pairs), ("runs", progress.runs)):
+            self.size[name] = self.size.get(name, 0) + number
+        return self._take_answer(answer, lattice)
 
     def _family_only(self) -> Stop:
         """Plan on the families of a beam, where there are too many ideals."""
-        from .ideals import beam
-
         self.messages.append(
             f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
             "give --option max-ideals or --memory-limit for more"
@@ -378,15 +335,11 @@ class _Run:
 
     def _hierarchy(self, whole: Lattice) -> Stop:
         """Plan for several levels, on all ideals or on as many as the work allows."""
-        from .dp_dense import Hierarchy, Pairs, transitions
-
         times = transitions(self.levels, self.problem.cpus)
         most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
         lattice = whole if whole.count <= most else whole.part(cheapest(whole, most, min(SPANS, most // 2)))
         answer = Hierarchy(Pairs(lattice), self.levels, self._tick).solve()
-        if answer is not None:
-            self._take(answer[0], answer[1], lattice)
-        least = None if answer is None else answer[0]
+        least = self._take_answer(answer, lattice)
         return self._settle(least, lattice, complete=lattice is whole and whole.complete)
 
 
@@ -410,7 +363,13 @@ def lower_bound(model: Model) -> float | None:
     Transfers and the order of stages only add to this. Replicas divide the work of a stage among as many
     devices, so they take no more than these devices could on their own.
     """
-    least = max((_alone(model, g) for g in range(model.count)), default=0.0)
+    alone = (
+        min(
+            (kind.work[g] / replicas_of(model, kind) for kind in model.kinds if kind.supported[g]), default=math.inf
+        )
+        for g in range(model.count)
+    )
+    least = max(alone, default=0.0)
     if math.isinf(least):
         return None
     low, high = least, max(least, sum(model.kinds[0].work), *(sum(kind.work) for kind in model.kinds))
@@ -421,16 +380,6 @@ def lower_bound(model: Model) -> float | None:
     return low * (1 - SAFETY)
 
 
-def _alone(model: Model, g: int) -> float:
-    """The least load of a stage with this group, on the kind that suits it best."""
-    options = []
-    for kind in model.kinds:
-        if kind.supported[g]:
-            replicas = kind.count if model.sync_bandwidth is not None and kind.pays else 1
-            options.append(kind.work[g] / replicas)
-    return min(options, default=math.inf)
-
-
 def _enough(model: Model, limit: float) -> bool:
     """Can all devices together take the work that the first kind would have with everything?"""
     absorbed = Absorption.of(model, limit).plain
@@ -439,65 +388,48 @@ def _enough(model: Model, limit: float) -> bool:
     return taken >= sum(first.work) * (1 - SAFETY)
 
 
-# ---- plans --------------------
-# From stages between ideals to a plan that says which nodes are on which device.
+# ---- From stages between ideals to a plan that says which nodes are on which device ------------------------
 
 
-def nested(stages: Iterable[Stage]) -> list[Nested]:
-    """The stages of a problem of one level, with nothing inside them."""
-    return [Nested(stage, ()) for stage in stages]
-
-
-def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Nested]) -> PlacementPlan:
+def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Stage]) -> PlacementPlan:
     """The plan of `stages`, which stand from the last to the first, each with the stages inside it."""
+
+    def nodes_of(stage: Stage) -> tuple[NodeId, ...]:
+        positions = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
+        return tuple(problem.nodes[i].id for i in sorted(positions))
+
     if not problem.extensions:
-        return _plain(problem, model, lattice, stages)
-    writer = _Writer(problem, model, lattice)
+        return _plain(problem, [(model.kinds[stage.kind].pays, nodes_of(stage)) for stage in reversed(stages)])
+    devices: list[Device] = []
+    groups: list[DeviceGroup] = []
+
+    def write(stage: Stage, level: int, parent: str | None, place: str) -> None:
+        kind = model.kinds[stage.kind]
+        if kind.pays and level > 1:
+            name = f"group{place}"
+            groups.append(DeviceGroup(name, level, stage.devices, parent))
+            for number, inner in enumerate(reversed(stage.inner)):
+                write(inner, level - 1, name, f"{place}.{number}")
+            return
+        type_: DeviceType = "accelerator" if kind.pays else "cpu"
+        name = f"{'acc' if kind.pays else 'cpu'}{sum(device.type == type_ for device in devices)}"
+        other = None if kind.type is None else problem.other_types[kind.type].name
+        nodes = nodes_of(stage)
+        devices.append(Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=parent))
+
     for number, stage in enumerate(reversed(stages)):
-        writer.write(stage, len(problem.levels) or 1, None, str(number))
-    return PlacementPlan(tuple(writer.devices), groups=tuple(writer.groups))
+        write(stage, len(problem.levels) or 1, None, str(number))
+    return PlacementPlan(tuple(devices), groups=tuple(groups))
 
 
-def _plain(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Nested]) -> PlacementPlan:
-    """Accelerators in stage order, then CPUs; idle devices stay listed."""
+def _plain(problem: PlacementProblem, stages: Sequence[tuple[bool, tuple[NodeId, ...]]]) -> PlacementPlan:
+    """Accelerators in stage order, then CPUs; idle devices stay listed. Of a stage: is it on an accelerator?"""
     assignment: dict[NodeId, int] = {}
-    accelerator, cpu = 0, problem.accelerators
-    for entry in reversed(stages):
-        stage = entry.stage
-        if model.kinds[stage.kind].pays:
-            device, accelerator = accelerator, accelerator + 1
-        else:
-            device, cpu = cpu, cpu + 1
-        assignment.update(dict.fromkeys(_nodes(problem, model, lattice, stage), device))
+    next_of = {True: 0, False: problem.accelerators}
+    for pays, nodes in stages:
+        assignment.update(dict.fromkeys(nodes, next_of[pays]))
+        next_of[pays] += 1
     return PlacementPlan.from_assignment(problem, assignment)
 
 
-def _nodes(problem: PlacementProblem, model: Model, lattice: Lattice, stage: Stage) -> tuple[NodeId, ...]:
-    positions = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
-    return tuple(problem.nodes[i].id for i in sorted(positions))
-
-
-class _Writer:
-    def __init__(self, problem: PlacementProblem, model: Model, lattice: Lattice) -> None:
-        self.problem, self.model, self.lattice = problem, model, lattice
-        self.devices: list[Device] = []
-        self.groups: list[DeviceGroup] = []
-
-    def write(self, entry: Nested, level: int, parent: str | None, place: str) -> None:
-        kind = self.model.kinds[entry.stage.kind]
-        if not kind.pays:
-            self._device(entry.stage, "cpu", None, None)
-        elif level == 1:
-            other = None if kind.type is None else self.problem.other_types[kind.type].name
-            self._device(entry.stage, "accelerator", other, parent)
-        else:
-            name = f"group{place}"
-            self.groups.append(DeviceGroup(name, level, entry.stage.devices, parent))
-            for number, inner in enumerate(reversed(entry.inner)):
-                self.write(inner, level - 1, name, f"{place}.{number}")
-
-    def _device(self, stage: Stage, type_: DeviceType, other: str | None, group: str | None) -> None:
-        number = sum(device.type == type_ for device in self.devices)
-        nodes = _nodes(self.problem, self.model, self.lattice, stage)
-        name = f"{'cpu' if type_ == 'cpu' else 'acc'}{number}"
-        self.devices.append(Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=group))
+PLANNER = FunctionPlanner(lambda request: _Run(request).outcome())

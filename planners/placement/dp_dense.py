@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.placement.problem import Level
-from .ideals import Kind, Lattice
+from .ideals import Lattice, replicas_of
 
 # (kind, replicas) -> load[smaller, larger], infinite where there is no such stage.
 LoadsOf = Callable[[int, int], Any]
@@ -30,6 +30,8 @@ class Stage:
     devices: int
     smaller: int
     larger: int
+    inner: tuple[Stage, ...] = ()
+    """The stages inside it, from the last to the first: those of the level below, where there are several levels."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Pairs:
 
     @cached_property
     def cut(self) -> tuple[Any, ...]:
-        """cut[part][i, j]: transfers of the stage j without i, by the formula of `lattice`."""
+        """cut[part][i, j]: transfers of the stage j without i, by the formula of `ideals`."""
         cuts = [here[:, None] + here[None, :] for here in self.lattice.cut]
         for row in self.lattice.rows:
             inside = row.inside
@@ -64,10 +66,6 @@ class Pairs:
     def work(self, kind: int, part: int) -> Any:
         return self._difference(self.lattice.model.kinds[kind].times[part])
 
-    @cached_property
-    def weight(self) -> Any:
-        return self._difference(self.lattice.model.weights)
-
     def possible(self, kind: int) -> Any:
         """possible[i, j]: is j without i a stage that a device of the kind supports and has the memory for?"""
         device = self.lattice.model.kinds[kind]
@@ -75,19 +73,15 @@ class Pairs:
         if not all(device.supported):
             allowed &= self._difference([float(not ok) for ok in device.supported]) < 0.5
         if math.isfinite(device.capacity):
-            allowed &= self._difference(self.lattice.model.sizes) <= device.capacity
-            self._ask_true_sizes(device, allowed)
+            sizes = self._difference(self.lattice.model.sizes)
+            allowed &= sizes <= device.capacity
+            if self.lattice.model.true_sizes is not None and device.true_capacity is not None:
+                # Sizes had to be rounded down: exclude stages that exceed the memory by their true sizes. What they
+                # lost is less than one for each node, and for the memory.
+                lost = 1 + sum(map(len, self.lattice.model.members))
+                for i, j in np.argwhere(allowed & (sizes > device.capacity - lost)):
+                    allowed[i, j] = self._true_prefix[j] - self._true_prefix[i] <= device.true_capacity
         return allowed
-
-    def _ask_true_sizes(self, device: Kind, allowed: Any) -> None:
-        """Where sizes had to be rounded down, exclude stages that exceed the memory by their true sizes."""
-        model = self.lattice.model
-        if model.true_sizes is None or device.true_capacity is None:
-            return
-        lost = 1 + sum(map(len, model.members))  # less than one for each node, and for the memory
-        near = allowed & (self._difference(model.sizes) > device.capacity - lost)
-        for i, j in np.argwhere(near):
-            allowed[i, j] = self._true_prefix[j] - self._true_prefix[i] <= device.true_capacity
 
     @cached_property
     def _true_prefix(self) -> list[int]:
@@ -112,18 +106,12 @@ class Pairs:
 
     def sync(self, replicas: int, bandwidth: float) -> Any:
         """Time per sample that replicas take to agree on their weights."""
-        return 4.0 * (replicas - 1) / replicas * self.weight / (replicas * bandwidth)
+        weights = self._difference(self.lattice.model.weights)
+        return 4.0 * (replicas - 1) / replicas * weights / (replicas * bandwidth)
 
     def _difference(self, values: Sequence[float]) -> Any:
         prefix = self.lattice.prefix(values)
         return prefix[None, :] - prefix[:, None]
-
-
-def replicas_of(lattice: Lattice, kind: int) -> range:
-    """Numbers of devices of a kind that a stage may take."""
-    model = lattice.model
-    device = model.kinds[kind]
-    return range(1, (device.count if model.sync_bandwidth is not None and device.pays else 1) + 1)
 
 
 class Chain:
@@ -176,28 +164,26 @@ class Chain:
         used = min(self.best, key=lambda used: float(self.best[used][target]))
         stages = []
         while any(used):
-            before, stage = min(self._explanations(used, target), key=lambda option: option[0])[1:]
+            least = math.inf
+            for before, kind, devices in self._steps(used):
+                values = np.maximum(self.best[before], self.loads(kind, devices)[:, target])
+                source = int(np.argmin(values))
+                if values[source] < least:
+                    least, stage, rest = float(values[source]), Stage(kind, devices, source, target), before
             stages.append(stage)
-            used, target = before, stage.smaller
+            used, target = rest, stage.smaller
         return stages
-
-    def _explanations(self, used: tuple[int, ...], target: int) -> Iterator[tuple[float, tuple[int, ...], Stage]]:
-        for before, kind, devices in self._steps(used):
-            values = np.maximum(self.best[before], self.loads(kind, devices)[:, target])
-            source = int(np.argmin(values))
-            yield float(values[source]), before, Stage(kind, devices, source, target)
 
 
 def flat(pairs: Pairs, tick: Callable[[], None] = lambda: None) -> tuple[float, list[Stage]] | None:
     """The optimum for max-load on one level; None where nothing fits."""
-    return _solve(pairs, lambda kind, devices: pairs.load(kind, devices), tick)
+    return _solve(pairs, pairs.load, tick)
 
 
 def _solve(pairs: Pairs, loads: LoadsOf, tick: Callable[[], None]) -> tuple[float, list[Stage]] | None:
-    lattice = pairs.lattice
-    kinds = range(len(lattice.model.kinds))
-    replicas = [replicas_of(lattice, kind) for kind in kinds]
-    counts = [kind.count for kind in lattice.model.kinds]
+    lattice, model = pairs.lattice, pairs.lattice.model
+    replicas = [range(1, replicas_of(model, kind) + 1) for kind in model.kinds]
+    counts = [kind.count for kind in model.kinds]
     chain = Chain(cache(loads), counts, replicas, lattice.count, tick=tick)
     value = chain.value(lattice.count - 1)
     return (value, chain.stages(lattice.count - 1)) if math.isfinite(value) else None
@@ -249,14 +235,6 @@ def gpipe(
 # too.
 
 
-@dataclass(frozen=True)
-class Nested:
-    """A stage and, above the lowest level, the stages inside it."""
-
-    stage: Stage
-    inner: tuple[Nested, ...]
-
-
 def transitions(levels: Sequence[Level], cpus: int) -> int:
     """How often the program goes over all pairs of ideals, for each ideal from which a chain starts."""
     return sum(level.devices * (level.devices + 1) // 2 for level in levels) * (cpus + 1)
@@ -274,11 +252,11 @@ class Hierarchy:
         for number in range(len(levels) - 1):
             self.inside.append(self._within(number))
 
-    def solve(self) -> tuple[float, list[Nested]] | None:
+    def solve(self) -> tuple[float, list[Stage]] | None:
         """Stages from the last to the first; None where nothing fits."""
         top = len(self.levels) - 1
         last = self.pairs.lattice.count - 1
-        accelerators = self._on_accelerators()
+        accelerators = int(self.kinds[0].pays)  # kinds that are accelerators: none where there are CPUs alone
         kinds = [kind for kind in range(len(self.kinds)) if kind != 0 or not accelerators]
         counts = [self.levels[top].devices] * accelerators + [self.kinds[kind].count for kind in kinds]
         replicas = [self._replicas(top)] * accelerators + [range(1, 2)] * len(kinds)
@@ -293,13 +271,8 @@ class Hierarchy:
         if not math.isfinite(value):
             return None
         return value, [
-            self._opened(stage, top) if accelerators and stage.kind == 0 else Nested(stage, ())
-            for stage in chain.stages(last)
+            self._opened(stage, top) if accelerators and stage.kind == 0 else stage for stage in chain.stages(last)
         ]
-
-    def _on_accelerators(self) -> int:
-        """Number of kinds that are accelerators: 1, or 0 where there are CPUs alone."""
-        return 1 if self.kinds[0].pays else 0
 
     def load(self, number: int, replicas: int) -> Any:
         """Load of a stage on devices of level `number` + 1, all that is inside it included."""
@@ -339,10 +312,10 @@ class Hierarchy:
             self.tick()
         return best
 
-    def _opened(self, stage: Stage, number: int) -> Nested:
+    def _opened(self, stage: Stage, number: int) -> Stage:
         """The stage with the stages inside it."""
         if number == 0:
-            return Nested(stage, ())
+            return stage
         table = {r: self.load(number - 1, r) for r in self._replicas(number - 1)}
         inner = self._chain(number - 1, stage.smaller, table).stages(stage.larger)
-        return Nested(stage, tuple(self._opened(part, number - 1) for part in inner))
+        return replace(stage, inner=tuple(self._opened(part, number - 1) for part in inner))

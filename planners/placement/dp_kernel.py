@@ -1,7 +1,7 @@
 """The inner loop of the program, compiled: from each ideal to all that may follow it within the limit.
 
 Plain Python that numba understands (`instances/base/compiled.py`). Tables are in the order of the lattice's key and
-hold live ideals only (`limits`).
+hold live ideals only (`dp_pruned.limited`).
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def carry(
                     if max(state_values[s], plain / r) >= min(values[place], best):
                         continue
                     if crossing < 0.0:
-                        # What cut(i) + cut(j) counts too much: see `lattice`.
+                        # What cut(i) + cut(j) counts too much: see `ideals`.
                         shared = 0.0
                         for e in open_here:
                             if j < row_end[e]:

@@ -1,6 +1,6 @@
 """The pruned program on a large lattice: is there a plan below a limit, and which is the best of these?
 
-A run under the limit U is exact for all plans with loads below U: none of their states is pruned (`limits`). So
+A run under the limit U is exact for all plans with loads below U: none of their states is pruned (`limited`). So
 a run that finds a plan has found an optimal one, and a run that finds none proves that U is a lower bound.
 Limits start near the lower bound and grow, because a low limit prunes much; the last one is the best known value.
 """
@@ -53,16 +53,6 @@ CHUNK_SECONDS = 0.2
 PARALLEL_FROM = 20_000
 
 
-def limits_to_try(bound: float, known: float) -> Iterator[float]:
-    """Growing limits, the last one being the known value."""
-    if bound > 0 and known > bound * NEAR_ENOUGH:
-        step = FIRST_STEP
-        while bound * (1 + step) < known:
-            yield bound * (1 + step)
-            step *= 2
-    yield known
-
-
 def best_plan(
     lattice: Lattice, bound: float, known: float, progress: Progress, threads: int = 1
 ) -> tuple[float, list[Stage]] | None:
@@ -70,8 +60,12 @@ def best_plan(
 
     `progress.bound` grows with every limit that is refuted; it is valid for plans of this lattice only.
     """
-    progress.bound = bound
-    for limit in limits_to_try(bound, known):
+    progress.bound, step = bound, FIRST_STEP
+    limits = []
+    while bound > 0 and known > bound * NEAR_ENOUGH and bound * (1 + step) < known:
+        limits.append(bound * (1 + step))
+        step *= 2
+    for limit in (*limits, known):
         progress.limit = limit
         progress.runs += 1
         answer = run(lattice, limit, progress, threads)
@@ -88,8 +82,10 @@ def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) ->
     limits = limited(lattice, limit)
     if limits is None:
         return None
-    _forward(limits, limits.values, limit, progress, threads)
-    final = _values_of(limits, len(limits.alive) - 1)
+    _forward(limits, limit, progress, threads)
+    t = limits.tables
+    final = limits.values[int(t.origin[-1]) + int(t.lowest[-1]) * len(t.room) :]  # of the whole
+    final = np.where(final < 0, np.inf, final)
     place = int(np.argmin(final))
     if not math.isfinite(final[place]):
         return None
@@ -99,11 +95,18 @@ def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) ->
     ]
 
 
-def _forward(limits: Limited, values: Any, limit: float, progress: Progress, threads: int) -> None:
+def _forward(limits: Limited, limit: float, progress: Progress, threads: int) -> None:
     """Carry values from the empty ideal on to all others, chunk by chunk, and report after each chunk."""
     from concurrent.futures import ThreadPoolExecutor
 
-    process = _loop(limits, values, progress)
+    from ...instances.base.compiled import compiled
+    from . import dp_kernel
+
+    began = now()
+    process, values = compiled(dp_kernel, "process"), limits.values
+    process(limits.tables, values, 0.0, 0, 0, 0, 0, 0, 1)  # nothing to do, but now it is loaded
+    if not progress.warm_up_seconds:
+        progress.warm_up_seconds = now() - began
     count = len(limits.alive)
     progress.of = count
     first, size = 0, 64
@@ -126,40 +129,15 @@ def _forward(limits: Limited, values: Any, limit: float, progress: Progress, thr
             progress.hear(progress)
 
 
-def _loop(limits: Limited, values: Any, progress: Progress) -> Callable[..., int]:
-    """The compiled loop; `progress` notes the time that it takes to load."""
-    from ...instances.base.compiled import compiled
-    from . import dp_kernel as kernel
-
-    began = now()
-    process = compiled(kernel, "process")
-    process(limits.tables, values, 0.0, 0, 0, 0, 0, 0, 1)  # nothing to do, but now it is loaded
-    if not progress.warm_up_seconds:
-        progress.warm_up_seconds = now() - began
-    return process
-
-
-def _values_of(limits: Limited, ideal: int) -> Any:
-    """Values of an ideal's states, infinite for those that are not live."""
-    t = limits.tables
-    ways = len(t.room)
-    origin = int(t.origin[ideal])
-    values = limits.values[origin + int(t.lowest[ideal]) * ways : origin + (int(t.highest[ideal]) + 1) * ways]
-    return np.where(values < 0, np.inf, values)
-
-
-def _backward(limits: Limited, place: int) -> list[Stage]:
+def _backward(limits: Limited, place: int) -> Iterator[Stage]:
     """Stages of the best plan, last to first: a state's value is that of some state before it, or the stage's load."""
     t = limits.tables
-    ways = len(t.room)
     ideal = len(t.key) - 1
-    use, way = int(t.lowest[ideal]) + place // ways, place % ways
-    stages = []
+    use, way = int(t.lowest[ideal]) + place // len(t.room), place % len(t.room)
     while ideal > 0:
         stage, use, way = _step_back(limits, ideal, use, way)
-        stages.append(stage)
+        yield stage
         ideal = stage.smaller
-    return stages
 
 
 def _step_back(limits: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
@@ -196,7 +174,7 @@ def _step_back(limits: Limited, j: int, use: int, way: int) -> tuple[Stage, int,
 
 
 def _shared_with(limits: Limited, j: int) -> Any:
-    """For all i < j, what is to be subtracted from cut(i) + cut(j): see `lattice`."""
+    """For all i < j, what is to be subtracted from cut(i) + cut(j): see `ideals`."""
     t = limits.tables
     shared = np.zeros(j)
     for e in np.flatnonzero((t.row_start <= j) & (j < t.row_end)):
@@ -209,7 +187,7 @@ def _shared_with(limits: Limited, j: int) -> Any:
     return shared
 
 
-# ---- limits --------------------
+# ---- Which states can be part of a plan with all loads within U, and their tables ---------------------------------
 # Which states can be part of a plan with all loads within U, and the tables of the compiled loop for them.
 #
 # A state is an ideal and the devices used for it: f of the first kind and, as a *way*, numbers of all others.
@@ -251,6 +229,13 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
     lowest, highest, origin, values = _places(first_use[alive], last_use[alive])
     work = np.array([lattice.prefix(kind.work)[alive] for kind in model.kinds])
     slack = SAFETY * (float(work[0, -1]) or 1.0)
+    # The most first-kind work of one stage on r devices of kind d, and on the devices that a way leaves.
+    reach = np.zeros((len(model.kinds), max(kind.count for kind in model.kinds) + 1))
+    for d, kind in enumerate(model.kinds):
+        numbers = range(1, kind.count + 1)
+        reach[d, 1 : kind.count + 1] = [r * limit if d == 0 else absorbed.plain[d][r] for r in numbers]
+    behind = range(1, len(model.kinds))
+    room = [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count]
     bits = np.ascontiguousarray(lattice.bits[alive].T)
     tables = Tables(
         bits=bits,
@@ -273,8 +258,8 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
         capacity=np.array([kind.capacity for kind in model.kinds]),
         stride=stride,
         way_count=way_count,
-        reach=_reach(model, limit, absorbed),
-        room=_room(model, absorbed, way_count),
+        reach=reach,
+        room=np.array(room, float),
         slack=slack,
         key_scale=KEY_STEPS / (float(work[0, -1]) or 1.0),
         key_slack=model.count + 1,
@@ -382,23 +367,6 @@ def _knapsack(model: Model, worth: Sequence[float], kind: Kind, capacity: float,
         if capacity <= 0:
             break
     return total + capacity if transfers and capacity > 0 else total
-
-
-def _reach(model: Model, limit: float, absorbed: Absorption) -> Any:
-    """reach[d, r]: the most first-kind work of one stage on r devices of kind d."""
-    reach = np.zeros((len(model.kinds), max(kind.count for kind in model.kinds) + 1))
-    for d, kind in enumerate(model.kinds):
-        for r in range(1, kind.count + 1):
-            reach[d, r] = r * limit if d == 0 else absorbed.plain[d][r]
-    return reach
-
-
-def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
-    """room[way]: the most first-kind work on the other kinds' devices that the way leaves."""
-    behind = range(1, len(model.kinds))
-    return np.array(
-        [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count], float
-    )
 
 
 def _net_tables(lattice: Lattice, alive: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Nodes that must share a device, as one group; and what a choice of devices for groups costs.
+"""What all planners of placements share: groups, their orders, and what a choice of devices for groups costs.
 
-This is the planners' own contraction: exact methods in `formulations/` have theirs, and each checks the other.
+A group holds the nodes that must share a device. This is the planners' own contraction: exact methods in
+`formulations/` have theirs, and each checks the other, so nothing of theirs may be imported here.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Groups:
     """Pairs (a, b) with stage(a) <= stage(b) in every contiguous plan, without cycles; empty for other plans."""
     accelerators: int
     cpus: int
-    memory: float | None
+    capacity: float
+    """What an accelerator may hold; infinite where there is no limit."""
 
     @property
     def count(self) -> int:
@@ -65,11 +67,6 @@ class Groups:
     @property
     def devices(self) -> int:
         return self.accelerators + self.cpus
-
-    @property
-    def capacity(self) -> float:
-        """What an accelerator may hold."""
-        return math.inf if self.memory is None else self.memory
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -165,26 +162,21 @@ def contract(
     classes: list[tuple[int, ...]] = list(problem.color_classes)
     arcs: set[tuple[int, int]] = set()
     if contiguous:
-        classes, arcs = _fuse_cycles(classes, _stage_order(problem), len(problem.nodes))
+        # Classes on a common cycle must share a stage, hence a device; then they are in a topological order.
+        owner = _owner(classes, len(problem.nodes))
+        between = [(owner[u], owner[v]) for u, v in _stage_order(problem) if owner[u] != owner[v]]
+        components = strong_components(len(classes), between)
+        rank = {c: r for r, component in enumerate(components) for c in component}
+        classes = [tuple(i for c in component for i in classes[c]) for component in components]
+        arcs = {(rank[u], rank[v]) for u, v in between if rank[u] != rank[v]}
     owner = _owner(classes, len(problem.nodes))
     parts = 2 if objective == "gpipe" else 1
-
-    def total(attribute: str, part: int) -> tuple[float, ...]:
-        return tuple(
-            math.fsum(
-                getattr(problem.nodes[i], attribute)
-                for i in members
-                if parts == 1 or problem.nodes[i].backward == bool(part)
-            )
-            for members in classes
-        )
-
     supported = tuple(
         problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
         for members in classes
     )
-    times = tuple(total("accelerator_time", part) for part in range(parts))
-    cpu_times = tuple(total("cpu_time", part) for part in range(parts))
+    times = sums_by_part(problem, classes, parts, [node.accelerator_time for node in problem.nodes])
+    cpu_times = sums_by_part(problem, classes, parts, [node.cpu_time for node in problem.nodes])
     memory = whole.limits[0]
     return Groups(
         members=tuple(classes),
@@ -199,7 +191,20 @@ def contract(
         arcs=tuple(sorted(arcs)),
         accelerators=min(problem.accelerators, len(classes)),
         cpus=min(problem.cpus, len(classes)),
-        memory=None if memory is None else float(memory),
+        capacity=math.inf if memory is None else float(memory),
+    )
+
+
+def sums_by_part(
+    problem: PlacementProblem, classes: Iterable[Sequence[int]], parts: int, times: Sequence[float]
+) -> tuple[tuple[float, ...], ...]:
+    """The times of nodes added up: [part][class], where parts are one, or forward and backward."""
+    backward = [node.backward for node in problem.nodes]
+    return tuple(
+        tuple(
+            math.fsum(times[i] for i in members if parts == 1 or backward[i] == bool(part)) for members in classes
+        )
+        for part in range(parts)
     )
 
 
@@ -226,18 +231,6 @@ def _stage_order(problem: PlacementProblem) -> list[tuple[int, int]]:
         elif ends[0].backward and any(end.color is None or end.color not in has_forward for end in ends):
             pairs.append((v, u))
     return pairs
-
-
-def _fuse_cycles(
-    classes: list[tuple[int, ...]], node_arcs: Iterable[tuple[int, int]], count: int
-) -> tuple[list[tuple[int, ...]], set[tuple[int, int]]]:
-    """Classes on a common cycle must share a stage, hence a device. Returned in a topological order."""
-    owner = _owner(classes, count)
-    arcs = [(owner[u], owner[v]) for u, v in node_arcs if owner[u] != owner[v]]
-    components = strong_components(len(classes), arcs)
-    rank = {c: r for r, component in enumerate(components) for c in component}
-    fused = [tuple(i for c in component for i in classes[c]) for component in components]
-    return fused, {(rank[u], rank[v]) for u, v in arcs if rank[u] != rank[v]}
 
 
 def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:
@@ -315,7 +308,7 @@ def _least_work(groups: Groups, w: float) -> list[float]:
     ]
 
 
-# ---- orders --------------------
+# ---- Topological orders of groups ---------------------------------------------------------------------------------
 # Topological orders of groups.
 
 
@@ -336,16 +329,12 @@ def various_orders(groups: Ordered, count: int, seed: int) -> list[list[int]]:
     """
     rng = random.Random(seed)
     numbers = list(range(groups.count))
-    orders = [depth_first(groups, numbers), depth_first(groups, numbers, backwards=True), in_input_order(groups)]
+    as_given = in_turn(adjacency(groups.count, groups.arcs), heapq.heappop, heapq.heappush)
+    orders = [depth_first(groups, numbers), depth_first(groups, numbers, backwards=True), as_given]
     orders += [
         depth_first(groups, rng.sample(numbers, groups.count), backwards=n % 2 == 0) for n in range(3, count)
     ]
     return [list(order) for order in dict.fromkeys(map(tuple, orders[:count]))]
-
-
-def in_input_order(groups: Ordered) -> list[int]:
-    """The topological order that is nearest to the numbers of the groups."""
-    return in_turn(adjacency(groups.count, groups.arcs), heapq.heappop, heapq.heappush)
 
 
 def depth_first(groups: Ordered, priority: Sequence[int], backwards: bool = False) -> list[int]:
@@ -413,7 +402,7 @@ def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
     return in_turn(adjacency(groups.count, groups.arcs), nearest)
 
 
-# ---- scope --------------------
+# ---- For which placements the bounds of planners hold: named by address in `planners/registry.py` -----------------
 # For which placements the bounds of planners hold; `planners/registry.py` names these functions by address.
 
 

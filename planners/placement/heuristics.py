@@ -1,7 +1,9 @@
-"""The linearised dynamic program (DPL): the best cuts of one topological order into devices.
+"""Heuristics of placements: their plans promise nothing about the optimum, and exact methods start from them.
 
-Exact for the order, an upper bound for the problem. All interval loads come from a two-dimensional difference
-array: a transfer is free for the intervals that lie between two of its pins or hold them all.
+The linearised dynamic program (DPL) comes first: the best cuts of one topological order into devices. It is exact for
+the order, an upper bound for the problem. All interval loads come from a two-dimensional difference array: a transfer
+is free for the intervals that lie between two of its pins or hold them all. `pipedream` and `partition` cut by it, too.
+Each planner may be changed by itself: the referee judges all plans, and bounds come from `groups.lower_bound` alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ...instances.physics.tolerances import BETTER
 from ...instances.placement.plan import NotAnAssignmentError, PlacementPlan
 from ...instances.registry import evaluation_of
 from ...instances.stored_results import load_plan
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..method_options import ORDERS, RESTARTS
 from .groups import (
     FAR,
@@ -53,24 +55,23 @@ FORWARD_LIMITS = 24
 WORK_ON_LIMITS = 10_000_000
 
 
-class LinearDp:
-    def plan(self, request: Request) -> Outcome:
-        """Contiguous plans, which are valid also where contiguity is not asked for."""
-        groups = groups_of(request, contiguous=True)
-        incumbent = Incumbent(request, groups)
-        if groups.count > MAX_GROUPS:
-            return too_many(incumbent, MAX_GROUPS)
-        orders = various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed)
-        cuts = (best_cuts(groups, order) for order in orders)
-        return incumbent.tried(cuts, "no cut of the tried orders fits the memory")
+def plan_linear_dp(request: Request) -> Outcome:
+    """Contiguous plans, which are valid also where contiguity is not asked for."""
+    groups = groups_of(request, contiguous=True)
+    incumbent = Incumbent(request, groups)
+    if groups.count > MAX_GROUPS:
+        return too_many(incumbent)
+    orders = various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed)
+    cuts = (best_cuts(groups, order) for order in orders)
+    return incumbent.tried(cuts, "no cut of the tried orders fits the memory")
 
 
-LINEAR_DP = LinearDp()
+LINEAR_DP = FunctionPlanner(plan_linear_dp)
 
 
-def too_many(incumbent: Incumbent, most: int) -> Outcome:
+def too_many(incumbent: Incumbent) -> Outcome:
     return incumbent.outcome(
-        Stop.MEMORY, f"{incumbent.groups.count} groups are too many: this planner takes at most {most}"
+        Stop.MEMORY, f"{incumbent.groups.count} groups are too many: this planner takes at most {MAX_GROUPS}"
     )
 
 
@@ -148,9 +149,7 @@ def blocked(groups: Groups, order: Sequence[int]) -> Any:
     n = groups.count
     is_blocked = np.tril(np.ones((n + 1, n + 1), dtype=bool))
     is_blocked |= interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
-    if groups.memory is not None:
-        is_blocked |= interval_sums(order, groups.sizes) > groups.capacity
-    return is_blocked
+    return is_blocked | (interval_sums(order, groups.sizes) > groups.capacity)
 
 
 # (device, first position, end position).
@@ -238,7 +237,7 @@ def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> 
     return best
 
 
-# ---- greedy --------------------
+# ---- Greedy filling -----------------------------------------------------------------------------------------------
 # Greedy filling: groups in topological order, device after device, each up to a target load that is bisected.
 
 
@@ -246,28 +245,19 @@ def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> 
 BISECTIONS = 16
 
 
-class Greedy:
-    def plan(self, request: Request) -> Outcome:
-        incumbent = Incumbent(request, groups_of(request, contiguous=True))
-        return incumbent.tried(_filled(incumbent), "filling devices in order found no plan that fits the memory")
-
-
-GREEDY = Greedy()
-
-
-def _device_orders(groups: Groups) -> Iterator[list[int]]:
-    """CPUs last, first, or between: their place matters, since what no accelerator can hold ends the turn of one."""
+def fill_greedily(request: Request) -> Outcome:
+    groups = groups_of(request, contiguous=True)
+    incumbent = Incumbent(request, groups)
+    # CPUs last, first, or between: their place matters, since what no accelerator can hold ends the turn of one.
     fast, slow = list(range(groups.accelerators)), list(range(groups.accelerators, groups.devices))
     places = [len(fast), 0, *range(1, len(fast))] if slow else [len(fast)]
-    for place in places[:8]:
-        yield [*fast[:place], *slow, *fast[place:]]
+    orders = ([*fast[:place], *slow, *fast[place:]] for place in places[:8])
+    fillings = (_Filling(capped(groups, FAR * incumbent.value), devices) for devices in orders)
+    plans = (plan for filling in fillings for plan in _bisected(filling, incumbent))
+    return incumbent.tried(plans, "filling devices in order found no plan that fits the memory")
 
 
-def _filled(incumbent: Incumbent) -> Iterator[list[int] | None]:
-    """The plans of all orders of the devices and all targets that are tried."""
-    for devices in _device_orders(incumbent.groups):
-        tame = capped(incumbent.groups, FAR * incumbent.value)
-        yield from _bisected(_Filling(tame, devices), incumbent)
+GREEDY = FunctionPlanner(fill_greedily)
 
 
 def _bisected(filling: _Filling, incumbent: Incumbent) -> Iterator[list[int] | None]:
@@ -341,20 +331,19 @@ class _Filling:
 # ---- Everything on one device: the baseline without any pipeline, and without any transfer -----------------
 
 
-class OneDevice:
-    def plan(self, request: Request) -> Outcome:
-        """The better of one accelerator and one CPU. One device alone is contiguous in every sense."""
-        groups = groups_of(request, contiguous=False)
-        incumbent = Incumbent(request, groups)
-        for device in {0, groups.devices - 1}:
-            incumbent.offer([device] * groups.count)
-        return incumbent.completed("no single device has the memory and the support for everything")
+def plan_on_one_device(request: Request) -> Outcome:
+    """The better of one accelerator and one CPU. One device alone is contiguous in every sense."""
+    groups = groups_of(request, contiguous=False)
+    incumbent = Incumbent(request, groups)
+    for device in {0, groups.devices - 1}:
+        incumbent.offer([device] * groups.count)
+    return incumbent.completed("no single device has the memory and the support for everything")
 
 
-ONE_DEVICE = OneDevice()
+ONE_DEVICE = FunctionPlanner(plan_on_one_device)
 
 
-# ---- expert --------------------
+# ---- An expert's split --------------------------------------------------------------------------------------------
 # An expert's split, read from a file: a plan, a result, or a split as published.
 
 
@@ -382,35 +371,34 @@ EXPERT = Expert(
 )
 
 
-# ---- pipedream --------------------
+# ---- PipeDream's partitioner --------------------------------------------------------------------------------------
 # PipeDream's partitioner: the graph is contracted to a path at its articulation points, the path is cut optimally.
 #
 # The published script ignores memory unless asked to check it. This planner always ignores it: its plans may need
 # more memory than there is, and then the referee and a message say so.
 
 
-class PipeDream:
-    def plan(self, request: Request) -> Outcome:
-        groups = groups_of(request, contiguous=True)
-        boundless = replace(groups, memory=None)
-        incumbent = Incumbent(request, boundless)
-        if groups.count > MAX_GROUPS:
-            return too_many(incumbent, MAX_GROUPS)
-        busy = [fast + slow for fast, slow in zip(groups.work, groups.cpu_work, strict=True)]
-        blocks = contract_to_path(groups.arcs, groups.work, busy)
-        borders = [0, *accumulate(len(block) for block in blocks)]
-        device_of = best_cuts(boundless, [g for block in blocks for g in block], borders)
-        messages = []
-        if device_of is None:
-            messages.append("the path cannot be cut so that every piece has a device that supports it")
-        else:
-            incumbent.offer(device_of)
-            if not groups.fits(device_of):
-                messages.append("the plan exceeds the accelerators' memory, which PipeDream's partitioner ignores")
-        return incumbent.outcome(Stop.COMPLETED, *messages)
+def plan_pipedream(request: Request) -> Outcome:
+    groups = groups_of(request, contiguous=True)
+    boundless = replace(groups, capacity=math.inf)
+    incumbent = Incumbent(request, boundless)
+    if groups.count > MAX_GROUPS:
+        return too_many(incumbent)
+    busy = [fast + slow for fast, slow in zip(groups.work, groups.cpu_work, strict=True)]
+    blocks = contract_to_path(groups.arcs, groups.work, busy)
+    borders = [0, *accumulate(len(block) for block in blocks)]
+    device_of = best_cuts(boundless, [g for block in blocks for g in block], borders)
+    messages = []
+    if device_of is None:
+        messages.append("the path cannot be cut so that every piece has a device that supports it")
+    else:
+        incumbent.offer(device_of)
+        if not groups.fits(device_of):
+            messages.append("the plan exceeds the accelerators' memory, which PipeDream's partitioner ignores")
+    return incumbent.outcome(Stop.COMPLETED, *messages)
 
 
-PIPEDREAM = PipeDream()
+PIPEDREAM = FunctionPlanner(plan_pipedream)
 
 
 def contract_to_path(
@@ -430,18 +418,13 @@ def contract_to_path(
     idle = [g for g in ends if not busy[g]]
     core = graph.subgraph(set(graph) - set(idle))
     blocks = [block for part in nx.weakly_connected_components(core) for block in _path(work, core.subgraph(part))]
-    return _with_idle(graph, idle, blocks or [[]])
-
-
-def _with_idle(graph: nx.DiGraph[int], idle: Sequence[int], blocks: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The blocks with each idle group in the block of its first reader or, without one, of its last producer."""
     block_of = {g: number for number, block in enumerate(blocks) for g in block}
-    members = [list(block) for block in blocks]
+    blocks = blocks or [[]]
     for g in idle:
         readers = [block_of[h] for h in graph.successors(g) if h in block_of]
         writers = [block_of[h] for h in graph.predecessors(g) if h in block_of]
-        members[min(readers, default=max(writers, default=0))].append(g)
-    return members
+        blocks[min(readers, default=max(writers, default=0))].append(g)
+    return blocks
 
 
 def _path(work: Sequence[float], graph: nx.DiGraph[int]) -> list[list[int]]:
@@ -491,20 +474,19 @@ def _stations(work: Sequence[float], graph: nx.DiGraph[int]) -> list[int]:
     return [g for g in path if g in cuts]
 
 
-# ---- local_search --------------------
+# ---- Local search -------------------------------------------------------------------------------------------------
 # Local search as in the paper: random start, the best single reassignment until none gains, restarts.
 #
 # Of a start that breaks memory or support, the search first lessens the violation. For contiguous plans the start is
 # a random order cut at random places, and every device keeps its place in the chain.
 
 
-class LocalSearch:
-    def plan(self, request: Request) -> Outcome:
-        incumbent = Incumbent(request, groups_of(request))
-        return incumbent.tried(_climbed(incumbent), "no start could be mended to fit the memory")
+def search_locally(request: Request) -> Outcome:
+    incumbent = Incumbent(request, groups_of(request))
+    return incumbent.tried(_climbed(incumbent), "no start could be mended to fit the memory")
 
 
-LOCAL_SEARCH = LocalSearch()
+LOCAL_SEARCH = FunctionPlanner(search_locally)
 
 
 def _climbed(incumbent: Incumbent) -> Iterator[list[int]]:
@@ -618,14 +600,11 @@ class Climb:
         g, d = np.unravel_index(values.argmin(), values.shape)
         if not np.isfinite(values[g, d]):
             return False
-        self._move(int(g), int(d))
-        return True
-
-    def _move(self, g: int, d: int) -> None:
         nets = self.tables.pin_net[self.tables.pin_group == g]
         self.held[nets, self.device[g]] -= 1
         self.held[nets, d] += 1
         self.device[g] = d
+        return True
 
     def _allowed(self) -> Any:
         """[g, d]: does the stage order let group g go to device d?"""
@@ -688,7 +667,7 @@ def _largest_without(load: Any, d: int) -> Any:
     return np.maximum(answer, 0.0)
 
 
-# ---- partition --------------------
+# ---- Balanced graph partition -------------------------------------------------------------------------------------
 # Balanced graph partition by METIS, through the extra `partition`: a stand-in for Scotch.
 #
 # METIS balances work and cuts few transfers, but knows neither CPUs that are slower nor what each device pays; so
@@ -709,24 +688,7 @@ SCALE = 10_000_000
 WIDEST_CLIQUE = 24
 
 
-class Partition:
-    def plan(self, request: Request) -> Outcome:
-        metis = _metis()
-        groups, contiguous = groups_of(request), is_contiguous(request)
-        incumbent = Incumbent(request, groups)
-        if contiguous and groups.count > MAX_GROUPS:
-            return too_many(incumbent, MAX_GROUPS)
-        plans = (
-            best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
-            for parts in _partitions(metis, groups, request.limits.seed)
-        )
-        return incumbent.tried(plans, "no partition could be made to fit the memory")
-
-
-PARTITION = Partition()
-
-
-def _metis() -> Any:
+def partition(request: Request) -> Outcome:
     try:
         import pymetis
     except ImportError:
@@ -734,7 +696,18 @@ def _metis() -> Any:
             "The planner 'partition' needs METIS; install it with pip install 'pipeplan[partition]', or choose "
             "another planner."
         ) from None
-    return pymetis
+    groups, contiguous = groups_of(request), is_contiguous(request)
+    incumbent = Incumbent(request, groups)
+    if contiguous and groups.count > MAX_GROUPS:
+        return too_many(incumbent)
+    plans = (
+        best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
+        for parts in _partitions(pymetis, groups, request.limits.seed)
+    )
+    return incumbent.tried(plans, "no partition could be made to fit the memory")
+
+
+PARTITION = FunctionPlanner(partition)
 
 
 def _partitions(metis: Any, groups: Groups, seed: int) -> Iterator[list[int]]:

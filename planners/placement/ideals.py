@@ -1,7 +1,8 @@
-"""The contracted problem as the dynamic program sees it: groups, kinds of devices, nets.
+"""The contracted problem as the dynamic program sees it (groups, kinds of devices, nets), and its ideals.
 
 A *kind* is a type of accelerator or the CPUs. A *net* is a transfer: a stage on an accelerator that holds some but
 not all of its pins pays the cost. A *stage* is the difference of two ideals, which are the closed sets of `arcs`.
+Programs for other problems take `ideal_bits`, `closed_sets` and `sums` from here: these know nothing of placements.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from ...instances.base.amounts import WholeAmounts
 from ...instances.base.graph import adjacency
 from ...instances.placement.problem import Level, PlacementProblem
-from .groups import FAR, Groups, Net, contract
+from .groups import FAR, Groups, Net, contract, sums_by_part
 
 
 @dataclass(frozen=True)
@@ -170,15 +171,7 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int |
     """Accelerators of a further type: times and support of their own, transfers as everywhere."""
     kind = problem.other_types[t]
     time_of = [problem.time_on(i, t) for i in range(len(problem.nodes))]
-    times = tuple(
-        tuple(
-            math.fsum(
-                time_of[i] or 0.0 for i in members if groups.parts == 1 or problem.nodes[i].backward == bool(part)
-            )
-            for members in groups.members
-        )
-        for part in range(groups.parts)
-    )
+    times = sums_by_part(problem, groups.members, groups.parts, [time or 0.0 for time in time_of])
     supported = tuple(
         all(time_of[i] is not None for i in members) and problem.holds(members, t) for members in groups.members
     )
@@ -310,7 +303,7 @@ class _Merging:
         )
 
 
-# ---- lattice --------------------
+# ---- The ideals of the stage order as arrays ----------------------------------------------------------------------
 # The ideals of the stage order (sets that hold with each group all groups that come before it), as arrays.
 #
 # They are sorted by a whole-number key that grows strictly with inclusion, so that every ideal stands behind all
@@ -410,14 +403,12 @@ def words(model: Model) -> int:
     return (model.count + WORD - 1) // WORD
 
 
-def all_ideals(model: Model, limit: int, tick: Callable[[int], None] = lambda count: None) -> Lattice:
-    """Every ideal, or `TooManyIdealsError`. `tick` hears how many there are, now and then."""
+def all_ideals(model: Model, limit: int, tick: Callable[[], None] = lambda: None) -> Lattice:
+    """Every ideal, or `TooManyIdealsError`. `tick` is called now and then: it may raise."""
     return arranged(model, ideal_bits(model.predecessors, limit, tick), complete=True)
 
 
-def ideal_bits(
-    predecessors: Sequence[Sequence[int]], limit: int, tick: Callable[[int], None] = lambda count: None
-) -> Any:
+def ideal_bits(predecessors: Sequence[Sequence[int]], limit: int, tick: Callable[[], None] = lambda: None) -> Any:
     """All ideals as rows of bits; `predecessors` of each element, which come before it in number.
 
     Elements are added in their order; every ideal of the first ones that holds the predecessors of the next one
@@ -439,7 +430,7 @@ def ideal_bits(
         new[:] = store[parents]
         new[:, v // WORD] |= np.uint64(1 << v % WORD)
         count += len(parents)
-        tick(count)
+        tick()
     return store[:count]
 
 
@@ -466,21 +457,12 @@ def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
     return ordered
 
 
-def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
-    """The prefixes of some topological orders: a family on which the program quickly finds a plan."""
-    families = []
-    for order in orders:
-        chain = np.zeros((model.count + 1, words(model)), dtype=np.uint64)
-        for place, g in enumerate(order):
-            chain[place + 1] = chain[place]
-            chain[place + 1, g // WORD] |= np.uint64(1 << g % WORD)
-        families.append(chain)
-    return arranged(model, np.unique(np.concatenate(families), axis=0), complete=False)
-
-
 def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
     """The lattice of these ideals, which need not be in any order: sorted by the key, with a row for each net."""
-    steps = _key_steps(model)
+    work = model.kinds[0].work
+    total = sum(work) or 1.0
+    # What each group adds to the key: its work on the first kind, and 1, so that no group adds nothing.
+    steps = [int(value / total * KEY_STEPS) + 1 for value in work]
     key = sums(bits, steps, np.int64)
     order = np.argsort(key, kind="stable")
     bits, key = np.ascontiguousarray(bits[order]), key[order]
@@ -493,34 +475,18 @@ def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
     return Lattice(model, bits, key, rows, cut, complete)
 
 
-def _key_steps(model: Model) -> list[int]:
-    """What each group adds to the key: its work on the first kind, and 1, so that no group adds nothing."""
-    work = model.kinds[0].work
-    total = sum(work) or 1.0
-    return [int(value / total * KEY_STEPS) + 1 for value in work]
-
-
 def _spans(model: Model, steps: Sequence[int]) -> tuple[list[int], list[int]]:
     """For each group, the least key of an ideal with it, and the greatest key of one without it."""
     above = [1 << v for v in range(model.count)]
     for v in range(model.count):
         for u in model.predecessors[v]:
             above[v] |= above[u]
-    total = sum(steps)
-    return (
-        [_weight(mask, steps) for mask in above],
-        [total - _weight(mask, steps) for mask in model.descendants],
-    )
 
+    def weights(masks: Sequence[int]) -> Any:
+        rows = b"".join(mask.to_bytes(8 * words(model), "little") for mask in masks)
+        return sums(np.frombuffer(rows, np.uint64).reshape(len(masks), -1), steps, np.int64)
 
-def _weight(mask: int, steps: Sequence[int]) -> int:
-    """The key of a set of groups, given as a bit mask."""
-    total = 0
-    while mask:
-        low = mask & -mask
-        total += steps[low.bit_length() - 1]
-        mask ^= low
-    return total
+    return weights(above).tolist(), (sum(steps) - weights(model.descendants)).tolist()
 
 
 def has(ideal: Any, g: int) -> bool:
@@ -570,13 +536,18 @@ def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
 
 def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], None] = lambda: None) -> Lattice:
     """About `wanted` ideals: all prefixes of the orders, and of each size those with the smallest cuts."""
-    chains = ideals_of_orders(model, orders)
+    families = []
+    for order in orders:
+        chain = np.zeros((model.count + 1, words(model)), dtype=np.uint64)
+        for place, g in enumerate(order):
+            chain[place + 1] = chain[place]
+            chain[place + 1, g // WORD] |= np.uint64(1 << g % WORD)
+        families.append(chain)
     width = max(1, wanted // model.count)
     nets_at = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
     nets_of = [np.array(nets, dtype=np.int64) for nets in nets_at]
     nets = len(model.nets)
     state = _State(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
-    families = [chains.bits]
     for _ in range(model.count):
         state = _grown(model, state, nets_of, width)
         families.append(state.bits)
@@ -623,7 +594,7 @@ def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _Stat
     return _State(bits[first], inside, cut[chosen])
 
 
-# ---- magnitudes --------------------
+# ---- Costs that are far above all others --------------------------------------------------------------------------
 # Costs that are far above all others, such as a "forbidden" that is written as a time of 1e12.
 #
 # The program takes differences of sums over ideals for the loads of stages; in floats 1e16 + 1 is 1e16. So it first
@@ -656,25 +627,23 @@ def within(model: Model, levels: Sequence[Level], limit: float) -> Model:
     """
     if all(cost <= limit for cost in _least_loads(model, levels)):
         return model
-    most = _replicas(model)
-    nets = tuple((pins, min(cost, 2 * limit * most / _factor(levels)), part) for pins, cost, part in model.nets)
-    weights = model.weights
+    replicas, weights = _replicas(model), model.weights
+    nets = tuple((pins, min(cost, 2 * limit * replicas / _factor(levels)), part) for pins, cost, part in model.nets)
     if model.sync_bandwidth is not None:
-        weights = tuple(min(weight, limit * most * _bandwidth(model, levels)) for weight in weights)
-    kinds = [replace(kind, supported=_near(kind, limit * _devices(model, kind))) for kind in model.kinds]
+        weights = tuple(min(weight, limit * replicas * _bandwidth(model, levels)) for weight in weights)
+    kinds = []
+    for kind in model.kinds:
+        most = limit * replicas_of(model, kind)
+        near = tuple(ok and work <= most for ok, work in zip(kind.supported, kind.work, strict=True))
+        kinds.append(replace(kind, supported=near))
     return replace(model, kinds=weighed(kinds), nets=nets, weights=weights)
-
-
-def _near(kind: Kind, most: float) -> tuple[bool, ...]:
-    """Which groups the kind supports with no more time than `most`."""
-    return tuple(ok and work <= most for ok, work in zip(kind.supported, kind.work, strict=True))
 
 
 def _least_loads(model: Model, levels: Sequence[Level]) -> list[float]:
     """For each cost, the least load of a device that pays it."""
     most = _replicas(model)
     loads = [
-        work / _devices(model, kind)
+        work / replicas_of(model, kind)
         for kind in model.kinds
         for ok, work in zip(kind.supported, kind.work, strict=True)
         if ok
@@ -685,13 +654,13 @@ def _least_loads(model: Model, levels: Sequence[Level]) -> list[float]:
     return loads
 
 
-def _devices(model: Model, kind: Kind) -> int:
+def replicas_of(model: Model, kind: Kind) -> int:
     """Number of devices of the kind that may share one stage as replicas."""
     return kind.count if model.sync_bandwidth is not None and kind.pays else 1
 
 
 def _replicas(model: Model) -> int:
-    return max(_devices(model, kind) for kind in model.kinds)
+    return max(replicas_of(model, kind) for kind in model.kinds)
 
 
 def _factor(levels: Sequence[Level]) -> float:

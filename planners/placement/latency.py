@@ -1,4 +1,7 @@
-"""What stands between plans and the kernel: arrays, places, and the choice of compiled or plain code."""
+"""Placements for the latency of one sample: what stands between plans and the kernel, and planners that do not search.
+
+`World` holds arrays, places, and the choice of compiled or plain code; the search is `latency_lns`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ...instances.placement.plan import Device, NotAnAssignmentError, PlacementP
 from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import evaluation_of
 from .. import search as incumbent
-from ..contract import Board, Outcome, Request
+from ..contract import Board, FunctionPlanner, Outcome, Request
 from ..method_options import IDEALS_OPTIONS, PLACEMENT_OPTIONS
 from . import latency_kernel as kernel
 from .annealing import ragged
@@ -159,31 +162,19 @@ class World:
 class Annealing:
     """One thread's annealing in a world."""
 
-    def __init__(self, world: World, seed: int) -> None:
-        self.world = world
-        nodes = len(world.problem.nodes)
-        self.scratch = world.paper()
-        self.moves = kernel.Moves(
-            np.array([seed | 1], dtype=np.uint64) if world.compiled else [seed | 1],
-            np.zeros(nodes, dtype=np.int64),
-            np.zeros(nodes, dtype=np.int64),
-            np.zeros(nodes, dtype=np.int64),
-            np.zeros(max(1, world.accelerators)),
-            np.zeros(nodes, dtype=np.int64),
-        )
+    def __init__(self, world: World, place: Sequence[int], seed: int) -> None:
+        self.tables, self.scratch = world.tables, world.paper()
+        self.place: Any = np.array(place, dtype=np.int64)
+        random = np.array([seed | 1], dtype=np.uint64) if world.compiled else [seed | 1]
+        changed, old, mark, best = (np.zeros_like(self.place) for _ in range(4))
+        self.moves = kernel.Moves(random, changed, old, mark, np.zeros(max(1, world.accelerators)), best)
         function = compiled(kernel, "anneal") if world.compiled else kernel.anneal
         self._anneal: Callable[..., float] = function
-
-    def start(self, place: Sequence[int]) -> None:
-        self.place: Any = np.array(place, dtype=np.int64)
-
-    def latency(self, place: Sequence[int]) -> float:
-        return self.world.latency(place, self.scratch)
 
     def run(self, steps: int, hot: float, cold: float, value: float) -> list[int] | None:
         """Anneal on; the best placement met, if it is better than `value`. Temperatures are times."""
         goal = value * (1 - 1e-12) if math.isfinite(value) else kernel.NEVER
-        reached = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
+        reached = self._anneal(self.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
         return [int(at) for at in self.moves.best] if reached < goal else None
 
 
@@ -218,18 +209,17 @@ def lower_bound(problem: PlacementProblem) -> float | None:
     return bound if math.isfinite(bound) else None
 
 
-# ---- baselines --------------------
+# ---- Splits that were not made for latency, and greedy ones -------------------------------------------------------
 # Splits that were not made for latency, evaluated for it: all on CPUs, an expert's, and the best for throughput.
 
 
-class LatencyCpu:
-    def plan(self, request: Request) -> Outcome:
-        """Every node runs on the CPUs as soon as its inputs are there; without CPUs there is no such plan."""
-        incumbent = Incumbent(request, world_of(request))
-        if not request.problem.cpus:
-            return incumbent.outcome(Stop.COMPLETED, "the problem has no CPU")
-        incumbent.offer([0] * len(request.problem.nodes))
-        return incumbent.outcome(Stop.COMPLETED)
+def plan_on_cpus(request: Request) -> Outcome:
+    """Every node runs on the CPUs as soon as its inputs are there; without CPUs there is no such plan."""
+    incumbent = Incumbent(request, world_of(request))
+    if not request.problem.cpus:
+        return incumbent.outcome(Stop.COMPLETED, "the problem has no CPU")
+    incumbent.offer([0] * len(request.problem.nodes))
+    return incumbent.outcome(Stop.COMPLETED)
 
 
 @dataclass(frozen=True)
@@ -256,7 +246,7 @@ class _Borrowed:
         return incumbent.outcome(Stop.COMPLETED)
 
 
-CPU = LatencyCpu()
+CPU = FunctionPlanner(plan_on_cpus)
 EXPERT = Expert(
     "latency-expert", lambda request, plan: evaluation_of(request.problem, plan, objective="latency").latency
 )
@@ -272,17 +262,16 @@ PARTITION = _Borrowed(
 # Greedy list scheduling (`listed`), and accelerators filled one after the other (`filled`).
 
 
-class LatencyGreedy:
-    def plan(self, request: Request) -> Outcome:
-        """The best of both rules over a few topological orders, and of no accelerator at all."""
-        world = world_of(request)
-        incumbent = Incumbent(request, world)
-        incumbent.offer([0] * len(request.problem.nodes))
-        places = (rule(world, order) for order in class_orders(request.problem) for rule in (filled, listed))
-        return incumbent.tried(places, "no order of the nodes gave a plan that fits the memory")
+def plan_greedily(request: Request) -> Outcome:
+    """The best of both rules over a few topological orders, and of no accelerator at all."""
+    world = world_of(request)
+    incumbent = Incumbent(request, world)
+    incumbent.offer([0] * len(request.problem.nodes))
+    places = (rule(world, order) for order in class_orders(request.problem) for rule in (filled, listed))
+    return incumbent.tried(places, "no order of the nodes gave a plan that fits the memory")
 
 
-GREEDY = LatencyGreedy()
+GREEDY = FunctionPlanner(plan_greedily)
 
 
 def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:

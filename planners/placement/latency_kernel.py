@@ -71,7 +71,14 @@ def evaluate(tables: Any, scratch: Any, place: Any) -> float:
     head, following, finish = scratch[5:]
     nodes = place.shape[0]
     _prepare(tables, scratch, place)
-    filled = _first(place, slots, missing, queue)
+    # Those that wait for nothing are first in the queue.
+    filled = units = 0
+    for unit in range(nodes + slots):
+        if unit >= nodes or place[unit] == 0:
+            units += 1
+            if missing[unit] == 0:
+                queue[filled] = unit
+                filled += 1
     latest = 0.0
     done = 0
     while done < filled:
@@ -91,18 +98,7 @@ def evaluate(tables: Any, scratch: Any, place: Any) -> float:
             v = following[v] if slot > 0 else -1
         if slot > 0 and slot % pieces != 0:
             filled = _tell(unit + 1, end, filled, missing, ready, queue)
-    return latest if filled == _units(place, slots) else NEVER
-
-
-def _first(place: Any, slots: int, missing: Any, queue: Any) -> int:
-    """Put the units that wait for nothing into the queue; return their number."""
-    nodes = place.shape[0]
-    filled = 0
-    for unit in range(nodes + slots):
-        if missing[unit] == 0 and (unit >= nodes or place[unit] == 0):
-            queue[filled] = unit
-            filled += 1
-    return filled
+    return latest if filled == units else NEVER
 
 
 def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: Any) -> int:
@@ -113,15 +109,6 @@ def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: 
         queue[filled] = other
         filled += 1
     return filled
-
-
-def _units(place: Any, slots: int) -> int:
-    """Number of units: all slots, and the nodes on CPUs."""
-    units = slots
-    for v in range(place.shape[0]):
-        if place[v] == 0:
-            units += 1
-    return units
 
 
 def _prepare(tables: Any, scratch: Any, place: Any) -> None:
@@ -169,7 +156,13 @@ def anneal(
     """Anneal in place between two temperatures (times, not ratios); `moves.best` is filled below `best_value`."""
     random, best = moves[0], moves[5]
     nodes = place.shape[0]
-    _fill_memory(tables, moves, place)
+    sizes, pieces, used, mark = tables[7], tables[12], moves[4], moves[3]
+    for d in range(used.shape[0]):
+        used[d] = 0.0
+    for v in range(nodes):
+        mark[v] = 0
+        if place[v] > 0:
+            used[(place[v] - 1) // pieces] += sizes[v]
     value = evaluate(tables, scratch, place)
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
@@ -192,17 +185,6 @@ def anneal(
         else:
             _undo(tables, moves, place, count)
     return best_value
-
-
-def _fill_memory(tables: Any, moves: Any, place: Any) -> None:
-    sizes, pieces = tables[7], tables[12]
-    used, mark = moves[4], moves[3]
-    for d in range(used.shape[0]):
-        used[d] = 0.0
-    for v in range(place.shape[0]):
-        mark[v] = 0
-        if place[v] > 0:
-            used[(place[v] - 1) // pieces] += sizes[v]
 
 
 def _propose(tables: Any, moves: Any, place: Any) -> int:

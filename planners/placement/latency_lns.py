@@ -15,7 +15,7 @@ from ...formulations.tarnawski_latency.atoms import atoms_of
 from ...formulations.tarnawski_latency.cell_plan import stages_of_row
 from ...instances.base import clock
 from ...instances.placement.plan import PlacementPlan
-from ..contract import Board, Outcome, Request
+from ..contract import Board, FunctionPlanner, Outcome, Request
 from ..method_options import LATENCY_CYCLES, LATENCY_STEPS
 from .annealing import LargeNeighbourhoodSearch, Run
 from .latency import GREEDY, LINEAR_DP, Annealing, Incumbent, World, world_of
@@ -31,14 +31,6 @@ PLAIN_STEPS = 4_000
 
 # Share of the time left for the linearised dynamic program.
 START_SHARE = 0.25
-
-
-class LatencyLns:
-    def plan(self, request: Request) -> Outcome:
-        return _Search(request).outcome()
-
-
-PLANNER = LatencyLns()
 
 
 class _Search(LargeNeighbourhoodSearch):
@@ -104,20 +96,15 @@ class _Search(LargeNeighbourhoodSearch):
 
     def _anneal(self, start: Sequence[int], hot: float, steps: int, rng: random.Random) -> list[int] | None:
         """The best placement met, or None."""
-        annealing = Annealing(self.world, rng.getrandbits(62))
-        annealing.start(start)
-        scale, value = self.incumbent.value, math.inf
+        annealing = Annealing(self.world, start, rng.getrandbits(62))
         chunks = max(1, -(-steps // (CHUNK if self.world.compiled else PLAIN_CHUNK)))
-        factor = (COLD / hot) ** (1 / chunks)
-        best: list[int] | None = None
-        for number in range(chunks):
-            if self.ended:
-                break
-            top = scale * hot * factor**number
-            better = annealing.run(steps // chunks, top, top * factor, value)
-            if better is not None:
-                best, value = better, annealing.latency(better)
-        return best
+
+        def anneal(hot: float, cold: float, value: float) -> tuple[list[int], float] | None:
+            better = annealing.run(steps // chunks, hot, cold, value)
+            return None if better is None else (better, self.world.latency(better, annealing.scratch))
+
+        scale = self.incumbent.value
+        return self.cool(anneal, chunks, scale * hot, scale * COLD, math.inf)
 
 
 # A start for graphs that are rows of cells: a plan of the row that the bound by cells has chosen.
@@ -151,3 +138,6 @@ def _placed(world: World, stages: list[int | None]) -> list[int] | None:
         used[d] += size
         count[d] += 1
     return [0 if stage is None else slots[stage] for stage in stages]
+
+
+PLANNER = FunctionPlanner(lambda request: _Search(request).outcome())

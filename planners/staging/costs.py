@@ -1,4 +1,8 @@
-"""What links carry, as the dynamic programs count it: written from the definition, as are models and referee."""
+"""What stages of a staging problem cost and hold, as the dynamic programs count it.
+
+Written from the definition, as are models and referee, so nothing of theirs may be imported: first what links carry,
+then memory in whole numbers, then the loads of stages, computed when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,7 @@ def _whole(layer: Layer) -> float:
     return fewest * max(way.weight_bytes for way in layer.configurations[fewest])
 
 
-# ---- memory --------------------
+# ---- Memory in whole numbers --------------------------------------------------------------------------------------
 # Memory of a staging problem in whole numbers, so that loops may add and compare it without slack: see `amounts`.
 
 
@@ -154,11 +158,11 @@ def _parts(amounts: set[float], problem: StagingProblem) -> dict[float, dict[int
     """What each of so many copies holds of an amount that they divide: equal parts in whole bytes."""
     if not problem.zero:
         return {}
-    return {amount: {n: _part(as_written(amount), n) for n in range(1, problem.devices + 1)} for amount in amounts}
-
-
-def _part(amount: Fraction, copies: int) -> Fraction:
-    return amount if copies == 1 else min(amount, Fraction(-(-amount // copies)))
+    parts: dict[float, dict[int, Fraction]] = {}
+    for amount, whole in ((amount, as_written(amount)) for amount in amounts):
+        parts[amount] = {n: min(whole, Fraction(-(-whole // n))) for n in range(2, problem.devices + 1)}
+        parts[amount][1] = whole
+    return parts
 
 
 def _gathered(problem: StagingProblem) -> dict[int, Fraction]:
@@ -192,7 +196,7 @@ def _cut(limit: int | None, most: int) -> int:
     return min(limit, most)
 
 
-# ---- stage_costs --------------------
+# ---- What a stage between two downsets costs ----------------------------------------------------------------------
 # What a stage between two downsets costs on devices of a type, by micro-batches in flight; computed when asked for.
 
 
@@ -465,7 +469,10 @@ def _merge(
         bound = total + ahead[v + 1] - price * (limit - held)
         keep = (held + need[v + 1] <= limit) & (bound <= most)
         kept = np.flatnonzero(keep)
-        kept = kept[_undominated(total[kept], held[kept])]
+        # What costs less than everything that needs no more memory, by memory.
+        order = kept[np.lexsort((total[kept], held[kept]))]
+        least = np.minimum.accumulate(np.append(np.inf, total[order][:-1]))
+        kept = order[total[order] < least * (1 - EQUAL)]
         history.append((kept // len(row), kept % len(row)))
         cost, memory = total[kept], held[kept]
     fitting = np.flatnonzero(memory <= limit)
@@ -474,19 +481,8 @@ def _merge(
     at = int(fitting[np.argmin(cost[fitting])])
     if cost[at] >= greedy.cost:
         return greedy
-    return Choice(float(cost[at]), _trace(history, at))
-
-
-def _undominated(cost: Any, memory: Any) -> Any:
-    """Positions, by memory, of what costs less than everything that needs no more memory."""
-    order = np.lexsort((cost, memory))
-    least = np.minimum.accumulate(np.append(np.inf, cost[order][:-1]))
-    return order[cost[order] < least * (1 - EQUAL)]
-
-
-def _trace(history: Sequence[tuple[Any, Any]], at: int) -> tuple[int, ...]:
-    ways = []
+    least_cost, ways = float(cost[at]), list[int]()
     for parents, chosen in reversed(history):
         ways.append(int(chosen[at]))
         at = int(parents[at])
-    return tuple(reversed(ways))
+    return Choice(least_cost, tuple(reversed(ways)))

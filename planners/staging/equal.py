@@ -21,6 +21,7 @@ from ...instances.staging.problem import Configuration, StagingLevel, StagingPro
 from ..contract import Outcome, Request
 from ..placement.groups import in_turn
 from ..referee import rules_of
+from ..search import shares as even_shares
 
 NO_STAGES = "no equal stages fit"
 NO_TREES = "no equal stages fit that divide the devices of each level alike"
@@ -189,7 +190,11 @@ def recomputes(way: Configuration) -> bool:
 
 def groupings(problem: StagingProblem) -> Iterator[Groups]:
     """Every way to cut the layers into equal groups."""
-    return _transformer_groups(problem) if has_transformers(problem) else _plain_groups(problem)
+    order = last_in_first_out(problem)
+    if has_transformers(problem):
+        yield from _transformer_groups(problem, order)
+    else:
+        yield from (_shares(order, stages) for stages in range(1, min(problem.devices, len(order)) + 1))
 
 
 def has_transformers(problem: StagingProblem) -> bool:
@@ -222,23 +227,10 @@ def _way(ways: Sequence[Configuration], again: bool) -> Configuration | None:
 
 def _shares(items: Sequence[int], groups: int) -> list[list[int]]:
     """The items in a row, cut into shares of equal size; the last ones get one more where a rest is left."""
-    size, more = divmod(len(items), groups)
-    shares, at = [], 0
-    for g in range(groups):
-        end = at + size + (g >= groups - more)
-        shares.append(list(items[at:end]))
-        at = end
-    return shares
+    return [list(part[::-1]) for part in even_shares(items[::-1], groups)][::-1]
 
 
-def _plain_groups(problem: StagingProblem) -> Iterator[list[list[int]]]:
-    order = last_in_first_out(problem)
-    for stages in range(1, min(problem.devices, len(order)) + 1):
-        yield _shares(order, stages)
-
-
-def _transformer_groups(problem: StagingProblem) -> Iterator[list[list[int]]]:
-    order = last_in_first_out(problem)
+def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterator[list[list[int]]]:
     middle = [i for i in order if problem.layers[i].name == TRANSFORMER]
     before = _reaching(problem, middle)
     initial = [i for i in order if i in before and problem.layers[i].name != TRANSFORMER]
@@ -270,7 +262,7 @@ def last_in_first_out(problem: StagingProblem) -> list[int]:
     return in_turn(problem.successors, list.pop)
 
 
-# ---- quick_trees --------------------
+# ---- Trees of stages that need no search --------------------------------------------------------------------------
 # Trees of stages that need no search, so that a run on devices within devices has a plan from its first moment.
 #
 # The layers are cut into stages of about equal work on the highest level, which share its devices evenly; inside,

@@ -210,37 +210,27 @@ class _Hierarchy:
         suffix = np.arange(stage.copies, self.most + 1)
         if level == 0:
             in_flight = self._in_flight(stage, suffix)
-            loads = self._loads(
-                self._shape(j, i, stage), stage.data_parallel, int(in_flight[-1]), int(in_flight[0])
-            )
-            costs[stage.copies : -1] = loads[in_flight - in_flight[0]]
+            least, most = int(in_flight[0]), int(in_flight[-1])
+            loads, shape = np.full(most - least + 1, np.inf), self._shape(j, i, stage)
+            for held in range(least, most + 1):  # its memory grows with them
+                load = self.costs.load(shape, stage.data_parallel, held)
+                if load is None:
+                    break
+                loads[held - least] = load
+            costs[stage.copies : -1] = loads[in_flight - least]
         else:
-            costs[stage.copies : -1] = self._upper(level, j, i, stage, suffix)
+            # The larger of the links' time and the inner time, for each sum of copies.
+            d, below = stage.data_parallel, stage.copies // stage.data_parallel
+            links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
+            inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
+            costs[stage.copies : -1] = np.maximum(links, inner[-(-suffix // d) - below, below] / d)
         return costs if np.isfinite(costs).any() else None
-
-    def _upper(self, level: int, j: int, i: int, stage: _Stage, suffix: Any) -> Any:
-        """The largest of the links' time and the inner time, for each sum of copies."""
-        d, below = stage.data_parallel, stage.copies // stage.data_parallel
-        links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
-        inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
-        later = -(-suffix // d) - below
-        return np.maximum(links, inner[later, below] / d)
 
     def _in_flight(self, stage: _Stage, suffix: Any) -> Any:
         """Micro-batches that a copy holds, by the sum of copies."""
         if self.variant == "precise":
             return -(-suffix // stage.data_parallel)
         return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
-
-    def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
-        """Loads of a stage of level 1 with least..most micro-batches in flight, with which its memory grows."""
-        loads = np.full(most - least + 1, np.inf)
-        for in_flight in range(least, most + 1):
-            load = self.costs.load(shape, d, in_flight)
-            if load is None:
-                break
-            loads[in_flight - least] = load
-        return loads
 
     def _shape(self, j: int, i: int, stage: _Stage) -> Shape:
         return Shape(self.sets[j] & ~self.sets[i], 0, stage.tensor_parallel)
@@ -283,8 +273,8 @@ class _Hierarchy:
         return LeveledStage(ids, d, children=tuple(children))
 
 
-# ---- level_decisions --------------------
-# Devices within devices, thousands of them: the program of `hierarchy` with tables for one limit at a time.
+# ---- Thousands of devices: tables for one limit at a time ---------------------------------------------------------
+# Devices within devices, thousands of them: the program of `_Hierarchy` with tables for one limit at a time.
 #
 # For a limit on all loads only the most that may come later matters. For the layers between two downsets D' in D on
 # one device of level l + 1, of which there are `above` copies in all,
@@ -300,7 +290,7 @@ class _Hierarchy:
 # above at a time.
 #
 # The least limit is found by bisection, each answer snapped to the plan that it has. What is decided is what
-# `hierarchy` decides, for at most (not exactly) N micro-batches.
+# `_Hierarchy` decides, for at most (not exactly) N micro-batches.
 
 
 # Limits that are tried before any load is allowed; the last of them is more than 100 times the bound.
@@ -400,7 +390,7 @@ class _Decision:
         self.groups = cache(self._groups)
         self.chosen: dict[tuple[int, int], list[_Option]] = {}
         """Stages of the highest level that keep the limit, by their two downsets."""
-        self._computed: dict[tuple[int, int, int, int], list[_Option]] = {}
+        self.between = cache(self._between)
 
     def stages(self) -> list[LeveledStage] | None:
         """The highest level's stages of a plan; None where there is none."""
@@ -483,6 +473,10 @@ class _Decision:
                     yield _Option(d, d * copies, d * (int(later) + copies), d, 1)
                     before = later
 
+    def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
+        """The stages of a level below the highest between two downsets."""
+        return list(self._options(level, above, i, j, self.parent.rooms[level]))
+
     # ---- inside a device of the next level ----------------------------------------------------------------
 
     def _groups(self, level: int, above: int, start: int) -> Mapping[int, Any]:
@@ -505,7 +499,7 @@ class _Decision:
                     break
                 if i not in tables or self.sets[i] & ~self.sets[j]:
                     continue
-                for option in self._between(level, above, i, j):
+                for option in self.between(level, above, i, j):
                     if option.devices <= room and option.copies <= largest:
                         before = tables[i][: room + 1 - option.devices, : largest + 1 - option.copies]
                         target = table[option.devices :, option.copies :]
@@ -514,14 +508,6 @@ class _Decision:
             if table[-1].max() > NONE:
                 tables[j] = np.maximum.accumulate(table, axis=1)
         return tables
-
-    def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
-        """The stages of a level below the highest between two downsets, computed once."""
-        options = self._computed.get((level, above, i, j))
-        if options is None:
-            options = list(self._options(level, above, i, j, self.parent.rooms[level]))
-            self._computed[level, above, i, j] = options
-        return options
 
     # ---- back ---------------------------------------------------------------------------------------------
 
@@ -563,7 +549,7 @@ class _Decision:
                 (i, option)
                 for i in tables
                 if i < j and not self.sets[i] & ~self.sets[j]
-                for option in self._between(level, above, i, j)
+                for option in self.between(level, above, i, j)
                 if option.devices <= k and option.copies <= x
                 if min(tables[i][k - option.devices, x - option.copies], option.reach - x) >= later
             )

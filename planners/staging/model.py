@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,9 @@ from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration, StagingProblem
 from ..method_options import MAX_DOWNSETS
 from ..placement.ideals import MOST_IDEALS, TooManyIdealsError, held, ideal_bits, sums
+from . import kernel
 from .costs import TRIPS, Bytes, StagingMemory, sync_seconds, whole_memory
-
-if TYPE_CHECKING:
-    from .kernel import Cluster, Layers, Table
-
+from .kernel import Cluster, Layers, Table
 
 # Relative: bounds on sums of work are relaxed by this.
 ROUNDING = 1e-11
@@ -80,96 +78,9 @@ class PiperModel:
         return sync_seconds(self.problem, replicas, samples, self.problem.bandwidth)
 
 
-# (degree, configuration): may it be chosen?
-Allowed = Callable[[int, Configuration], bool]
-
-
-def build(
-    problem: StagingProblem,
-    semantics: str = "paper",
-    allowed: Allowed = lambda degree, way: True,
-    replicas: Callable[[int], bool] = lambda d: True,
-    max_downsets: int = 20_000,
-) -> PiperModel:
-    """The model of a problem; `allowed` and `replicas` restrict the choice, which makes the baselines."""
-    order = tuple(reversed(problem.topological_order))
-    number = {i: v for v, i in enumerate(order)}
-    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
-    return _model(problem, semantics, allowed, replicas, ideal_bits(before, max_downsets))
-
-
-def from_downsets(
-    problem: StagingProblem,
-    downsets: Sequence[Collection[int]],
-    semantics: str = "paper",
-    allowed: Allowed = lambda degree, way: True,
-) -> PiperModel:
-    """Stages only between these downsets (positions of layers), the empty one and that of all layers among them."""
-    number = {i: v for v, i in enumerate(reversed(problem.topological_order))}
-    bits = np.zeros((len(downsets), -(-len(number) // 64)), dtype=np.uint64)
-    for row, members in zip(bits, downsets, strict=True):
-        for i in members:
-            row[number[i] >> 6] |= np.uint64(1 << (number[i] & 63))
-    return _model(problem, semantics, allowed, lambda d: True, bits)
-
-
-def _model(
-    problem: StagingProblem, semantics: str, allowed: Allowed, replicas: Callable[[int], bool], bits: Any
-) -> PiperModel:
-    order = tuple(reversed(problem.topological_order))
-    degrees = problem.degrees
-    memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
-    kept = [[_kept(problem, i, t, allowed) for i in order] for t in degrees]
-    ways = tuple(tuple(tuple(way for way, _ in pairs) for pairs in row) for row in kept)
-    places = tuple(tuple(tuple(place for _, place in pairs) for pairs in row) for row in kept)
-    work = [
-        min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
-        for v in range(len(order))
-    ]
-    # Stable: a downset stands behind all that it contains, since those have fewer layers.
-    bits = bits[np.argsort(sums(bits, [1.0] * len(order)), kind="stable")]
-    finite = [value if value < np.inf else 0.0 for value in work]
-    return PiperModel(
-        problem,
-        semantics,
-        order,
-        degrees,
-        ways,
-        places,
-        memory,
-        bits,
-        _rest(bits, finite),
-        np.array(
-            [
-                d
-                for d in range(1, min(problem.devices, problem.micro_batches) + 1)
-                if (semantics == "paper" or problem.micro_batches % d == 0)
-                and (d == 1 or problem.replication)
-                and replicas(d)
-            ],
-            dtype=np.int64,
-        ),
-        not problem.zero and all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows),
-    )
-
-
-def _rest(bits: Any, work: list[float]) -> Any:
-    """Work outside each downset, lowered by what rounding may have added: a trace above 0 would cost a device."""
-    inside = sums(bits, work)
-    return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
-
-
-def _kept(problem: StagingProblem, i: int, degree: int, allowed: Allowed) -> list[tuple[Configuration, int]]:
-    ways = problem.layers[i].configurations.get(degree, ())
-    return [(way, place) for place, way in enumerate(ways) if allowed(degree, way)]
-
-
-# ---- Which degrees and configurations a planner may choose from, and the model that they leave -------------
-
-
 @dataclass(frozen=True)
 class Restriction:
-    """The degrees and configurations that a planner may choose from."""
+    """The degrees and configurations that a planner may choose from: this makes the baselines."""
 
     allowed: Callable[[int, Configuration], bool] = lambda degree, way: True
     replicas: Callable[[int], bool] = lambda d: True
@@ -180,7 +91,7 @@ def model_of(problem: StagingProblem, options: Any, restriction: Restriction = R
     most = options.get("max_downsets", MAX_DOWNSETS.default)
     check_whole("option max_downsets", most, MOST_IDEALS)
     try:
-        return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
+        return build(problem, options.get("semantics", "paper"), restriction, most)
     except TooManyIdealsError:
         raise InputError(
             "layers",
@@ -189,7 +100,67 @@ def model_of(problem: StagingProblem, options: Any, restriction: Restriction = R
         ) from None
 
 
-# ---- layers --------------------
+def build(
+    problem: StagingProblem,
+    semantics: str = "paper",
+    restriction: Restriction = Restriction(),
+    max_downsets: int = 20_000,
+) -> PiperModel:
+    """The model of a problem, with all downsets."""
+    order = tuple(reversed(problem.topological_order))
+    number = {i: v for v, i in enumerate(order)}
+    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
+    return _model(problem, semantics, restriction, ideal_bits(before, max_downsets))
+
+
+def from_downsets(
+    problem: StagingProblem, downsets: Sequence[Collection[int]], semantics: str, restriction: Restriction
+) -> PiperModel:
+    """Stages only between these downsets (positions of layers), the empty one and that of all layers among them."""
+    number = {i: v for v, i in enumerate(reversed(problem.topological_order))}
+    bits = np.zeros((len(downsets), -(-len(number) // 64)), dtype=np.uint64)
+    for row, members in zip(bits, downsets, strict=True):
+        for i in members:
+            row[number[i] >> 6] |= np.uint64(1 << (number[i] & 63))
+    return _model(problem, semantics, restriction, bits)
+
+
+def _model(problem: StagingProblem, semantics: str, restriction: Restriction, bits: Any) -> PiperModel:
+    order = tuple(reversed(problem.topological_order))
+    degrees, most = problem.degrees, min(problem.devices, problem.micro_batches)
+    kept = [[_kept(problem, i, t, restriction) for i in order] for t in degrees]
+    ways = tuple(tuple(tuple(way for way, _ in pairs) for pairs in row) for row in kept)
+    places = tuple(tuple(tuple(place for _, place in pairs) for pairs in row) for row in kept)
+    work = [
+        min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=0.0)
+        for v in range(len(order))
+    ]
+    # Stable: a downset stands behind all that it contains, since those have fewer layers.
+    bits = bits[np.argsort(sums(bits, [1.0] * len(order)), kind="stable")]
+    inside = sums(bits, work)
+    # Lowered by what rounding may have added: a trace above 0 would cost a device.
+    rest_work = np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
+    replicas = [
+        d
+        for d in range(1, (most if problem.replication else min(1, most)) + 1)
+        if (semantics == "paper" or problem.micro_batches % d == 0) and restriction.replicas(d)
+    ]
+    alike = all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows)
+    return PiperModel(
+        *(problem, semantics, order, degrees, ways, places, whole_memory(problem, most), bits, rest_work),
+        np.array(replicas, dtype=np.int64),
+        not problem.zero and alike,
+    )
+
+
+def _kept(
+    problem: StagingProblem, i: int, degree: int, restriction: Restriction
+) -> list[tuple[Configuration, int]]:
+    ways = problem.layers[i].configurations.get(degree, ())
+    return [(way, place) for place, way in enumerate(ways) if restriction.allowed(degree, way)]
+
+
+# ---- Layers and options as the loops read them --------------------------------------------------------------------
 # What the compiled loops know about layers: options, sums over downsets, and the transfers at their borders.
 
 
@@ -218,9 +189,7 @@ def _copies(model: PiperModel, n: int) -> int:
 
 def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Layers:
     """What the loops know about layers, options and edges."""
-    from . import kernel
-
-    return kernel.Layers(
+    return Layers(
         bits=model.bits,
         memory=np.array([model.limit(tau, _copies(model, n)) for tau, n in rows]),
         sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
@@ -290,8 +259,6 @@ def worst_load(layers: Layers, worst_sync: float) -> float:
 
 def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:
     """Sums over downsets of what the fastest options take, where all options of a layer gather the same."""
-    from . import kernel
-
     alike = [all(_gather_alike(ways) for ways in row) for row in model.ways]
     prefix = np.zeros((len(rows), 9, model.downsets))
     least = float(model.rest_work[0]) / model.problem.devices
@@ -376,7 +343,7 @@ def _first(ways: Sequence[Configuration], side: str, end: NodeId) -> float:
     return getattr(ways[0], side).get(end, 0.0) if ways else 0.0
 
 
-# ---- tables --------------------
+# ---- All stages of a model ----------------------------------------------------------------------------------------
 # The stages of a model: all pairs of nested downsets, and the knapsacks of those that may need one.
 
 
@@ -415,36 +382,40 @@ class Tables:
 def build_tables(model: PiperModel, tick: Callable[[], None]) -> Tables:
     """The tables of a model. `tick` is called from time to time: it may raise."""
     rows = option_rows(model)
-    cluster = _cluster_of(model, rows)
-    starts, sources = _pairs(model)
-    tick()
-    layers = layers_of(model, rows, cluster.sync, most=min(cluster.devices, cluster.batches))
-    row, count = _row_numbers(model, layers, starts, sources)
-    tick()
-    table, extras = _tabulated(model, layers, _empty_table(starts, sources, row, (count, len(rows))), tick)
-    return Tables(model, rows, cluster, layers, table, extras)
-
-
-def loop(model: PiperModel, name: str) -> Callable[..., Any]:
-    """A loop of the kernel: compiled, but for models so small that it would not repay the loading."""
-    from . import kernel
-
-    plain: Callable[..., Any] = getattr(kernel, name)
-    pairs = model.downsets * (model.downsets - 1) // 2
-    work = pairs * len(option_rows(model)) * model.problem.devices
-    return compiled(kernel, name) if repays_loading(work, COMPILED_FROM) else plain
-
-
-def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:
-    from . import kernel
-
-    return kernel.Cluster(
+    cluster = Cluster(
         devices=model.problem.devices,
         batches=model.problem.micro_batches,
         replicas=model.replicas,
         sync=np.array([model.sync_time(int(d)) for d in model.replicas]),
         degree=np.array([model.degrees[tau] for tau, _ in rows], dtype=np.int64),
     )
+    starts, sources = _pairs(model)
+    tick()
+    layers = layers_of(model, rows, cluster.sync, most=min(cluster.devices, cluster.batches))
+    row, count = _row_numbers(model, layers, starts, sources)
+    tick()
+    shape = count, len(rows)
+    table = Table(
+        pair_start=starts,
+        pair_source=sources,
+        row=row,
+        base=np.full(shape, np.inf),
+        weight=np.zeros(shape),
+        fastest=np.zeros(shape, dtype=np.int32),
+        last=np.zeros(shape, dtype=np.int32),
+        extra_start=np.zeros(shape, dtype=np.int64),
+        upper=np.empty(FIRST_EXTRAS),
+        lower=np.empty(FIRST_EXTRAS),
+    )
+    return Tables(model, rows, cluster, layers, *_tabulated(model, layers, table, tick))
+
+
+def loop(model: PiperModel, name: str) -> Callable[..., Any]:
+    """A loop of the kernel: compiled, but for models so small that it would not repay the loading."""
+    plain: Callable[..., Any] = getattr(kernel, name)
+    pairs = model.downsets * (model.downsets - 1) // 2
+    work = pairs * len(option_rows(model)) * model.problem.devices
+    return compiled(kernel, name) if repays_loading(work, COMPILED_FROM) else plain
 
 
 def _pairs(model: PiperModel) -> tuple[Any, Any]:
@@ -469,23 +440,6 @@ def _row_numbers(model: PiperModel, layers: Layers, starts: Any, sources: Any) -
     row = np.empty(len(sources), dtype=np.int32)
     number(layers, starts, sources, row)
     return row, count
-
-
-def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) -> Table:
-    from . import kernel
-
-    return kernel.Table(
-        pair_start=starts,
-        pair_source=sources,
-        row=row,
-        base=np.full(shape, np.inf),
-        weight=np.zeros(shape),
-        fastest=np.zeros(shape, dtype=np.int32),
-        last=np.zeros(shape, dtype=np.int32),
-        extra_start=np.zeros(shape, dtype=np.int64),
-        upper=np.empty(FIRST_EXTRAS),
-        lower=np.empty(FIRST_EXTRAS),
-    )
 
 
 def _tabulated(model: PiperModel, layers: Layers, table: Table, tick: Callable[[], None]) -> tuple[Table, int]:

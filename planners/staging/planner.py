@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, product
-from typing import Any
+from itertools import product
 
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.result import Stop, met
@@ -20,12 +19,12 @@ from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..method_options import TABLE
 from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
-from .costs import ROUNDED_MEMORY, StagingMemory, whole_memory
+from .costs import ROUNDED_MEMORY, whole_memory
 from .equal import best_quick_tree, recomputes
 from .extended import is_extended, plan_extended
 from .levels import LevelDecisions, downsets, plan_levels
@@ -39,6 +38,7 @@ from .search import (
     check_table,
     flushed_value,
     least_flushed,
+    proven,
     table_of,
     write_table,
 )
@@ -169,34 +169,26 @@ CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 def plan_with_levels(request: Request) -> Outcome:
     """The best tree of stages, proven; where time runs out the best so far, at first one that needs no search."""
-    problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
-    messages: tuple[str, ...] = ()
+    problem, variant = request.problem, request.options.get("hierarchy", "precise")
     tick, board = tick_of(request), request.board
 
-    def hear(found: Found[LeveledPlan], low: float) -> None:
+    def fits(found: Found[LeveledPlan]) -> bool:
+        return not violations_of(problem, found.plan, hierarchy=variant)
+
+    def hear(found: Found[LeveledPlan], low: float | None) -> None:
         """A better plan on the way, if it fits with all digits."""
-        fits = not violations_of(problem, found.plan, hierarchy=variant)
-        board.post(found.plan if fits else None, found.load if fits else None, low)
+        board.post(found.plan if fits(found) else None, found.load, low)
+
+    def best(inside: bool) -> Found[LeveledPlan] | None:
+        found = plan_levels(problem, variant, tick, inside, lambda found, low: hear(found, None if inside else low))
+        if found is not None:
+            hear(found, None if inside else found.load)
+        return found
 
     quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
     if quick is not None:
         board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
-    try:
-        found = plan_levels(problem, variant, tick, hear=hear)
-        if found is None:
-            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
-        bound = found.load
-        if violations_of(problem, found.plan, hierarchy=variant):
-            messages = (ROUNDED_MEMORY,)
-            found = plan_levels(problem, variant, tick, inside=True)
-    except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound if bound is None else bound)
-    if found is None:
-        return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
-    value = found.load
-    request.board.post(found.plan, value, bound)
-    stop = Stop.COMPLETED if messages else Stop.PROVEN
-    return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
+    return proven(request, best, fits, CHECKS)
 
 
 def plan_flushed_levels(request: Request) -> Outcome:
@@ -205,38 +197,28 @@ def plan_flushed_levels(request: Request) -> Outcome:
     if problem.exact_batches:
         raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
 
-    def post(found: Found[LeveledPlan], low: float | None) -> None:
-        fits = not violations_of(problem, found.plan)
-        board.post(found.plan if fits else None, flushed_value(problem, found) if fits else None, low)
+    memory = whole_memory(problem, problem.devices)
 
-    def best(memory: StagingMemory, bounds: bool) -> Found[LeveledPlan] | None:
+    def fits(found: Found[LeveledPlan]) -> bool:
+        return not violations_of(problem, found.plan)
+
+    def best(inside: bool) -> Found[LeveledPlan] | None:
         least = 0.0
 
         def hear(found: Found[LeveledPlan], low: float) -> None:
             nonlocal least
             least = low
-            post(found, low if bounds else None)
+            plan = found.plan if fits(found) else None
+            board.post(plan, flushed_value(problem, found), None if inside else low)
 
-        search = LevelDecisions(problem, downsets(problem), memory, tick)
+        search = LevelDecisions(problem, downsets(problem), memory.inside() if inside else memory, tick)
         fastest = search.best(hear)  # a flush only adds to the largest load, so that bounds on it hold here, too
         if fastest is None:
             return None
         numbers = _copies(problem) if problem.replication else {1}
         return least_flushed(problem, search.decide, fastest, least, numbers, hear)
 
-    messages: tuple[str, ...] = ()
-    try:
-        memory = whole_memory(problem, problem.devices)
-        found = best(memory, bounds=True)
-        if found is None:
-            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
-        if violations_of(problem, found.plan):
-            messages = (ROUNDED_MEMORY,)
-            best(memory.inside(), bounds=False)
-    except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound)
-    stop = Stop.PROVEN if met(board.value, board.bound) else Stop.COMPLETED
-    return Outcome(stop, board.plan, board.value, board.bound, messages=messages, checks=CHECKS)
+    return proven(request, best, fits, CHECKS)
 
 
 def _copies(problem: StagingProblem) -> set[int]:
@@ -247,7 +229,7 @@ def _copies(problem: StagingProblem) -> set[int]:
     return {number for number in numbers if number <= problem.micro_batches}
 
 
-# ---- pipedream --------------------
+# ---- PipeDream's partitioner for stagings -------------------------------------------------------------------------
 # PipeDream's partitioner for stagings: cuts of a path and replication, all memory ignored.
 #
 # The graph is contracted between its articulation points to a path; the path is cut, and each piece gets a number of
@@ -255,40 +237,38 @@ def _copies(problem: StagingProblem) -> set[int]:
 # without tensor parallelism and without a memory. The referee may reject what comes out, and a message says so.
 
 
-class PipeDreamPlanner:
-    def plan(self, request: Request) -> Outcome:
-        problem, semantics = request.problem, request.options.get("semantics", "paper")
-        if problem.levels:
-            raise InputError(
-                "levels", "are not planned by piper-pipedream", "choose another planner, or remove them"
-            )
+def plan_pipedream(request: Request) -> Outcome:
+    problem, semantics = request.problem, request.options.get("semantics", "paper")
+    if problem.levels:
+        raise InputError("levels", "are not planned by piper-pipedream", "choose another planner, or remove them")
 
-        tick = tick_of(request)
-        try:
-            tick()
-            search = Search(path_model(problem, semantics), tick=tick)
-            answer = search.best()
-        except OutOfTimeError:
-            return Outcome(Stop.TIME)
-        except TooManySumsError:
-            return Outcome(Stop.MEMORY, messages=("too many sums of degrees for exactly N micro-batches",))
-        if answer is None:
-            return Outcome(Stop.COMPLETED, messages=("no cut of the path gives every layer a configuration",))
-        value, steps = answer
-        plan = search.plan(steps)
-        broken = any(violation.rule == "memory" for violation in violations_of(problem, plan, semantics=semantics))
-        messages = ("the plan exceeds the memory, which PipeDream's partitioner ignores",) if broken else ()
-        return Outcome(Stop.COMPLETED, plan, value, messages=messages)
+    tick = tick_of(request)
+    try:
+        tick()
+        search = Search(path_model(problem, semantics), tick=tick)
+        answer = search.best()
+    except OutOfTimeError:
+        return Outcome(Stop.TIME)
+    except TooManySumsError:
+        return Outcome(Stop.MEMORY, messages=("too many sums of degrees for exactly N micro-batches",))
+    if answer is None:
+        return Outcome(Stop.COMPLETED, messages=("no cut of the path gives every layer a configuration",))
+    value, steps = answer
+    plan = search.plan(steps)
+    broken = any(violation.rule == "memory" for violation in violations_of(problem, plan, semantics=semantics))
+    messages = ("the plan exceeds the memory, which PipeDream's partitioner ignores",) if broken else ()
+    return Outcome(Stop.COMPLETED, plan, value, messages=messages)
 
 
-PIPEDREAM = PipeDreamPlanner()
+PIPEDREAM = FunctionPlanner(plan_pipedream)
 
 
 def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
     """The model whose downsets are the ends of the path, with one device for each replica and no memory limit."""
-    ends = [frozenset(i for block in rest for i in block) for rest in _rests(path_of(problem))]
+    blocks = path_of(problem)
+    ends = [frozenset(i for block in blocks[cut:] for i in block) for cut in range(len(blocks), -1, -1)]
     boundless = problem.replace(memory_bytes=None)
-    return from_downsets(boundless, ends, semantics, allowed=lambda degree, way: degree == 1)
+    return from_downsets(boundless, ends, semantics, Restriction(allowed=lambda degree, way: degree == 1))
 
 
 def path_of(problem: StagingProblem) -> list[list[int]]:
@@ -299,20 +279,13 @@ def path_of(problem: StagingProblem) -> list[list[int]]:
     return [block for block in contract_to_path(problem.arcs, work, work) if block]
 
 
-def _rests(blocks: list[list[int]]) -> list[list[list[int]]]:
-    """What is left behind each cut: nothing first, everything last."""
-    empty: list[list[int]] = []
-    pieces: Any = accumulate(([block] for block in reversed(blocks)), initial=empty)
-    return list(pieces)
-
-
-# ---- uniform --------------------
+# ---- The same degrees on every stage ------------------------------------------------------------------------------
 # `uniform`: the fastest plan whose stages all have the same degrees, which is what Megatron-LM and DeepSpeed can run.
 #
 # For each tensor-parallel degree and each number of replicas of every level, whether some plan is faster than the
-# best so far is decided by the program of `level_decisions` with these degrees alone; a flat network is one level.
-# Where even perfectly shared work would take longer than the best plan, nothing is asked. With flushes (`flushes`),
-# the best of each is sought.
+# best so far is decided by the program of `levels` with these degrees alone; a flat network is one level.
+# Where even perfectly shared work would take longer than the best plan, nothing is asked. With flushes
+# (`least_flushed`), the best of each is sought.
 
 
 NONE_FITS = "no plan with the same degrees on every stage fits"
@@ -323,38 +296,36 @@ EVERY = 16
 Degrees = tuple[int, tuple[int, ...]]
 
 
-class UniformPlanner:
+def plan_uniform(request: Request) -> Outcome:
     """Every way to give all stages the same degrees, those first that leave no device idle."""
-
-    def plan(self, request: Request) -> Outcome:
-        problem, board = request.problem, request.board
-        check_question(problem, request.options)
-        if problem.exact_batches:
-            raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
-        if problem.device_types:
-            raise UsageError("--option uniform is for devices of one type; drop --option uniform.")
-        levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
-        leveled = problem.replace(levels=levels)
-        tick = tick_of(request)
-        try:
-            sets = downsets(leveled)
-            memory = whole_memory(leveled, leveled.devices)
-            for degrees in sorted(_choices(leveled), key=lambda each: _ideal(leveled, each)):
-                tick()
-                if board.value is not None and _ideal(leveled, degrees) >= board.value:
-                    break
-                search = LevelDecisions(leveled, sets, memory, tick, degrees)
-                if request.options.get("objective") == FLUSH:
-                    _improve_flushed(request, problem, search, _ideal(leveled, degrees))
-                else:
-                    _improve(request, problem, search)
-        except OutOfTimeError:
-            return Outcome(Stop.TIME, board.plan, board.value)
-        messages = () if board.plan is not None else (NONE_FITS,)
-        return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
+    problem, board = request.problem, request.board
+    check_question(problem, request.options)
+    if problem.exact_batches:
+        raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
+    if problem.device_types:
+        raise UsageError("--option uniform is for devices of one type; drop --option uniform.")
+    levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
+    leveled = problem.replace(levels=levels)
+    tick = tick_of(request)
+    try:
+        sets = downsets(leveled)
+        memory = whole_memory(leveled, leveled.devices)
+        for degrees in sorted(_choices(leveled), key=lambda each: _ideal(leveled, each)):
+            tick()
+            if board.value is not None and _ideal(leveled, degrees) >= board.value:
+                break
+            search = LevelDecisions(leveled, sets, memory, tick, degrees)
+            if request.options.get("objective") == FLUSH:
+                _improve_flushed(request, problem, search, _ideal(leveled, degrees))
+            else:
+                _improve(request, problem, search)
+    except OutOfTimeError:
+        return Outcome(Stop.TIME, board.plan, board.value)
+    messages = () if board.plan is not None else (NONE_FITS,)
+    return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
 
 
-UNIFORM = UniformPlanner()
+UNIFORM = FunctionPlanner(plan_uniform)
 
 
 def _choices(problem: StagingProblem) -> Iterator[Degrees]:

@@ -1,4 +1,7 @@
-"""The least limit on all loads, by bisection: a decision that finds a plan lowers the limit to the plan's load."""
+"""The least limit on all loads, by bisection: a decision that finds a plan lowers the limit to the plan's load.
+
+`least_load` and `least_flushed` serve every program of stagings, `Search` decides limits by the loops of `kernel`.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,30 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ...formulations.contract import Problem
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import write_bytes_atomically
+from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ..search import OpenItems
+from ..contract import Outcome, Request
+from ..search import OpenItems, OutOfTimeError
+from . import kernel
+from .costs import ROUNDED_MEMORY
 from .model import ROUNDING, PiperModel, Tables, build_tables, loop, worst_load
 
 # Relative distance of value and bound from which on the next limit is just below the value.
 NEAR = 1e-3
 
 # The first limit is FIRST_TRY times the bound of work. The distance from that bound then grows by FASTER times itself
-# here, and to FASTER times itself in `level_decisions`, until there is a plan. Low limits are decided fastest.
+# here, and to FASTER times itself in `levels`, until there is a plan. Low limits are decided fastest.
 FIRST_TRY, FASTER = 1.02, 2.0
 
 # Relative: how sharply the bound of relaxed knapsacks is located.
@@ -37,23 +44,25 @@ MAX_SUMS = 30_000_000
 
 
 Planned = TypeVar("Planned", StagedPlan, LeveledPlan)
+# A plan, or what a plan is made of.
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[Planned]):
+class Found(Generic[Made]):
     """A plan and its load."""
 
-    plan: Planned
+    plan: Made
     load: float
     """The largest load of a stage: time per micro-batch."""
 
 
 def least_load(
-    best: Found[Planned],
+    best: Found[Made],
     low: float,
-    decide: Callable[[float], Found[Planned] | None],
-    hear: Callable[[Found[Planned], float], None] = lambda best, low: None,
-) -> Found[Planned]:
+    decide: Callable[[float], Found[Made] | None],
+    hear: Callable[[Found[Made], float], None] = lambda best, low: None,
+) -> Found[Made]:
     """From a plan and a bound to the plan of the least load, by bisection; each answer is snapped to the plan it has.
 
     `decide` finds a plan within a limit, or None; `hear` gets each better plan and the bound at that time.
@@ -71,6 +80,33 @@ def least_load(
         low = limit
         if close:
             return best
+
+
+def proven(
+    request: Request,
+    best: Callable[[bool], Found[Planned] | None],
+    fits: Callable[[Found[Planned]], bool],
+    checks: tuple[str, ...],
+    size: Callable[[], dict[str, int]] = dict,
+) -> Outcome:
+    """What a program answers that posts its plans and bounds on the board of the request.
+
+    `best` finds the best plan. If rounding let it through though it does not fit, it is asked again, to search inside a
+    memory that is smaller by a hair; the bounds of the first search stay valid.
+    """
+    board = request.board
+    messages: tuple[str, ...] = ()
+    try:
+        found = best(False)
+        if found is None:
+            return Outcome(Stop.INFEASIBLE, model_size=size(), checks=checks)
+        if not fits(found):
+            messages = (ROUNDED_MEMORY,)
+            best(True)
+    except OutOfTimeError:
+        return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=size())
+    stop = Stop.PROVEN if met(board.value, board.bound) else Stop.COMPLETED
+    return Outcome(stop, board.plan, board.value, board.bound, model_size=size(), messages=messages, checks=checks)
 
 
 class TooManySumsError(Exception):
@@ -108,8 +144,6 @@ class Search:
 
         `relaxed` puts lower bounds in place of knapsacks, so that only the answer no is a proof.
         """
-        from . import kernel
-
         model, tables = self.model, self.tables
         self.decisions += 1
         mode = kernel.RELAXED if relaxed else kernel.EXACT if self.exact else kernel.GREEDY
@@ -126,13 +160,23 @@ class Search:
         return possible
 
     def steps(self) -> list[Step]:
-        """The stages of the plan that the last decision found."""
-        if self.model.problem.exact_batches:
-            return steps_of_sums(self.tables, self.came, self.least_devices)
-        return steps_of_fronts(self.tables, self.front)
-
-    def value(self, steps: list[Step]) -> float:
-        return max(load_of(self.tables, step) for step in steps)
+        """The stages of the plan that the last decision found, in execution order, with the fewest devices."""
+        model, table, steps = self.model, self.tables.table, list[Step]()
+        j = model.downsets - 1
+        if not model.problem.exact_batches:
+            x = 0
+            while j > 0:
+                _, s, p, tau, d, x = (int(value) for value in self.front[j, x])
+                steps.append(Step(int(table.pair_source[p]), j, p, tau, d, s))
+                j = steps[-1].smaller
+            return steps
+        k, s = self.least_devices, model.problem.micro_batches
+        while j > 0:
+            p, tau, n = (int(value) for value in self.came[j, k, s])
+            d = int(model.replicas[n])
+            steps.append(Step(int(table.pair_source[p]), j, p, tau, d, s))
+            j, k, s = steps[-1].smaller, k - d * int(self.tables.cluster.degree[tau]), s - d
+        return steps
 
     def plan(self, steps: list[Step]) -> StagedPlan:
         return StagedPlan(tuple(_planned(self.tables, step, self.exact) for step in steps))
@@ -153,22 +197,23 @@ class Search:
                 return None
             low = self._missed(limit)
             limit += FASTER * (limit - self.lower_bound())
-        steps = self.steps()
-        high = min(limit, self.value(steps))
-        while True:
-            if hear is not None:
-                hear(high, self.bound, steps)
-            close = high - low <= NEAR * high
-            limit = high * (1 - BETTER) if close else math.sqrt(low * high) if low > 0 else high / 2
-            if limit <= low:
-                break
+
+        def found(limit: float) -> Found[list[Step]]:
+            steps = self.steps()
+            return Found(steps, min(limit, max(load_of(self.tables, step) for step in steps)))
+
+        def decide(limit: float) -> Found[list[Step]] | None:
             if self.decide(limit):
-                steps = self.steps()
-                high = min(limit, self.value(steps))
-                continue
-            low = self._missed(limit)
-            if close:
-                break
+                return found(limit)
+            self._missed(limit)
+            return None
+
+        def tell(best: Found[list[Step]], low: float) -> None:
+            if hear is not None:
+                hear(best.load, self.bound, best.plan)
+
+        best = least_load(found(limit), low, decide, tell)
+        steps, high = best.plan, best.load
         if self.bound < high * (1 - 2 * BETTER):
             self._relax(high)
         if self.bound >= high * (1 - 2 * BETTER):
@@ -210,28 +255,6 @@ class Step:
         return -(-self.suffix // self.replicas)
 
 
-def steps_of_fronts(tables: Tables, front: Any) -> list[Step]:
-    """The stages of the plan with the fewest devices, in execution order; `front` is from `decide`."""
-    j, x, steps = tables.model.downsets - 1, 0, []
-    while j > 0:
-        _, s, p, tau, d, left = (int(value) for value in front[j, x])
-        steps.append(Step(int(tables.table.pair_source[p]), j, p, tau, d, s))
-        j, x = steps[-1].smaller, left
-    return steps
-
-
-def steps_of_sums(tables: Tables, came: Any, devices: int) -> list[Step]:
-    """The steps of a plan on so many devices whose degrees sum to a number exactly; `came` is from `decide_sums`."""
-    model = tables.model
-    j, k, s, steps = model.downsets - 1, devices, model.problem.micro_batches, []
-    while j > 0:
-        p, tau, n = (int(value) for value in came[j, k, s])
-        d = int(model.replicas[n])
-        steps.append(Step(int(tables.table.pair_source[p]), j, p, tau, d, s))
-        j, k, s = steps[-1].smaller, k - d * int(tables.cluster.degree[tau]), s - d
-    return steps
-
-
 def load_of(tables: Tables, step: Step) -> float:
     """Time per micro-batch of a stage."""
     n = int((tables.model.replicas == step.replicas).argmax())
@@ -264,12 +287,10 @@ def _planned(tables: Tables, step: Step, exact: bool) -> PlannedStage:
 
 
 def _stage(tables: Tables, step: Step) -> tuple[float, float, int, int, int]:
-    from . import kernel
-
     return kernel.stage_at(tables.layers, tables.table, step.pair, step.smaller, step.larger, step.tau)
 
 
-# ---- flushes --------------------
+# ---- The least time with a flush behind every batch ---------------------------------------------------------------
 # The least time with a flush behind every batch, from decisions on loads: on flat networks and on levels alike.
 #
 # A plan whose stages have X copies in all, and none fewer than m, takes N + X - m slots as long as its largest load
@@ -350,7 +371,7 @@ def _limit(interval: _Interval, highest: float) -> float:
     return math.sqrt(interval.low * interval.high)
 
 
-# ---- degree_table --------------------
+# ---- The whole table: the least time on every number of devices and every sum of degrees --------------------------
 # The whole table of Piper's program: the least time on every number of devices and every sum of degrees, in one run.
 #
 # For planning clusters: what more devices are worth, and from where on more replicas (and with them a larger batch)

@@ -1,4 +1,4 @@
-"""The knapsack of one stage, solved by branching as far as a decision needs it."""
+"""The knapsack of one stage, solved by branching as far as a decision needs it, and the decisions themselves."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def take_greedy(
             need -= drop[s]
 
 
-# ---- decisions --------------------
+# ---- Decisions about a limit: can everything be placed so that no load exceeds it? --------------------------------
 # Decisions about a limit: can everything be placed so that no load exceeds it?
 
 

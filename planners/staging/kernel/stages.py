@@ -106,7 +106,7 @@ class Table(NamedTuple):
     """no choice has a smaller extra(y)"""
 
 
-# ---- quick --------------------
+# ---- Quick stages, which need no knapsack -------------------------------------------------------------------------
 # Quick stages, which need no knapsack: sums over the larger downset less sums over the smaller one.
 #
 # They are computed anew in each decision. That is as fast as reading them from a table, and lattices with tens of
@@ -181,7 +181,7 @@ def passing_tables(x: Layers, j: int, table: Any, active: Any) -> int:
     return count
 
 
-# ---- options --------------------
+# ---- The layers of one stage, what their options cost in it, and the fastest ones ---------------------------------
 # The layers of one stage, what their options cost in it, and the fastest ones.
 
 
@@ -272,7 +272,7 @@ def fastest_stage(
     return base, weight, y
 
 
-# ---- steps --------------------
+# ---- Steps to leaner options, and the greedy knapsack -------------------------------------------------------------
 # Steps from the fastest option of a layer to leaner ones, and the greedy knapsack, which takes the best first.
 
 
@@ -357,7 +357,7 @@ def sort_steps(steps: int, ratio: Any, order: Any) -> None:
         order[b] = moved
 
 
-# ---- program --------------------
+# ---- Finds the stages and fills their table -----------------------------------------------------------------------
 # Finds the stages and fills their table: for each number of micro-batches in flight what the greedy knapsack adds.
 
 

@@ -1,24 +1,22 @@
-"""graphpipe and its baselines through the front door: every plan passes the referee, and the paper's trends show."""
+"""graphpipe and its baselines through the front door: every plan passes the referee, the paper's trends show, and no
+planner beats what is called the best known time of a packaged graph pipeline."""
 
 from __future__ import annotations
 
 import random
-from itertools import accumulate, pairwise
-from operator import or_
 from typing import Any
 
 import pytest
 from problems.graph_pipelines import random_graph_pipeline
 
+import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result
+from pipeplan.instances.catalogue import best_known, load_packaged, packaged_names
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
-from pipeplan.planners.graph_pipeline.configurations import menu
-from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets, downsets
-from pipeplan.planners.graph_pipeline.search import Search, chain_tree
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.run.solve import solve
 
 PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream", "piper-downsets")
@@ -40,34 +38,6 @@ def depth(problem: GraphPipelineProblem, result: Result) -> int | None:
 
 
 # ---- plans that stand --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_the_referee_accepts_every_plan(planner: str, seed: int) -> None:
-    rng = random.Random(seed)
-    problem = random_graph_pipeline(rng, series_parallel=rng.random() < 0.6, tight=rng.choice([None, 0.3, 0.6]))
-    result = solve(problem, planner=planner)
-    assert result.violations == ()
-    if result.plan is not None:
-        assert result.verified
-        assert result.claimed == pytest.approx(result.objective)
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_mixed_micro_batches_and_groups_stand_too_and_are_no_worse(seed: int) -> None:
-    rng = random.Random(seed)
-    problem = random_graph_pipeline(rng, most_operators=6, mini_batch=8, tight=rng.choice([None, 0.4]))
-    plain = solve(problem, planner="graphpipe", options={"objective": "time-per-sample"})
-    mixed = solve(
-        problem,
-        planner="graphpipe",
-        options={"objective": "time-per-sample", "mixed_micro_batches": True, "k": 2},
-    )
-    assert mixed.violations == ()
-    if plain.objective is not None:
-        assert mixed.objective is not None
-        assert mixed.objective <= plain.objective * (1 + 1e-9)
 
 
 def small(name: str, times: tuple[float, ...] = (0.25,), stash: float = 0.0) -> Operator:
@@ -125,23 +95,6 @@ def test_one_size_for_all_stages_and_several_contradict_each_other(method: dict[
 # ---- the searches check each other -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_row_of_operators_is_planned_as_by_the_usual_recursion(seed: int) -> None:
-    rng = random.Random(seed)
-    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, tight=rng.choice([None, 0.2, 0.5]))
-    choice = menu(problem, [rng.choice([1, 2, 4])])
-    prefixes = list(accumulate((1 << v for v in problem.topological_order), or_, initial=0))
-    usual = SequentialSearch(problem, choice, prefixes).best()
-    answer = Search(problem, choice, chain_tree(problem)).best()
-    assert (answer and answer.value) == (usual and pytest.approx(usual[0]))
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_downsets_are_counted_without_listing_them(seed: int) -> None:
-    problem = random_graph_pipeline(random.Random(seed), most_operators=9)
-    assert count_downsets(problem) == len(downsets(problem, 10_000) or ())
-
-
 def test_piper_cannot_list_the_downsets_of_eight_branches() -> None:
     with pytest.raises(InputError, match=f"have {5**8 + 2} downsets or more"):
         solve(candle_uno(branches=8), planner="piper-downsets")
@@ -149,13 +102,9 @@ def test_piper_cannot_list_the_downsets_of_eight_branches() -> None:
 
 def test_planners_are_equal_on_a_chain() -> None:
     """One common cost model; the searches differ in nothing but the graphs that they can take."""
-    problem = sequential(devices=4, layers=6)
-    values = [
-        planned(problem, name, objective="time-per-sample", micro_batch=4).objective for name in PLANNERS[::3]
-    ]
-    values.append(planned(problem, "spp-pipedream", objective="time-per-sample", micro_batch=4).objective)
-    exact = solve(problem, formulation="cp-graphpipe", options={"micro_batch": 4})
-    values.append(exact.objective)
+    problem, names = sequential(devices=4, layers=6), ("graphpipe", "piper-downsets", "spp-pipedream")
+    values = [planned(problem, name, objective="time-per-sample", micro_batch=4).objective for name in names]
+    values.append(solve(problem, formulation="cp-graphpipe", options={"micro_batch": 4}).objective)
     assert values == [pytest.approx(values[0], rel=1e-6)] * len(values)
 
 
@@ -174,33 +123,23 @@ def test_a_row_of_stages_is_never_better(seed: int, objective: str) -> None:
 # ---- what the paper shows ----------------------------------------------------------------------------------
 
 
-def test_case_study() -> None:
+@pytest.mark.parametrize(("join", "deep", "gains"), [(False, 4, (1.15, 1.25)), (True, 5, (1.05, 1.15))])
+def test_case_study(join: bool, deep: int, gains: tuple[float, float]) -> None:
     """Eight devices, two branches of four layers: the same stages in a graph and in a row, but not the same depth.
 
     The constants (half rate at 0.82 samples, memory for 25 samples of a layer) were fixed before the plans were made.
-    Without data parallelism, as in the published plans; the join is executed outside of all stages.
+    Without data parallelism, as in the published plans, in which the join is executed outside of all stages.
     """
-    problem = case_study(join=False, half_samples=0.82)
+    problem = case_study(join=join, half_samples=0.82)
     graph = planned(problem, degrees="none", cuts="tree", samples_held="rule")
     row = planned(problem, "spp-pipedream", degrees="none")
-    cells = [sorted(stage.nodes for stage in stage_graph(result).stages) for result in (graph, row)]
-    assert cells[0] == cells[1]
-    assert [len(cell) for cell in cells[0]] == [3] * 8
-    assert (depth(problem, graph), depth(problem, row)) == (4, 8)
-    assert [stage_graph(result).stages[0].micro_batch for result in (graph, row)] == [4, 2]
-    assert graph.objective is not None
-    assert row.objective is not None
-    assert 1.15 <= row.objective / graph.objective <= 1.25
-
-
-def test_case_study_with_the_join_in_a_stage_is_five_deep() -> None:
-    problem = case_study(half_samples=0.82)
-    graph = planned(problem, degrees="none", cuts="tree", samples_held="rule")
-    row = planned(problem, "spp-pipedream", degrees="none")
-    assert (depth(problem, graph), depth(problem, row)) == (5, 8)
-    assert graph.objective is not None
-    assert row.objective is not None
-    assert 1.05 <= row.objective / graph.objective < 1.15
+    assert (depth(problem, graph), depth(problem, row)) == (deep, 8)
+    assert gains[0] <= (row.objective or 0.0) / (graph.objective or 1.0) <= gains[1]
+    if not join:
+        cells = [sorted(stage.nodes for stage in stage_graph(result).stages) for result in (graph, row)]
+        assert cells[0] == cells[1]
+        assert [len(cell) for cell in cells[0]] == [3] * 8
+        assert [stage_graph(result).stages[0].micro_batch for result in (graph, row)] == [4, 2]
 
 
 @pytest.mark.sweeps
@@ -223,10 +162,8 @@ def published_gain(problem: GraphPipelineProblem) -> float:
 @pytest.mark.parametrize("devices", [None, 8])
 def test_more_branches_gain_more(devices: int | None) -> None:
     """With a device for each branch, as in the published figure, and on eight; the network takes no time."""
-    gains = [
-        published_gain(candle_uno(devices=devices or n, branches=n, cluster="summit-v100-ideal"))
-        for n in (2, 4, 8, 16)
-    ]
+    on: dict[str, Any] = {"cluster": "summit-v100-ideal"}
+    gains = [published_gain(candle_uno(devices=devices or n, branches=n, **on)) for n in (2, 4, 8, 16)]
     assert gains == sorted(gains)
     assert gains[0] >= 1.0
     assert gains[-1] > 1.4
@@ -243,15 +180,6 @@ def test_more_devices_gain_more(build: Any) -> None:
 # ---- depth -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweeps
-@pytest.mark.parametrize("planner", ["graphpipe", "spp-pipedream"])
-@pytest.mark.parametrize("build", [mmt, dlrm, candle_uno])
-def test_a_choice_of_depths_never_costs_anything(build: Any, planner: str) -> None:
-    problem = build(devices=8)
-    fastest, chosen = (planned(problem, planner, depth=depth).objective or 0.0 for depth in ("fastest", "any"))
-    assert chosen <= fastest
-
-
 def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
     """Eight equal layers, two devices, two micro-batches: two stages wait, one with replicas does not."""
     operators = tuple(Operator(f"layer{v}", *[TimeCurve((1.0, 2.0), (1.0, 1.9))] * 2) for v in range(8))
@@ -262,17 +190,15 @@ def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
     assert (chosen.objective or 0.0) < (fastest.objective or 0.0)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_shallower_plans_hold_less_and_take_longer(seed: int) -> None:
-    rng = random.Random(seed)
-    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, tight=rng.choice([None, 0.3]))
-    search = Search(problem, menu(problem, [rng.choice([1, 2, 4])]))
-    answer = search.best()
-    if answer is None:
-        return
-    front = [answer, *search.shallower(answer)]
-    for deep, shallow in pairwise(front):
-        assert shallow.held < deep.held
-        assert shallow.value >= deep.value
-    for step in front:
-        assert not verify_stage_graph(problem, step.plan)
+@pytest.mark.sweeps
+@pytest.mark.parametrize("objective", ["time-per-sample", "iteration"])
+@pytest.mark.parametrize("planner", ["graphpipe", "graphpipe-parallel", "spp-pipedream"])
+@pytest.mark.parametrize("name", packaged_names("graph-pipeline"))
+def test_no_planner_beats_the_best_known_time(name: str, planner: str, objective: str) -> None:
+    known = best_known(name, objective)
+    result = pipeplan.solve(load_packaged(name), planner=planner, options={"objective": objective})
+    assert known is not None
+    assert result.objective is not None
+    assert result.objective >= known.value * (1 - 1e-9)
+    assert known.bound is not None
+    assert known.bound <= known.value

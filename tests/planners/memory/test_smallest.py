@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
 from pipeplan.instances.registry import kind_of
+from pipeplan.planners.memory import training
 from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 
@@ -30,36 +33,32 @@ TOO_MANY_DIGITS = 1e-12
 """Relative: sums that differ by less, as 1e30 + 1 and 1e30, have more digits than the dynamic programs count."""
 
 
-def has_placement(problem: Any, contiguity: str) -> bool:
-    return best_placements(problem)["max-load", contiguity] is not None
+def placement(problem: Any, contiguity: str) -> Any:
+    return best_placements(problem)["max-load", contiguity]
 
 
-def has_stage_graph(problem: Any) -> bool:
+def stage_graph(problem: Any) -> Any:
     schedules = [(b, 1) for b in micro_batch_sizes(problem, None)]
-    return any(True for _ in all_plans(problem, schedules, convex_sets(problem), mixed=False))
+    return next(iter(all_plans(problem, schedules, convex_sets(problem), mixed=False)), None)
 
 
-EXISTS: Mapping[str, tuple[str, dict[str, Any], Callable[[Any], bool]]] = {
-    "placement": ("placement", {}, lambda problem: has_placement(problem, "chain")),
-    "any placement": ("placement", {"non_contiguous": True}, lambda problem: has_placement(problem, "none")),
-    "staging": ("staging", {}, lambda problem: best_stages(problem) is not None),
-    "reference": (
-        "staging",
-        {"semantics": "reference"},
-        lambda problem: best_stages(problem, "reference") is not None,
-    ),
-    "types": ("types", {}, lambda problem: best_stages(problem) is not None),
-    "precise": ("levels", {}, lambda problem: best_leveled(problem, "precise") is not None),
-    "crude": ("levels", {"hierarchy": "crude"}, lambda problem: best_leveled(problem, "crude") is not None),
-    "graph pipeline": ("graph-pipeline", {}, has_stage_graph),
+EXISTS: Mapping[str, tuple[str, dict[str, Any], Callable[[Any], Any]]] = {
+    "placement": ("placement", {}, partial(placement, contiguity="chain")),
+    "any placement": ("placement", {"non_contiguous": True}, partial(placement, contiguity="none")),
+    "staging": ("staging", {}, best_stages),
+    "reference": ("staging", {"semantics": "reference"}, partial(best_stages, semantics="reference")),
+    "types": ("types", {}, best_stages),
+    "precise": ("levels", {}, partial(best_leveled, variant="precise")),
+    "crude": ("levels", {"hierarchy": "crude"}, partial(best_leveled, variant="crude")),
+    "graph pipeline": ("graph-pipeline", {}, stage_graph),
 }
-"""By name: the problems, the options, and whether there is a plan, by enumeration."""
+"""By name: the problems, the options, and a plan by enumeration, if there is one."""
 
 
-def exists(problem: Any, memory_bytes: float | None, decide: Callable[[Any], bool]) -> bool:
+def exists(problem: Any, memory_bytes: float | None, decide: Callable[[Any], Any]) -> bool:
     """The door itself refuses what fits no device."""
     try:
-        return decide(kind_of(problem).with_memory(problem, memory_bytes))
+        return decide(kind_of(problem).with_memory(problem, memory_bytes)) is not None
     except InputError:
         return False
 
@@ -71,12 +70,7 @@ def small(kind: str, seed: int) -> Any:
     return problem.replace(exact_batches=False) if crude else problem
 
 
-def check(name: str, seed: int) -> None:
-    kind, options, decide = EXISTS[name]
-    check_problem(small(kind, seed), options, decide)
-
-
-def check_problem(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], bool]) -> None:
+def check(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], Any]) -> None:
     found = pipeplan.smallest_memory(problem, LIMITS, options=options)
     if found.memory_bytes is None:
         assert found.proven
@@ -92,7 +86,8 @@ def check_problem(problem: Any, options: Mapping[str, Any], decide: Callable[[An
 @pytest.mark.parametrize("name", EXISTS)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_amount_is_enough_and_a_hair_less_is_not(name: str, seed: int) -> None:
-    check(name, seed)
+    kind, options, decide = EXISTS[name]
+    check(small(kind, seed), options, decide)
 
 
 @pytest.mark.sweeps
@@ -100,7 +95,8 @@ def test_the_amount_is_enough_and_a_hair_less_is_not(name: str, seed: int) -> No
 @given(seed=st.integers(100, 10**6))
 @settings(max_examples=40)
 def test_the_same_of_many_problems(name: str, seed: int) -> None:
-    check(name, seed)
+    kind, options, decide = EXISTS[name]
+    check(small(kind, seed), options, decide)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -113,23 +109,15 @@ def test_a_chain_has_one_too(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_placements_on_levels_and_on_several_types(make: Callable[[int], Any], seed: int) -> None:
     """The same memory on accelerators of every type."""
-    check_problem(make(seed), {}, lambda problem: best_value(problem, "max-load") is not None)
+    check(make(seed), {}, partial(best_value, objective="max-load"))
 
 
 @pytest.mark.sweeps
 def test_more_options_never_cost_the_answer() -> None:
     """With replicas and all degrees the search for any plan takes minutes; few plans are asked first."""
-    profile = pipeplan.load_profile("llama-3-70b")
-    problem = profile.to_staging(
-        devices=64,
-        levels=((8, 450e9), (8, 50e9)),
-        memory_bytes=math.inf,
-        batch=1024,
-        optimizer="adam-mixed",
-        recompute=True,
-        data_parallel=True,
-        tensor_parallel=(1, 2, 4, 8),
-    )
+    levels, degrees = ((8, 450e9), (8, 50e9)), {"data_parallel": True, "tensor_parallel": (1, 2, 4, 8)}
+    facts: dict[str, Any] = {"devices": 64, "batch": 1024, "optimizer": "adam-mixed", "recompute": True, **degrees}
+    problem = pipeplan.load_profile("llama-3-70b").to_staging(levels=levels, memory_bytes=math.inf, **facts)
     found = smallest_memory(problem, SolveOptions(time_limit_s=600))
     assert found.memory_bytes is not None
     assert found.memory_bytes < 25 * 2**30
@@ -149,10 +137,6 @@ def test_a_training_has_its_least_memory_to_the_byte(name: str) -> None:
 
 def test_a_question_about_a_training_hears_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of the question goes on by ten seconds with each look."""
-    from itertools import count
-
-    from pipeplan.planners.memory import training
-
     looks = count(0, 10)
     monkeypatch.setattr(training, "now", lambda: float(next(looks)))
     ask = training.questions(load_packaged("tiny-training"), {}).first

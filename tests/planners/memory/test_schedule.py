@@ -1,4 +1,5 @@
-"""The least memory of schedules against enumeration, and the sentences that say it in the problem's own unit."""
+"""The least memory of schedules, that of one micro-batch after the other: by hand, against enumeration, and in
+sentences in the problem's own unit."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_problem
 
 import pipeplan
+from pipeplan import load_packaged, smallest_memory, verify
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
-from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.kind_functions import held, with_memory
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
@@ -66,26 +67,6 @@ def test_bytes_are_said_as_ever() -> None:
     assert "counted" not in found.to_json()
 
 
-def test_two_chains_hold_both_and_a_search_proves_it() -> None:
-    found = pipeplan.smallest_memory(shape("nn"), LIMITS)
-    assert (found.memory_bytes, found.proven, found.reason) == (2, True, "a search with proofs")
-    assert isinstance(found.plan, PeriodicSchedulePlan)
-
-
-def test_the_order_of_blocks_decides() -> None:
-    """Two pairs that take 3 and 5, and keep 1 and 2 of it: the larger one first needs less."""
-    blocks = (
-        Block("a", "X", ("d",), 1, None, {"d": 1}, {"d": 2}),
-        Block("b", "X", ("d",), 1, None, {"d": 2}, {"d": 3}),
-        Block("end", "X", ("d",), 1, None, {"d": -3}),
-    )
-    problem = ScheduleProblem((ScheduleDevice("d"),), blocks, (BlockEdge("a", "end"), BlockEdge("b", "end")), 2)
-    found = pipeplan.smallest_memory(problem, LIMITS)
-    assert (found.memory_bytes, found.proven) == (5, True)
-    assert isinstance(found.plan, SchedulePlan)
-    assert found.plan.starts["b"][0] < found.plan.starts["a"][0]
-
-
 def test_leaks_pile_up_and_what_is_left_open_is_said() -> None:
     leak = ScheduleProblem(
         (ScheduleDevice("d", 9, 1),), (Block("a", "X", ("d",), 1, None, {"d": 2}),), (), 3, leaks=True
@@ -117,3 +98,32 @@ def test_a_block_that_fits_nowhere_is_named() -> None:
     assert first == "block 'F0' alone needs 2 half-activation of 'd0', whose memory is 1 half-activation"
     assert "2 half-activation of memory per device is the least with a plan" in second
     assert Fraction(2) == pipeplan.smallest_memory(tight, LIMITS).memory_bytes
+
+
+def two_branches(standing: float = 0) -> ScheduleProblem:
+    """Each branch takes 3 and keeps 1 until the end: the second one finds the 1 of the first, so 4 in all."""
+    blocks = (
+        *(Block(f"F{i}", "F", ("d",), 1, memory={"d": 3}) for i in range(2)),
+        *(Block(f"I{i}", "I", ("d",), 1, memory={"d": -2}) for i in range(2)),
+        Block("W", "W", ("d",), 1, memory={"d": -2}),
+    )
+    edges = [BlockEdge(f"F{i}", f"I{i}") for i in range(2)] + [BlockEdge(f"I{i}", "W") for i in range(2)]
+    return ScheduleProblem((ScheduleDevice("d", None, standing),), blocks, tuple(edges), 3)
+
+
+@pytest.mark.parametrize(("standing", "least"), [(0, 4), (10, 14)])
+def test_the_order_of_one_micro_batch_decides(standing: float, least: float) -> None:
+    problem = two_branches(standing)
+    found = smallest_memory(problem)
+    assert (found.memory_bytes, found.proven) == (least, True)
+    assert found.plan is not None
+    assert not verify(with_memory(problem, least), found.plan)
+
+
+@pytest.mark.parametrize("name", ["zero-bubble-4x12", "v-shape-4", "nn-shape-4"])
+def test_packaged_problems_need_what_one_micro_batch_needs(name: str) -> None:
+    problem = load_packaged(name)
+    found = smallest_memory(problem)
+    assert found.proven
+    assert found.plan is not None
+    assert not verify(with_memory(problem, found.memory_bytes), found.plan)

@@ -45,20 +45,6 @@ def test_no_choice_is_better(seed: int) -> None:
         assert sum(row[x] for row, x in zip(memories, found.ways, strict=True)) <= limit
 
 
-def test_without_a_limit_the_fastest_wins() -> None:
-    assert choose([[2.0, 1.0], [3.0]], [[0, 9], [9]], None) == (4.0, (1, 0))
-
-
-def test_of_equally_fast_ways_the_smaller_wins() -> None:
-    assert choose([[1.0, 1.0]], [[5, 2]], 100) == (1.0, (1,))
-
-
-def test_the_greedy_choice_is_beaten() -> None:
-    """Cheapest saving first takes 1 for 2 bytes and then 6 for 10; 6 for 10 alone is enough."""
-    found = choose([[0.0, 1.0], [0.0, 6.0]], [[2, 0], [10, 0]], 2)
-    assert found == (6.0, (0, 1))
-
-
 def test_sixty_equal_layers_are_chosen_at_once() -> None:
     """In any order they are the same choice: 37 of them must recompute."""
     costs, memories = [[0.1, 0.13]] * 60, [[3, 1]] * 60
@@ -67,30 +53,22 @@ def test_sixty_equal_layers_are_chosen_at_once() -> None:
     assert (sum(found.ways), found.cost) == (37, pytest.approx(6.0 + 37 * 0.03))
 
 
-def test_a_unit_at_a_high_price_does_not_hide_the_best_choice() -> None:
-    """Memory counts 10^15 units, a step of one unit is dear: prices times memory round by more than costs differ."""
-    costs = [[1.0, 3.0], [1.0, 2.0], [1.0, 1.5]]
-    memories = [[10**15 + 1, 10**15], [10**15 + 2, 10**15], [10**15 + 3, 10**15]]
-    assert choose(costs, memories, 3 * 10**15 + 3) == (3.5, (0, 0, 1))
-
-
-def test_forty_different_layers_are_chosen_in_time() -> None:
-    """Against the linear bound: at most one layer's saving above it."""
-    rng = random.Random(5)
-    costs = [[1.0, 1.0 + rng.uniform(0.1, 0.5)] for _ in range(40)]
-    memories = [[rng.randint(2_000_000, 8_000_000), 1_000_000] for _ in range(40)]
-    limit = round(0.6 * sum(row[0] for row in memories))
-    found = choose(costs, memories, limit)
-    assert found is not None
-    ratios = sorted((c[1] - c[0]) / (m[0] - m[1]) for c, m in zip(costs, memories, strict=True))
-    need = sum(row[0] for row in memories) - limit
-    price = ratios[next(n for n in range(1, 41) if _saved(costs, memories, ratios[n - 1]) >= need) - 1]
-    bound = sum(
-        min(c + price * m for c, m in zip(*rows, strict=True)) for rows in zip(costs, memories, strict=True)
-    )
-    assert bound - price * limit <= found.cost <= bound - price * limit + 0.5
-    assert sum(row[x] for row, x in zip(memories, found.ways, strict=True)) <= limit
-
-
-def _saved(costs: Rows, memories: Units, price: float) -> float:
-    return sum(m[0] - m[1] for c, m in zip(costs, memories, strict=True) if (c[1] - c[0]) / (m[0] - m[1]) <= price)
+@pytest.mark.parametrize(
+    ("costs", "memories", "limit", "best"),
+    [
+        ([[2.0, 1.0], [3.0]], [[0, 9], [9]], None, (4.0, (1, 0))),  # without a limit the fastest wins
+        ([[1.0, 1.0]], [[5, 2]], 100, (1.0, (1,))),  # of equally fast ways the smaller wins
+        # Cheapest saving first takes 1 for 2 bytes and then 6 for 10; 6 for 10 alone is enough.
+        ([[0.0, 1.0], [0.0, 6.0]], [[2, 0], [10, 0]], 2, (6.0, (0, 1))),
+        # A step of one unit of 10^15 is dear: prices times memory round by more than costs differ.
+        (
+            [[1.0, 3.0], [1.0, 2.0], [1.0, 1.5]],
+            [[10**15 + more, 10**15] for more in (1, 2, 3)],
+            *(3 * 10**15 + 3, (3.5, (0, 0, 1))),
+        ),
+    ],
+)
+def test_choices_by_hand(
+    costs: Rows, memories: Units, limit: int | None, best: tuple[float, tuple[int, ...]]
+) -> None:
+    assert choose(costs, memories, limit) == best

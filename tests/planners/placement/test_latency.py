@@ -22,6 +22,8 @@ from pipeplan.planners.placement.latency import Annealing, World, lower_bound
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
 
+pytestmark = pytest.mark.xdist_group("latency")  # one worker compiles
+
 NAMES = [name for name in PLANNERS if name.startswith("latency-")]
 SELF_MADE = [name for name in NAMES if name not in ("latency-expert", "latency-partition")]
 
@@ -74,8 +76,7 @@ def test_compiled_and_plain_loops_do_the_same(monkeypatch: pytest.MonkeyPatch) -
     found = []
     for threshold in (1, 10_000):
         monkeypatch.setattr("pipeplan.planners.placement.latency.COMPILED_FROM", threshold)
-        annealing = Annealing(World(problem, 2), seed=5)
-        annealing.start([0] * len(problem.nodes))
+        annealing = Annealing(World(problem, 2), [0] * len(problem.nodes), seed=5)
         found.append(annealing.run(400, 10.0, 0.1, float("inf")))
     assert found[0] == found[1] is not None
 
@@ -83,8 +84,7 @@ def test_compiled_and_plain_loops_do_the_same(monkeypatch: pytest.MonkeyPatch) -
 def test_annealing_keeps_memory_support_and_colours() -> None:
     problem = random_latency_placement(11, 9)
     world = World(problem, 2)
-    annealing = Annealing(world, seed=1)
-    annealing.start([0] * len(problem.nodes))
+    annealing = Annealing(world, [0] * len(problem.nodes), seed=1)
     place = annealing.run(2000, 5.0, 0.01, kernel.NEVER)
     assert place is not None
     assert not verify_latency(problem, world.plan(place), 2)
@@ -97,18 +97,11 @@ def chain(**changes: Any) -> PlacementProblem:
     return PlacementProblem(tuple(nodes), (("a", "b"), ("b", "c")), 2, 1, 4.0).replace(**changes)
 
 
-def test_greedy_fills_and_lists() -> None:
-    assert planned(chain(), "latency-greedy").objective == pytest.approx(7)
-    assert planned(chain(), "latency-cpu").objective == pytest.approx(60)
-
-
-def test_the_bound_is_the_longest_path_on_the_faster_devices() -> None:
-    assert lower_bound(chain()) == pytest.approx(6)
-    assert lower_bound(chain(accelerators=0)) == pytest.approx(60)
-
-
-def test_a_warm_start_is_kept(tmp_path: Path) -> None:
+def test_a_chain_by_hand() -> None:
+    """The bound is the longest path on the faster devices; a warm start is kept."""
     best = planned(chain(), "latency-greedy")
+    assert (best.objective, planned(chain(), "latency-cpu").objective) == (pytest.approx(7), pytest.approx(60))
+    assert (lower_bound(chain()), lower_bound(chain(accelerators=0))) == (pytest.approx(6), pytest.approx(60))
     result = solve(chain(), planner="latency-lns", warm_start=best.plan)  # type: ignore[arg-type]
     assert (result.warm_start.outcome.value, result.objective) == ("accepted", pytest.approx(7))
 
@@ -123,9 +116,6 @@ def test_an_experts_split_is_taken_as_it_stands(tmp_path: Path) -> None:
     result = planned(chain(), "latency-expert", split=str(path))
     assert (result.found, len(result.violations)) == (Found.REJECTED, 1)
     assert planned(chain(), "latency-expert", 2, split=str(path)).objective == pytest.approx(1.5 + 20 + 3.5)
-
-
-def test_without_a_file_there_is_no_expert() -> None:
     with pytest.raises(UsageError, match="--option split=FILE"):
         planned(chain(), "latency-expert")
 
@@ -143,12 +133,7 @@ def test_no_cpu_no_plan_on_cpus() -> None:
 
 
 def test_the_formulation_starts_from_these_planners() -> None:
-    result = solve(chain(), formulation="ip-tarnawski-latency", limits=SolveOptions(threads=1))
-    assert (result.warm_start.outcome.value, result.warm_start.source) == ("accepted", "latency-lns")
-    result = solve(chain(), formulation="ip-tarnawski-latency", limits=SolveOptions(threads=1), warm_start="dp")
-    assert result.warm_start.source == "latency-dp"
-
-
-def test_there_is_no_cross_check_for_latency() -> None:
-    with pytest.raises(UsageError, match="no cross-check for 'ip-tarnawski-latency'"):
-        solve(chain(), formulation="ip-tarnawski-latency", cross_check=True)
+    for asked, source in (("auto", "latency-lns"), ("dp", "latency-dp")):
+        limits = SolveOptions(threads=1)
+        result = solve(chain(), formulation="ip-tarnawski-latency", limits=limits, warm_start=asked)
+        assert (result.warm_start.outcome.value, result.warm_start.source) == ("accepted", source)
