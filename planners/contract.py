@@ -149,3 +149,10 @@ class Planner(Protocol):
     """A way to get a plan; its entry in the registry says all else about it."""
 
     def plan(self, request: Request) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class FunctionPlanner:
+    """A planner that is one function."""
+
+    plan: Callable[[Request], Outcome]

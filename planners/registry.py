@@ -45,7 +45,7 @@ from .method_options import (
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
 
-_SCOPES = "pipeplan.planners.placement.scope"
+_SCOPES = "pipeplan.planners.placement.groups"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"
@@ -68,7 +68,7 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 
 
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
-_latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
+_latency = _of("placement", "placement", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
 _piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021piper", extensions=frozenset({"zero"}))
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "types", "zero"}))
@@ -78,7 +78,7 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
-    address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
+    address = more.pop("address", f"{_PLACEMENT}.heuristics:{name.replace('-', '_').upper()}")
     return Entry(
         *(name, title, "placement", address, PLACEMENT_OPTIONS[name]),
         **{"exact": False, "seeded": False, **_placed, **more},
@@ -109,7 +109,7 @@ PLANNERS: Mapping[str, Entry] = {
             "dp",
             "Dynamic program over ideals: exact contiguous plans",
             "placement",
-            "pipeplan.planners.placement.dp.planner:PLANNER",
+            "pipeplan.planners.placement.dp:PLANNER",
             IDEALS_OPTIONS,
             paper="tarnawski2020placement",
             seeded=False,
@@ -133,7 +133,7 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
+        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner", paper="narayanan2019pipedream"),
         _heuristic(
@@ -153,6 +153,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "lns",
             "Large-neighbourhood search",
+            address=f"{_PLACEMENT}.annealing:PLANNER",
             seeded=True,
             takes_start=True,
             starts={"dp": ("dp",)},
@@ -161,24 +162,24 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
-            address="pipeplan.planners.placement.device_sets.planner:PLANNER",
+            address="pipeplan.planners.placement.device_sets:PLANNER",
             seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
         ),
-        _latency("latency-greedy", "List scheduling for the latency of one sample", "baselines:GREEDY"),
-        _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "latency:GREEDY"),
+        _latency("latency-cpu", "Everything on the CPUs, for latency", "latency:CPU"),
         _latency(
-            "latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *LATENCY_OPTIONS, SPLIT
+            "latency-expert", "A split given in a file, for latency", "latency:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
-        _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP", seeded=True),
+        _latency("latency-dp", "The throughput DP's split, for latency", "latency:DP"),
+        _latency("latency-linear-dp", "The linearised DP's split, for latency", "latency:LINEAR_DP", seeded=True),
         _latency(
             "latency-partition",
             "Balanced graph partition, for latency",
-            "baselines:PARTITION",
+            "latency:PARTITION",
             paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
@@ -186,7 +187,7 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-lns",
             "Large-neighbourhood search for latency",
-            "lns:PLANNER",
+            "latency_lns:PLANNER",
             *LATENCY_OPTIONS,
             LATENCY_CYCLES,
             LATENCY_STEPS,
@@ -221,7 +222,7 @@ PLANNERS: Mapping[str, Entry] = {
             "uniform",
             "The fastest plan with the same degrees on every stage",
             "staging",
-            "pipeplan.planners.staging.uniform:PLANNER",
+            "pipeplan.planners.staging.planner:UNIFORM",
             UNIFORM_OPTIONS,
             exact=False,
             seeded=False,
@@ -233,7 +234,7 @@ PLANNERS: Mapping[str, Entry] = {
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
             "staging",
-            "pipeplan.planners.staging.pipedream:PLANNER",
+            "pipeplan.planners.staging.planner:PIPEDREAM",
             (SEMANTICS,),
             paper="narayanan2019pipedream",
             exact=False,

@@ -396,59 +396,47 @@ LONGER = {
         "test_what_rounding_explains_is_no_contradiction[levels]",
         "test_what_rounding_explains_is_no_contradiction[placement]",
     ],
-    "tests/planners/graph_pipeline/test_graphpipe_bounds.py": [
-        "test_the_best_iteration_of_an_undivided_chain_is_proven[8]",
+    "tests/planners/graph_pipeline/test_bounds.py": [
+        "test_chains_are_proven[8-8-options3-69.0]",
         "test_where_stages_may_have_several_devices_it_is_near[7]",
     ],
-    "tests/planners/graph_pipeline/test_graphpipe_planners.py": [
-        "test_case_study",
-        "test_planners_are_equal_on_a_chain",
-    ],
-    "tests/planners/graph_pipeline/test_shortest_iteration.py": [
+    "tests/planners/graph_pipeline/test_iterations.py": [
         "test_alike_branches_take_places_in_turn[3-2-4]",
         "test_alike_branches_take_places_in_turn[4-1-4]",
         "test_packaged_networks_are_within_two_percent[candle-uno-8-0.13966644-0.0]",
-        "test_the_check_is_the_model_alone_over_the_same_stages",
-        "test_what_proved_a_result_is_not_taken_for_a_second_opinion",
     ],
-    "tests/planners/memory/test_smallest_memory.py": [
+    "tests/planners/graph_pipeline/test_planner.py": [
+        "test_case_study",
+        "test_planners_are_equal_on_a_chain",
+    ],
+    "tests/planners/memory/test_smallest.py": [
         "test_a_training_has_its_least_memory_to_the_byte[tiny-training]",
     ],
-    "tests/planners/placement/device_sets/test_device_sets.py": [
+    "tests/planners/placement/test_annealing.py": [
+        "test_a_warm_start_that_exceeds_the_memory_is_refused",
+        "test_runs_repeat_themselves_and_a_warm_start_is_never_lost",
+    ],
+    "tests/planners/placement/test_device_sets.py": [
         "test_every_set_is_one_path_and_pays_what_it_cuts",
         "test_no_bound_is_above_the_optimum",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[0-0]",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[0-1]",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[1-0]",
     ],
-    "tests/planners/placement/dp/test_dp_extensions.py": [
-        "test_equals_the_best_of_all_plans[replicated]",
-        "test_gpipe_objective_with_replicas_and_types",
-        "test_replicas_on_a_larger_graph_are_exact",
-        "test_the_pruned_program_does_too[replicated]",
-    ],
-    "tests/planners/placement/dp/test_dp_planner.py": [
+    "tests/planners/placement/test_dp.py": [
         "test_a_gap_that_is_asked_for_ends_the_run_and_bounds_the_optimum",
-        "test_a_poor_start_is_improved",
+        "test_a_start_is_kept_or_improved_and_proven[pruned-one-device]",
         "test_progress_tells_ideals_incumbent_and_bound",
-        "test_the_memory_limit_counts_too",
+        "test_replicas_on_a_larger_graph_are_exact",
         "test_threads_share_the_work_and_change_nothing[3]",
         "test_too_many_ideals_end_in_a_plan_with_its_gap",
     ],
-    "tests/planners/placement/heuristics/test_heuristics.py": [
-        "test_how_far_from_the_best_they_are_on_average[lns-any]",
-        "test_how_far_from_the_best_they_are_on_average[local-search-any]",
-        "test_how_far_from_the_best_they_are_on_average[local-search-contiguous]",
+    "tests/planners/placement/test_heuristics.py": [
         "test_plans_are_valid_claims_true_and_none_beats_the_best[lns-gpipe-contiguous]",
         "test_plans_are_valid_claims_true_and_none_beats_the_best[lns-max-load-contiguous]",
         "test_plans_are_valid_claims_true_and_none_beats_the_best[partition-gpipe-contiguous]",
         "test_plans_are_valid_claims_true_and_none_beats_the_best[partition-max-load-contiguous]",
         "test_the_same_seed_gives_the_same_plan[lns]",
-    ],
-    "tests/planners/placement/heuristics/test_lns.py": [
-        "test_a_warm_start_is_never_lost",
-        "test_a_warm_start_that_exceeds_the_memory_is_refused",
-        "test_compiled_runs_repeat_themselves",
     ],
     "tests/planners/run/test_claims.py": [
         "test_a_problem_that_is_gone_is_told",
@@ -505,43 +493,29 @@ LONGER = {
         "test_published_pipelines_within_two_percent_of_their_optimum[4-12-8-201]",
         "test_the_first_plan_of_many_blocks_is_good",
     ],
-    "tests/planners/staging/test_degree_table.py": [
-        "test_numbers_and_pictures_in_files",
-        "test_places_without_a_plan_stay_empty",
-        "test_the_picture_gives_times_as_people_read_them",
-    ],
-    "tests/planners/staging/test_dp_piper.py": [
-        "test_equals_brute_force[0-paper]",
-        "test_the_plan_of_the_hand_check",
-    ],
-    "tests/planners/staging/test_equal_types.py": [
+    "tests/planners/staging/test_equal.py": [
         "test_a_plan_for_mixed_gpus_is_compared_with_the_even_split",
         "test_what_an_even_split_lacks_on_the_smaller_gpus_is_told_in_their_units",
     ],
-    "tests/planners/staging/test_extended_staging.py": [
+    "tests/planners/staging/test_extended.py": [
         "test_many_micro_batches_hide_the_flush[resnet50-stages]",
         "test_one_type_is_the_flat_problem[0-paper]",
         "test_types_are_mixed_in_some_examples_and_missing_in_others",
     ],
-    "tests/planners/staging/test_leveled_solve.py": [
+    "tests/planners/staging/test_levels.py": [
         "test_a_search_that_is_out_of_time_leaves_a_plan",
-    ],
-    "tests/planners/staging/test_nasty_stagings.py": [
-        "test_dp_piper_in_all_units",
-        "test_flushes_in_all_units",
-        "test_levels_in_all_units[0-crude]",
-        "test_levels_in_all_units[0-precise]",
-    ],
-    "tests/planners/staging/test_packaged_stagings.py": [
         "test_gpt2_medium_needs_recomputation_and_tensor_parallelism[tensor parallelism]",
         "test_what_is_known_of_stagings_is_found_by_another_program[resnet50-stages]",
     ],
-    "tests/planners/staging/test_piper_pipedream.py": [
-        "test_it_is_never_better_than_the_optimum",
+    "tests/planners/staging/test_planner.py": [
+        "test_equals_brute_force[0-paper]",
         "test_on_a_path_it_is_the_optimum_without_memory_and_tensor_parallelism",
+        "test_the_plan_of_the_hand_check",
     ],
-    "tests/planners/staging/test_uniform.py": [
-        "test_what_it_plans_goes_to_megatron",
+    "tests/planners/staging/test_search.py": [
+        "test_numbers_and_pictures_in_files",
+        "test_places_without_a_plan_stay_empty",
+        "test_the_picture_gives_times_as_people_read_them",
     ],
     "tests/planners/test_either_way.py": [
         "test_either_way_gives_the_same_answer[chain, parts]",
@@ -740,72 +714,58 @@ LONGEST = {
         "test_no_heuristic_offers_what_exceeds_a_memory_or_a_bound_above_its_plan",
         "test_no_heuristic_offers_what_exceeds_a_memory_or_a_bound_above_its_plan[0 mod 3-device-sets]",
     ],
-    "tests/planners/graph_pipeline/test_best_known_times.py": [
-        "test_no_planner_beats_the_best_known_time",
-        "test_no_planner_beats_the_best_known_time[dlrm-8-graphpipe-iteration]",
-        "test_no_planner_beats_the_best_known_time[mmt-8-graphpipe-iteration]",
-    ],
-    "tests/planners/graph_pipeline/test_graphpipe_bounds.py": [
+    "tests/planners/graph_pipeline/test_bounds.py": [
         "test_a_gap_that_is_open_is_not_called_proven",
         "test_a_wider_choice_never_raises_it",
     ],
-    "tests/planners/graph_pipeline/test_graphpipe_planners.py": [
-        "test_a_choice_of_depths_never_costs_anything[dlrm-graphpipe]",
-        "test_a_choice_of_depths_never_costs_anything[mmt-graphpipe]",
-        "test_ablation_is_between_the_row_and_the_graph[candle_uno]",
-        "test_ablation_is_between_the_row_and_the_graph[dlrm]",
-        "test_ablation_is_between_the_row_and_the_graph[mmt]",
-        "test_case_study_with_the_join_in_a_stage_is_five_deep",
-        "test_more_branches_gain_more[8]",
-        "test_more_branches_gain_more[None]",
-        "test_more_devices_gain_more[candle_uno]",
-    ],
-    "tests/planners/graph_pipeline/test_nasty_graph_pipelines.py": [
-        "test_graphpipe_in_all_units",
-        "test_graphpipe_in_all_units[0]",
-        "test_graphpipe_in_all_units[2]",
-        "test_other_planners_keep_to_the_memory[graphpipe-parallel]",
-        "test_other_planners_keep_to_the_memory[piper-downsets]",
-    ],
-    "tests/planners/graph_pipeline/test_shortest_iteration.py": [
+    "tests/planners/graph_pipeline/test_iterations.py": [
         "test_a_check_that_would_be_too_large_costs_no_plan",
-        "test_more_devices",
-        "test_more_devices[mmt-16]",
         "test_packaged_networks_are_within_two_percent",
         "test_packaged_networks_are_within_two_percent[dlrm-8-0.05764528-0.0]",
         "test_the_bound_is_nearly_always_the_optimum",
         "test_the_formulation_asks_the_program_by_itself",
         "test_with_groups_of_passes_transfers_may_be_hidden",
     ],
-    "tests/planners/memory/test_smallest_memory.py": [
+    "tests/planners/graph_pipeline/test_nasty_graph_pipelines.py": [
+        "test_other_planners_keep_to_the_memory[graphpipe-parallel]",
+        "test_other_planners_keep_to_the_memory[piper-downsets]",
+    ],
+    "tests/planners/graph_pipeline/test_planner.py": [
+        "test_ablation_is_between_the_row_and_the_graph[candle_uno]",
+        "test_ablation_is_between_the_row_and_the_graph[dlrm]",
+        "test_ablation_is_between_the_row_and_the_graph[mmt]",
+        "test_case_study[True-5-gains1]",
+        "test_more_branches_gain_more[8]",
+        "test_more_branches_gain_more[None]",
+        "test_more_devices_gain_more[candle_uno]",
+        "test_no_planner_beats_the_best_known_time",
+        "test_no_planner_beats_the_best_known_time[dlrm-8-graphpipe-iteration]",
+        "test_no_planner_beats_the_best_known_time[mmt-8-graphpipe-iteration]",
+    ],
+    "tests/planners/memory/test_smallest.py": [
         "test_a_training_has_its_least_memory_to_the_byte",
         "test_a_training_has_its_least_memory_to_the_byte[tiny-experts-training]",
         "test_more_options_never_cost_the_answer",
         "test_the_same_of_many_problems",
     ],
-    "tests/planners/placement/device_sets/test_device_sets.py": ["test_the_integer_program_uses_it"],
-    "tests/planners/placement/dp/test_dp_extensions.py": [
-        "test_costs_that_mean_forbidden[levels-max-load]",
-        "test_costs_that_mean_forbidden[types-gpipe]",
-        "test_costs_that_mean_forbidden[types-max-load]",
-        "test_costs_that_mean_forbidden_in_the_pruned_program[types]",
-        "test_equals_the_best_of_all_plans[levels]",
-        "test_equals_the_best_of_all_plans[types]",
-        "test_the_pruned_program_does_too[types]",
+    "tests/planners/placement/test_device_sets.py": [
+        "test_dear_transfers_are_proven_where_work_alone_says_little[{'formulation': 'ip-tarnawski'}]",
     ],
-    "tests/planners/placement/dp/test_dp_planner.py": ["test_in_at_least_half_of_these_problems_a_limit_decides"],
-    "tests/planners/placement/heuristics/test_heuristics.py": [
-        "test_how_far_from_the_best_they_are_on_average[lns-contiguous]",
+    "tests/planners/placement/test_dp.py": [
+        "test_equals_the_best_of_all_plans[levels-max-load-True-False-30]",
+        "test_equals_the_best_of_all_plans[levels-max-load-True-True-1]",
+        "test_equals_the_best_of_all_plans[types-gpipe-True-True-1]",
+        "test_equals_the_best_of_all_plans[types-max-load-False-False-30]",
+        "test_equals_the_best_of_all_plans[types-max-load-False-True-20]",
+        "test_equals_the_best_of_all_plans[types-max-load-True-False-30]",
+        "test_equals_the_best_of_all_plans[types-max-load-True-True-1]",
+        "test_in_at_least_half_of_these_problems_a_limit_decides",
+    ],
+    "tests/planners/placement/test_heuristics.py": [
         "test_many_devices_cost_nothing[greedy]",
         "test_many_devices_cost_nothing[lns]",
         "test_many_devices_cost_nothing[one-device]",
         "test_plans_are_valid_claims_true_and_none_beats_the_best",
-    ],
-    "tests/planners/placement/heuristics/test_heuristics_published.py": [
-        "test_lns_reaches_the_best_known_values[tarnawski/throughput/layer/gnmt_inference]",
-        "test_lns_reaches_the_best_known_values[tarnawski/throughput/operator/bert_l-3_inference]",
-        "test_lns_reaches_the_best_known_values[tarnawski/throughput/operator/bert_l-3_training]",
-        "test_lns_reaches_the_best_known_values[tarnawski/throughput/operator/bert_l-6_inference]",
     ],
     "tests/planners/run/test_claims.py": ["test_nothing_is_said_of_results_that_nobody_touched"],
     "tests/planners/run/test_scope.py": ["test_every_bound_and_every_proof_has_a_scope[list-schedule]"],
@@ -835,35 +795,27 @@ LONGEST = {
         "test_published_pipelines_within_two_percent_of_their_optimum",
         "test_the_same_seed_gives_the_same_plan",
     ],
-    "tests/planners/staging/test_degree_table.py": [
-        "test_every_entry_is_an_optimum_of_its_own[exact-paper]",
-        "test_every_entry_is_an_optimum_of_its_own[exact-reference]",
-        "test_every_entry_is_an_optimum_of_its_own[greedy-paper]",
+    "tests/planners/staging/test_extended.py": [
+        "test_flushes_change_plans_in_some_examples_and_not_in_others",
+        "test_many_micro_batches_hide_the_flush",
     ],
-    "tests/planners/staging/test_dp_piper.py": [
+    "tests/planners/staging/test_levels.py": [
+        "test_bert32_on_two_servers_of_four",
+        "test_gpt2_medium_needs_recomputation_and_tensor_parallelism[recomputation]",
+    ],
+    "tests/planners/staging/test_planner.py": [
         "test_a_restriction_never_helps_and_keeps_its_word",
         "test_equals_brute_force",
         "test_every_published_value_of_the_program_and_its_restrictions[bert32]",
         "test_every_published_value_of_the_program_and_its_restrictions[resnet50]",
         "test_exact_knapsacks_are_never_worse_and_somewhere_better",
-        "test_more_of_anything_never_hurts",
         "test_the_published_greedy_is_never_better_than_the_exact_knapsack[0]",
         "test_the_published_greedy_is_never_better_than_the_exact_knapsack[1]",
     ],
-    "tests/planners/staging/test_extended_staging.py": [
-        "test_flushes_change_plans_in_some_examples_and_not_in_others",
-        "test_many_micro_batches_hide_the_flush",
-    ],
-    "tests/planners/staging/test_leveled_plans.py": ["test_bert32_on_two_servers_of_four"],
-    "tests/planners/staging/test_nasty_stagings.py": [
-        "test_devices_of_two_types_in_all_units[2]",
-        "test_dp_piper_in_all_units[0]",
-        "test_flushes_in_all_units[0]",
-        "test_levels_in_all_units[2-crude]",
-        "test_levels_in_all_units[2-precise]",
-    ],
-    "tests/planners/staging/test_packaged_stagings.py": [
-        "test_gpt2_medium_needs_recomputation_and_tensor_parallelism[recomputation]"
+    "tests/planners/staging/test_search.py": [
+        "test_every_entry_is_an_optimum_of_its_own[exact-paper]",
+        "test_every_entry_is_an_optimum_of_its_own[exact-reference]",
+        "test_every_entry_is_an_optimum_of_its_own[greedy-paper]",
     ],
     "tests/planners/test_either_way.py": [
         "test_long_and_short_turns_of_annealing_and_the_model_end_in_the_same_proof[1e-06-0.2]",
@@ -962,8 +914,8 @@ FIRST_CASES = {
     "tests/pipeplan/test_cli_solve.py": {"test_malformed_files": 25},
     "tests/pipeplan/test_every_kind_and_command.py": {"test_a_command_answers_or_refuses": 6},
     "tests/planners/chain/test_exact_beaumont.py": {"test_known_chains": 7},
-    "tests/planners/placement/heuristics/test_heuristics.py": {
-        "test_plans_are_valid_claims_true_and_none_beats_the_best": 5
+    "tests/planners/placement/test_heuristics.py": {
+        "test_plans_are_valid_claims_true_and_none_beats_the_best": 5,
     },
     "tests/planners/run/test_scope.py": {"test_every_bound_and_every_proof_has_a_scope": 32},
     "tests/planners/schedule/test_named.py": {

@@ -210,7 +210,7 @@ def test_the_page_lists_the_pairs_of_exact_methods() -> None:
 # ---- slips ---------------------------------------------------------------------------------------------
 
 READINGS = {
-    "dp-piper": ("planners.staging.layers", "planners.staging.stage_costs", "planners.staging.links"),
+    "dp-piper": ("planners.staging.model", "planners.staging.costs"),
     "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.links"),
     "referee": ("instances.staging.referee",),
 }

@@ -301,7 +301,7 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         numbers = Path(folder) / "table.csv"
         yield {**options, "table": str(numbers)}
         if numbers.exists():
-            from ..planners.staging.degree_table import read_table
+            from ..planners.staging.search import read_table
             from ..show.pictures import draw_table
 
             draw_table(read_table(numbers, problem), path)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planners.staging.degree_table import DegreeTable
+    from ..planners.staging.search import DegreeTable
     from ..studies.compare.comparison import Comparison
 
 

@@ -56,7 +56,7 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"},
         ("planners.exact.attempt.QUIET_S",),
     ),
-    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp.search.CHUNK_SECONDS",)),
+    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp_pruned.CHUNK_SECONDS",)),
 }
 """A problem, a method, and the constants that the method compares with measured seconds. When a chain's
 search begins to walk is tested with the walks."""

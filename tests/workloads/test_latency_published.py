@@ -14,8 +14,8 @@ from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify_latency
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.latency.lns import cell_places
-from pipeplan.planners.placement.latency.world import World
+from pipeplan.planners.placement.latency import World
+from pipeplan.planners.placement.latency_lns import cell_places
 from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.workloads

@@ -11,7 +11,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from ...instances.graph_pipeline.referee import GraphStageCost, StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
-from ...planners.graph_pipeline.even import stage_graphs
+from ...planners.graph_pipeline.configurations import stage_graphs
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
 from .simulated import memory_of, timeline_of

@@ -20,8 +20,8 @@ from pipeplan.instances.base import clock
 from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.latency.lns import cell_places
-from pipeplan.planners.placement.latency.world import World
+from pipeplan.planners.placement.latency import World
+from pipeplan.planners.placement.latency_lns import cell_places
 
 halves = st.integers(0, 8).map(lambda n: n / 2)
 
