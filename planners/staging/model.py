@@ -16,8 +16,8 @@ import numpy as np
 from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError
 from ...instances.staging.problem import Configuration, StagingProblem
-from ..method_options import MAX_DOWNSETS
 from ..placement.dp.lattice import MOST_IDEALS, TooManyIdealsError, ideal_bits, sums
+from ..registry import MAX_DOWNSETS
 from .links import sync_seconds
 from .memory import Bytes, StagingMemory, whole_memory
 

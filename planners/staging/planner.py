@@ -16,8 +16,8 @@ from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingProblem, check_question
 from ..contract import Outcome, Request
-from ..method_options import TABLE
 from ..referee import rules_of
+from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .equal import recomputes

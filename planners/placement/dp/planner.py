@@ -25,8 +25,8 @@ from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.registry import evaluation_of, violations_of
 from ...contract import Outcome, Request
-from ...method_options import MAX_IDEALS
 from ...referee import BOUND_SLACK, rule, rules_of
+from ...registry import MAX_IDEALS
 from ...search import OutOfTimeError, tick_of
 from ..orders import various_orders
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest

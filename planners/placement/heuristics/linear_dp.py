@@ -14,7 +14,7 @@ import numpy as np
 
 from ....instances.base.result import Stop
 from ...contract import Outcome, Request
-from ...method_options import ORDERS
+from ...registry import ORDERS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, lower_bound
 from ..orders import various_orders
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
-from ...method_options import CYCLES, STEPS
+from ...registry import CYCLES, STEPS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous, objective_of
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP

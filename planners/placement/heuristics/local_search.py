@@ -14,7 +14,7 @@ import numpy as np
 
 from ....instances.physics.tolerances import BETTER
 from ...contract import Outcome, Request
-from ...method_options import RESTARTS
+from ...registry import RESTARTS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous
 from ..orders import random_order
 

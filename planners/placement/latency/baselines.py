@@ -13,7 +13,7 @@ from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.registry import evaluation_of
 from ...contract import Board, Outcome, Request
-from ...method_options import IDEALS_OPTIONS, PLACEMENT_OPTIONS
+from ...registry import IDEALS_OPTIONS, PLACEMENT_OPTIONS
 from ..heuristics.expert import Expert
 from ..orders import in_turn
 from .world import UNPLACED, Incumbent, World, world_of

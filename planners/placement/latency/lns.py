@@ -16,7 +16,7 @@ from ....formulations.tarnawski_latency.cell_plan import stages_of_row
 from ....instances.base import clock
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Board, Outcome, Request
-from ...method_options import LATENCY_CYCLES, LATENCY_STEPS
+from ...registry import LATENCY_CYCLES, LATENCY_STEPS
 from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import GREEDY, LINEAR_DP
 from .world import Annealing, Incumbent, World, world_of

@@ -15,7 +15,7 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.graph_pipeline.iterations import Iterations
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.proof_check import verify_proof
+from pipeplan.planners.run.claims import verify_proof
 from pipeplan.planners.run.solve import solve
 
 

@@ -9,8 +9,7 @@ from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.kind_functions import with_memory
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.planners.memory.schedule import takes_first
-from pipeplan.planners.schedule.alone import order_alone
-from pipeplan.planners.schedule.whole import in_whole_numbers
+from pipeplan.planners.schedule.listing import in_whole_numbers, order_alone
 
 
 def two_branches(standing: float = 0) -> ScheduleProblem:
