@@ -115,7 +115,7 @@ def starts_without(*left_out: str) -> dict[str, Callable[[Any], Any]]:
     def fewer(original: Any) -> Any:
         return lambda *arguments: [entry for entry in original(*arguments) if entry.name not in left_out]
 
-    return {"planners.run.warm_start:quick_planners": fewer}
+    return {"planners.run.choose:quick_planners": fewer}
 
 
 def portfolio_without(planner: str) -> dict[str, Callable[[Any], Any]]:
@@ -332,10 +332,10 @@ CHAINS_PAGE = "[Proofs on chains](chains.md) shows proofs up to 24 layers on 8 G
 
 GROUPS = (
     Group("exact-beaumont", "relaxation", "no allocations and no first bound from the relaxation",
-        {f"{_C}.search:Search._relax": _waits, f"{_C}.search:Search._bound": always(None)},
+        {f"{_C}.exact:Search._relax": _waits, f"{_C}.exact:Search._bound": always(None)},
         ("lemma-2", "chain 12x4-1"), 235, ("relaxation", "first bound")),
     Group("exact-beaumont", "sets of layers", "no branch and bound on sets of layers and partitions into them",
-        {f"{_C}.search:Search._walk": always(False), f"{_C}.search:Search._windows_refute": always(None)},
+        {f"{_C}.exact:Search._walk": always(False), f"{_C}.exact:Search._windows_refute": always(None)},
         ("chain 8x4-1", "chain 12x4-1"), 850,
         ("covers", "windows", "windows of allocations", "windows of several GPUs", "areas of covers"),
         kept=CHAINS_PAGE),
@@ -344,7 +344,7 @@ GROUPS = (
         ("cores of one GPU", "cores of pairs", "smaller cores", "cores with other cuts", "loads before the solver"),
         kept=CHAINS_PAGE),
     Group("exact-beaumont", "annealing", "no patterns from annealing",
-        {f"{_C}.search:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
+        {f"{_C}.exact:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
     Group("ip-tarnawski", "reductions", "groups are neither fused nor told apart before the solver sees them",
         {f"{_T}.reductions:absorb_free_groups": first_argument, f"{_T}.reductions:_forced_partners": always([]),
          f"{_T}.reductions:_conflicts": always(set())},
@@ -421,7 +421,7 @@ GROUPS = (
         ("period: nn-4-4", "period: nn-8-8", "period: v-16 in a ring"), 160,
         ("standstills", "distances around the period", "bound by cycles", "bound by devices of periods")),
     Group("list-schedule", "places of blocks", "blocks of several devices with the others, and none from the beginning",
-        {f"{_E}.periodic_list:earliest": always(None), f"{_E}.periodic_list:wide_first": always(None)},
+        {f"{_E}.list_schedule:earliest": always(None), f"{_E}.list_schedule:wide_first": always(None)},
         ("list: m-8-8", "list: nn-8-8", "list: x-8-6"), 40, ("earliest places", "wide blocks first")),
     Group("exact-configuration", "layouts", "few layouts are judged, and no unit is moved to another chunk",
         {f"{_R}.search:Search._looks": always(0), f"{_R}.search:FEW_LOOKS": is_now(0),
@@ -429,7 +429,7 @@ GROUPS = (
         ("trainings: tiny-experts-training", "training: llama-3-70b", "training: qwen3-30b-a3b"), 640,
         ("all layouts", "local moves", "search for rows", "layouts of the bound")),
     Group("exact-configuration", "paths of schedules", "no bound from paths through the passes of a schedule",
-        {f"{_R}.paths:PathBound.takes": always(False)}, ("training: llama-3-8b", "training: llama-3-70b",
+        {f"{_R}.bounds:PathBound.takes": always(False)}, ("training: llama-3-8b", "training: llama-3-70b",
          "training: qwen3-30b-a3b"), 360, ("bound by paths of a schedule",),
         kept="the gaps of seven of the trainings in [configure](configure.md) are still to be measured without it"),
     Group("graphpipe", "alike branches", "branches that are alike are told apart, and useless combinations are kept",

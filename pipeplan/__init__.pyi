@@ -76,8 +76,8 @@ from .planners.contract import Planner as Planner
 from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions
-from .planners.run.proof_check import ProofCheck as ProofCheck
-from .planners.run.proof_check import verify_proof as verify_proof
+from .planners.run.claims import ProofCheck as ProofCheck
+from .planners.run.claims import verify_proof as verify_proof
 from .planners.run.referee import evaluate as evaluate
 from .planners.run.referee import verify as verify
 from .planners.run.solve import solve as solve

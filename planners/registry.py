@@ -1,4 +1,4 @@
-"""Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver."""
+"""Every planner by name, with its options: what `plan planners` shows without importing pandas, Pyomo or a solver."""
 
 from __future__ import annotations
 
@@ -12,35 +12,199 @@ from ..formulations.registry import (
     ALLOCATION,
     ANY_SCHEDULE_OBJECTIVE,
     BEAUMONT_MODELS,
+    DEGREES,
     FINITE_MODELS,
+    FLUSHED,
     FORMULATIONS,
     HEURISTIC_OPTIONS,
+    HIERARCHY,
+    LARGEST_K,
+    MICRO_BATCH,
+    MIXED_MICRO_BATCHES,
+    MOST,
     PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
     SCOPE_OPTIONS,
     SEMANTICS,
+    SUBGRAPHS_PER_DEVICE,
     TARNAWSKI_MODELS,
     Entry,
     find_formulation,
     plugged_in,
 )
-from .method_options import (
-    DOWNSET_OPTIONS,
-    EQUI_OPTIONS,
-    GRAPHPIPE_OPTIONS,
-    IDEALS_OPTIONS,
-    LATENCY_CYCLES,
-    LATENCY_OPTIONS,
-    LATENCY_STEPS,
-    PARALLEL_OPTIONS,
-    PIPER_OPTIONS,
-    PLACEMENT_OPTIONS,
-    RESTRICTED_OPTIONS,
-    SEQUENTIAL_OPTIONS,
-    SHORTEST_OPTIONS,
-    SPLIT,
-    UNIFORM_OPTIONS,
+
+# ---- placements --------------------------------------------------------------------------------------------
+
+LOAD = OptionSpec(
+    "objective",
+    "choice",
+    "max-load",
+    "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
+    "backward load.",
+    ("max-load", "gpipe"),
 )
+NON_CONTIGUOUS = OptionSpec(
+    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
+)
+DEVICE_CONTIGUITY = OptionSpec(
+    "device_contiguity",
+    "flag",
+    False,
+    "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
+)
+SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
+ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.", least=1, most=1000)
+RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.", least=0, most=MOST)
+CYCLES = OptionSpec(
+    "cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
+)
+STEPS = OptionSpec(
+    "steps",
+    "int",
+    1_000_000,
+    "Annealing steps of the first round of cycles; each round doubles them.",
+    least=1,
+    most=MOST,
+)
+
+COMMON = (LOAD, NON_CONTIGUOUS)
+
+PLACEMENT_OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
+    "brute-force": (*COMMON, DEVICE_CONTIGUITY),
+    "greedy": COMMON,
+    "one-device": COMMON,
+    "expert": (*COMMON, SPLIT),
+    "pipedream": COMMON,
+    "partition": COMMON,
+    "linear-dp": (*COMMON, ORDERS),
+    "local-search": (*COMMON, RESTARTS),
+    "lns": (*COMMON, CYCLES, STEPS),
+    "device-sets": COMMON,
+}
+
+# The dynamic program over ideals.
+MAX_IDEALS = OptionSpec(
+    "max_ideals",
+    "int",
+    2_000_000,
+    "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+    least=1,
+    most=MOST,
+)
+IDEALS_OPTIONS = (LOAD, MAX_IDEALS)
+
+# The latency of one sample.
+LATENCY = OptionSpec(
+    "objective",
+    "choice",
+    "latency",
+    "What to minimise. latency: the time from a sample's arrival to its last result.",
+    ("latency",),
+)
+LATENCY_CYCLES = OptionSpec(
+    "cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
+)
+LATENCY_STEPS = OptionSpec(
+    "steps",
+    "int",
+    100_000,
+    "Annealing steps of each of the first two runs; after every two runs they grow by half.",
+    least=1,
+    most=MOST,
+)
+LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
+
+# ---- stages ------------------------------------------------------------------------------------------------
+
+KNAPSACK = OptionSpec(
+    "knapsack",
+    "choice",
+    "exact",
+    "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
+    ("exact", "greedy"),
+)
+MAX_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.", least=1, most=MOST
+)
+
+TABLE = OptionSpec(
+    "table",
+    "path",
+    None,
+    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv, or on the command "
+    "line .svg, .png or .pdf.",
+)
+
+UNIFORM = OptionSpec(
+    "uniform",
+    "flag",
+    True,
+    "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.",
+)
+
+RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+PIPER_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
+EQUI_OPTIONS = (SEMANTICS, HIERARCHY)
+UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
+
+# ---- graph pipelines ---------------------------------------------------------------------------------------
+
+GRAPH_OBJECTIVE = OptionSpec(
+    "objective",
+    "choice",
+    "iteration",
+    "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time of one more sample on "
+    "the slowest stage, without bubbles.",
+    ("iteration", "time-per-sample"),
+)
+ITERATION = OptionSpec(
+    "objective", "choice", "iteration", "What to minimise: the simulated time of a mini-batch.", ("iteration",)
+)
+DEPTH = OptionSpec(
+    "depth",
+    "choice",
+    "any",
+    "Plans to consider. any: also slower ones of fewer stages in a row, if they shorten the iteration; fastest: only "
+    "those of the least time per sample for each micro-batch size, as published.",
+    ("any", "fastest"),
+)
+JOIN = OptionSpec(
+    "join",
+    "choice",
+    "any",
+    "Where branches join. any: the join may share a stage with the end of one branch; tree: only with all of them or "
+    "none.",
+    ("any", "tree"),
+)
+CUTS = OptionSpec(
+    "cuts",
+    "choice",
+    "any",
+    "Possible stages. any: also those cut from a row of all operators, across branches; tree: only those of the "
+    "decomposition, as published.",
+    ("any", "tree"),
+)
+SAMPLES_HELD = OptionSpec(
+    "samples_held",
+    "choice",
+    "more",
+    "Samples in flight. more: a stage may hold more than the rule asks for, if memory is left and the iteration is "
+    "shorter for it; rule: no more, as published.",
+    ("more", "rule"),
+)
+MAX_GRAPH_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=10**7
+)
+
+SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
+GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
+# `graphpipe-parallel` takes its micro-batch from the sequential plan, so it mixes none.
+PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
+SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
+DOWNSET_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES, MAX_GRAPH_DOWNSETS)
+
+
+# ---- Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver.
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
@@ -70,6 +234,7 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
 _latency = _of("placement", "placement", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
+_staging = _of("staging", "staging")
 _piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021piper", extensions=frozenset({"zero"}))
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "types", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
@@ -101,7 +266,7 @@ PLANNERS: Mapping[str, Entry] = {
             EXACT,
             "A formulation through a solver",
             "any",
-            "pipeplan.planners.exact.planner:PLANNER",
+            "pipeplan.planners.exact:PLANNER",
             takes_start=True,
             example="bert-large-training",
         ),
@@ -218,27 +383,21 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "Piper without recomputation", "planner:NO_RECOMPUTATION"),
         _equal("equi", "The even split: equal stages of equal degrees", "equal:PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "equal:NO_TENSOR_PARALLELISM"),
-        Entry(
+        _staging(
             "uniform",
             "The fastest plan with the same degrees on every stage",
-            "staging",
-            "pipeplan.planners.staging.planner:UNIFORM",
-            UNIFORM_OPTIONS,
-            exact=False,
-            seeded=False,
+            "planner:UNIFORM",
+            *UNIFORM_OPTIONS,
             extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),
             as_formulation=True,
         ),
-        Entry(
+        _staging(
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
-            "staging",
-            "pipeplan.planners.staging.planner:PIPEDREAM",
-            (SEMANTICS,),
+            "planner:PIPEDREAM",
+            SEMANTICS,
             paper="narayanan2019pipedream",
-            exact=False,
-            seeded=False,
             extensions=frozenset({"zero"}),
         ),
         Entry(

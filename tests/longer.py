@@ -377,7 +377,7 @@ LONGER = {
         "test_with_walks_and_without_the_answer_is_the_known_one[golden-7-at once]",
         "test_with_walks_and_without_the_answer_is_the_known_one[golden-7-never]",
     ],
-    "tests/planners/chain/test_memory_sweep.py": [
+    "tests/planners/chain/test_smallest_memory.py": [
         "test_the_solver_takes_over_where_the_sweep_cannot_tell[8]",
     ],
     "tests/planners/exact/test_float_proofs.py": [
@@ -446,9 +446,6 @@ LONGER = {
         "test_results_of_a_folder_are_recomputed_when_they_are_read",
         "test_untouched_folders_say_nothing",
     ],
-    "tests/planners/run/test_cross_check.py": [
-        "test_both_methods_for_stage_graphs_confirm_each_other[method1-other1-options2]",
-    ],
     "tests/planners/run/test_in_scope.py": [
         "test_the_better_plan_is_the_answer_and_the_proof_is_kept[shortest-iteration]",
     ],
@@ -476,7 +473,7 @@ LONGER = {
     "tests/planners/run/test_why_none.py": [
         "test_every_exact_method_says_what_would_be_enough[ilp-beaumont]",
     ],
-    "tests/planners/schedule/test_greedy.py": [
+    "tests/planners/schedule/test_named.py": [
         "test_between_the_memory_of_both_rules_it_is_near_the_optimum[16-64-times0-1-48-2035]",
         "test_between_the_memory_of_both_rules_it_is_near_the_optimum[8-32-times2-2-24-1032]",
         "test_between_the_memory_of_both_rules_it_is_near_the_optimum[8-32-times3-2-28-1012]",
@@ -782,9 +779,8 @@ LONGEST = {
         "test_the_table_of_zero_bubble_pipelines[4-12-times3-0-12-188]",
         "test_the_table_of_zero_bubble_pipelines[4-12-times4-0-14-183]",
         "test_the_table_of_zero_bubble_pipelines[4-12-times5-0-16-181]",
-        "test_uneven_pipelines_are_proven_and_no_rule_is_better",
     ],
-    "tests/planners/schedule/test_greedy.py": ["test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets"],
+    "tests/planners/schedule/test_named.py": ["test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets"],
     "tests/planners/schedule/test_list_schedule.py": [
         "test_devices_do_not_wait_for_each_others_memory",
         "test_each_plan_is_better_than_the_one_before",

@@ -63,8 +63,8 @@ STEPS = {"formulations.graphpipe.more_in_flight"}
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
     "formulations.registry", "instances.base.kind", "instances.registry", "planners.backends",
-    "planners.contract", "planners.exact", "planners.method_options", "planners.options", "planners.referee",
-    "planners.registry", "planners.run", "planners.search",
+    "planners.contract", "planners.exact", "planners.registry", "planners.options", "planners.referee",
+    "planners.run", "planners.search",
 }  # fmt: skip
 
 ADDRESS = re.compile(r"pipeplan((?:\.\w+)+):\w+")

@@ -202,7 +202,7 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
 def warm_up() -> None:
     """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
-    from ..planners.run.warm_up import warm_up
+    from ..planners.run.solve import warm_up
 
     clock.when_compiling(lambda: None)
     warm_up(lambda name: say_note(f"compiling what {name} needs"))

@@ -208,7 +208,7 @@ def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dic
     if given:
         raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
     from ..instances.stored_results import load_result
-    from ..planners.run.proof_check import verify_proof
+    from ..planners.run.claims import verify_proof
 
     result = load_result(path)
     with graceful():

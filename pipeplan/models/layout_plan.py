@@ -125,7 +125,7 @@ def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPla
 def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
     """The best pattern for these stages, since a layout states none."""
     from ..instances.base.graph import by_depth, cut_into_groups
-    from ..planners.chain.contiguous import best_contiguous
+    from ..planners.chain.baselines import best_contiguous
 
     _refuse_several(held, "chain")
     order = by_depth(profile.topological_order, profile.successors)

@@ -89,7 +89,7 @@ def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
     """The best pattern of equally many layers on each GPU."""
-    from ..planners.chain.contiguous import best_contiguous
+    from ..planners.chain.baselines import best_contiguous
 
     borders = [0]
     for share in shares(range(problem.layers), problem.gpus):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..instances.base.kind import Samples
     from ..instances.networks.profile.profile import Profile
-    from ..planners.run.proof_check import ProofCheck
+    from ..planners.run.claims import ProofCheck
 
 
 # ---- timelines ------------------------------------------------------------------------------------------------

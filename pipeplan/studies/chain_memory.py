@@ -22,15 +22,13 @@ from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
 from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
+from ..planners.backends.client import Solver
 from ..planners.chain import exact
-from ..planners.chain.annealing import canonical
+from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
-from ..planners.chain.baselines import pipedream_points
-from ..planners.chain.contiguous import best_contiguous
 from ..planners.chain.exact import coarse_steps
-from ..planners.chain.schedule import fit, pattern
+from ..planners.chain.schedule import canonical, fit, pattern
 from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
-from ..planners.chain.solver import Solver
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep

@@ -24,9 +24,8 @@ from ..instances.simulate import lower_to_schedule
 from ..instances.timeline.model import check_tasks
 from ..planners.options import Progress, SolveOptions
 from ..planners.registry import methods_of
-from ..planners.run.choose import choose
+from ..planners.run.choose import AskedStart, choose
 from ..planners.run.solve import solve
-from ..planners.run.warm_start import AskedStart
 
 OBJECTIVES = ("makespan", "span", PERIOD)
 # So many micro-batches fill a pipeline that has no more devices than that.

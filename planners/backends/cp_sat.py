@@ -18,8 +18,7 @@ from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer
 from .scaling import IntegerForm, integer_form
-from .session import Session
-from .warm import Start, completion_seconds
+from .session import Session, Start, completion_seconds
 
 # CP-SAT's bound before it has one.
 NO_BOUND = 2**62

@@ -18,8 +18,8 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ..contract import FunctionPlanner, Outcome, Request
-from ..method_options import MAX_GRAPH_DOWNSETS
 from ..placement.ideals import MOST_IDEALS, closed_sets
+from ..registry import MAX_GRAPH_DOWNSETS
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs

@@ -23,8 +23,7 @@ from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, Schedu
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
-from ..schedule.alone import order_alone
-from ..schedule.whole import in_whole_numbers
+from ..schedule.listing import in_whole_numbers, order_alone
 from .smallest import Answer, Floor, Questions, accepted, would_do
 
 

@@ -19,7 +19,7 @@ from ...instances.base.graph import adjacency
 from ...instances.base.result import StartOutcome, Stop, WarmStart, relative_gap
 from ...instances.placement.plan import PlacementPlan
 from ..contract import FunctionPlanner, Outcome, Request
-from ..method_options import CYCLES, STEPS
+from ..registry import CYCLES, STEPS
 from ..search import Incumbent as AnyIncumbent
 from . import annealing_kernel
 from .groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous, objective_of

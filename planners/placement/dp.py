@@ -26,8 +26,8 @@ from ...instances.placement.plan import Device, DeviceGroup, DeviceType, Placeme
 from ...instances.placement.problem import NodeId, PlacementProblem
 from ...instances.registry import evaluation_of, violations_of
 from ..contract import FunctionPlanner, Outcome, Request
-from ..method_options import MAX_IDEALS
 from ..referee import BOUND_SLACK, rule, rules_of
+from ..registry import MAX_IDEALS
 from ..search import OutOfTimeError, tick_of
 from .dp_dense import Hierarchy, Pairs, Stage, flat, gpipe, transitions
 from .dp_pruned import Absorption, Progress, best_plan

@@ -25,7 +25,7 @@ from ...instances.placement.plan import NotAnAssignmentError, PlacementPlan
 from ...instances.registry import evaluation_of
 from ...instances.stored_results import load_plan
 from ..contract import FunctionPlanner, Outcome, Request
-from ..method_options import ORDERS, RESTARTS
+from ..registry import ORDERS, RESTARTS
 from .groups import (
     FAR,
     Groups,

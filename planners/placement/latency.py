@@ -23,7 +23,7 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import evaluation_of
 from .. import search as incumbent
 from ..contract import Board, FunctionPlanner, Outcome, Request
-from ..method_options import IDEALS_OPTIONS, PLACEMENT_OPTIONS
+from ..registry import IDEALS_OPTIONS, PLACEMENT_OPTIONS
 from . import latency_kernel as kernel
 from .annealing import ragged
 from .groups import in_turn

@@ -16,7 +16,7 @@ from ...formulations.tarnawski_latency.cell_plan import stages_of_row
 from ...instances.base import clock
 from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, FunctionPlanner, Outcome, Request
-from ..method_options import LATENCY_CYCLES, LATENCY_STEPS
+from ..registry import LATENCY_CYCLES, LATENCY_STEPS
 from .annealing import LargeNeighbourhoodSearch, Run
 from .latency import GREEDY, LINEAR_DP, Annealing, Incumbent, World, world_of
 

@@ -29,15 +29,14 @@ from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..backends import Answer, Event, Incumbent
-from ..chain.solver import Solver
+from ..backends.client import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from . import anneal_kernel
-from .list_schedule import PERIOD, better_and_better, by_period
+from .list_schedule import PERIOD, better_and_better, by_period, periodic_list_schedule
 from .list_schedule import PLANNER as LIST_SCHEDULE
 from .listing import why_none
 from .named import ZB_GREEDY, rule_schedules
-from .periodic_list import periodic_list_schedule
 
 # ---- annealing -------------------------------------------------------------------------------------------
 # Better orders by annealing: between the planner and the compiled loop of `anneal_kernel`.
@@ -194,7 +193,7 @@ SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
 # The planner that hands the model of a period to a solver, by its address: it imports the table of planners, which
 # imports this one.
-BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
+BY_MODEL = "pipeplan.planners.exact:PLANNER"
 # Share of the time limit that each slow rule may take.
 RULE_SHARE = 0.1
 # Seconds that the model of a few runs may take before the slow rules have their turn.

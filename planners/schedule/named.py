@@ -15,9 +15,7 @@ from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
 from ..contract import Outcome, Request
-from .alone import order_alone
-from .listing import Rank, Rule, as_plan, late, listed, why_none
-from .whole import WholeProblem, in_whole_numbers
+from .listing import Rank, Rule, WholeProblem, as_plan, in_whole_numbers, late, listed, order_alone, why_none
 
 # ---- chain shape -----------------------------------------------------------------------------------------
 # The shape that the named rules know: stages in a row, one or several of them on each device, in a loop or in a V.

@@ -18,8 +18,8 @@ from ...instances.base.compiled import compiled, repays_loading
 from ...instances.base.errors import InputError
 from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration, StagingProblem
-from ..method_options import MAX_DOWNSETS
 from ..placement.ideals import MOST_IDEALS, TooManyIdealsError, held, ideal_bits, sums
+from ..registry import MAX_DOWNSETS
 from . import kernel
 from .costs import TRIPS, Bytes, StagingMemory, sync_seconds, whole_memory
 from .kernel import Cluster, Layers, Table

@@ -19,9 +19,9 @@ from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import FunctionPlanner, Outcome, Request
-from ..method_options import TABLE
 from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
+from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
 from .costs import ROUNDED_MEMORY, whole_memory
 from .equal import best_quick_tree, recomputes

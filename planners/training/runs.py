@@ -12,7 +12,7 @@ from typing import Any
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import GIB, whole_number
-from ...instances.physics.efficiencies import ABOUT, NEUTRAL, Efficiencies, check_name
+from ...instances.physics.efficiencies import ABOUT, NEUTRAL, Efficiencies
 from ...instances.physics.hardware import devices_and_gpu
 from ...instances.training.build import model_of, with_layers
 from ...instances.training.iteration import Iteration
@@ -85,6 +85,12 @@ def _check_near(
         problem += f"; these look like {name}"
         remedy = f"divide the column by {count:.0f}"
     raise InputError(column, problem, remedy)
+
+
+def check_possible(problem: TrainingProblem, plan: Configuration) -> None:
+    """Refuse a configuration that no framework can have run, with the first rule that it breaks."""
+    for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan)):
+        raise UsageError(f"it cannot have been run: {fault}")
 
 
 # ---- tables of runs ------------------------------------------------------------------------------------
@@ -160,8 +166,7 @@ def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Measur
     names = [name for name in OF_CONFIGURATION if row.get(name)]
     words = " ".join(f'{name.replace("_", "-")}="{row[name]}"' for name in names if '"' not in row[name])
     plan = configuration_from_words(of_run, words)
-    for fault in (*shape_faults(of_run, plan), *framework_faults(of_run, plan)):
-        raise UsageError(f"it cannot have been run: {fault}")
+    check_possible(of_run, plan)
     seconds, peak = (_amount(row, name) for name in MEASURED)
     if seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
@@ -300,16 +305,13 @@ class Fit:
         return max(abs(run.error) for run in self.runs)
 
 
-def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None) -> Fit:
-    """Efficiencies for these runs.
+def fit(runs: Sequence[Run], known: Efficiencies | None = None) -> Fit:
+    """Efficiencies for these runs: those change on which the time of some run depends.
 
     Parameters
     ----------
     runs : sequence of Run
         At least one.
-    names : sequence of str, optional
-        Which efficiencies may change; by default all of them on which the time of some run depends, but not those of
-        one framework or network that are neutral: they would take over what the others explain.
     known : Efficiencies, optional
         Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
         first run's problem.
@@ -320,9 +322,8 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
         if not run.seconds > 0:
             raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
-    if names is None:
-        names = [name for name in ABOUT if name not in NEUTRAL or not start.is_neutral(name)]
-    every = _Search(runs, tuple(map(check_name, names)), start)
+    names = [name for name in ABOUT if name not in NEUTRAL or not start.is_neutral(name)]
+    every = _Search(runs, tuple(names), start)
     slopes = every.slopes(every.start)
     used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
     return _Search(runs, used, start).run()

@@ -27,7 +27,7 @@ from pipeplan.instances.chain.generators import (
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.backends import solve as solve_matrix
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.run.solve import solve
 
 METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))

@@ -19,7 +19,7 @@ from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

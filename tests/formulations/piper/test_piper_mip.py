@@ -14,7 +14,7 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee import evaluate_stages, verify_stages
 from pipeplan.planners.backends import Answer, solve
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)

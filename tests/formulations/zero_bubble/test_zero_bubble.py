@@ -10,7 +10,7 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.planners.backends import solve as solve_model
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 
 
 def decimals(lag: float, *times: float) -> ScheduleProblem:

@@ -90,52 +90,33 @@ def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:
     assert outcome.warm_start.outcome == StartOutcome.NONE
 
 
+@pytest.mark.parametrize(
+    ("model", "objective", "values"),
+    [
+        # x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3.
+        (from_rows([0, 1], [({0: 1, 1: 2}, -5, -5)], [-4] * 2, [4] * 2, [True] * 2), -4, [3, -4]),
+        (from_rows([-1, -1], [({0: 3, 1: 5}, 6, 7)], [0] * 2, [9] * 2, [True] * 2), -2, [2, 0]),
+        (from_rows([1, 1, 0], [({0: 1}, 2, INF)], [0, 3, 1], [5, 3, 4], [True] * 3), 5, None),
+        (from_rows([0] * 3, [({0: 1, 1: 1, 2: 1}, 2, 2)], [0] * 3, [1] * 3, [True] * 3, offset=4.5), 4.5, None),
+        (from_rows([1, -1], [], [-2, 0], [2, 7], [True] * 2), -9, [-2, 7]),
+        (from_rows([], [], [], [], [], offset=2), 2, []),
+    ],
+    ids=["equation", "two sides", "fixed and unused columns", "no costs", "no rows", "no columns"],
+)
+def test_small_models_have_their_optimum(
+    backend: Backend, model: MatrixModel, objective: float, values: list[float] | None
+) -> None:
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, objective, pytest.approx(objective))
+    assert_solution(model, outcome.values, outcome.objective)
+    assert values is None or list((outcome.values or {}).values()) == values
+
+
 def test_integer_and_continuous_columns_together(backend: Backend, mixed: MatrixModel) -> None:
     outcome = solve(backend.name, mixed, ONE_THREAD)
     assert outcome.stop == Stop.PROVEN
     assert outcome.objective == pytest.approx(2.5)
     assert_solution(mixed, outcome.values, outcome.objective)
-
-
-def test_equations_and_negative_bounds(backend: Backend) -> None:
-    """x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3."""
-    model = from_rows([0.0, 1.0], [({0: 1.0, 1: 2.0}, -5.0, -5.0)], [-4.0] * 2, [4.0] * 2, [True] * 2)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 3.0, "x1": -4.0})
-
-
-def test_rows_with_two_sides(backend: Backend) -> None:
-    model = from_rows([-1.0, -1.0], [({0: 3.0, 1: 5.0}, 6.0, 7.0)], [0.0] * 2, [9.0] * 2, [True] * 2)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 2.0, "x1": 0.0})
-
-
-def test_fixed_and_unused_columns_have_values(backend: Backend) -> None:
-    model = from_rows([1.0, 1.0, 0.0], [({0: 1.0}, 2.0, INF)], [0.0, 3.0, 1.0], [5.0, 3.0, 4.0], [True] * 3)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert outcome.stop == Stop.PROVEN
-    assert outcome.objective == pytest.approx(5)
-    assert_solution(model, outcome.values, outcome.objective)
-
-
-def test_a_feasibility_problem_has_its_constant_as_objective(backend: Backend) -> None:
-    model = from_rows(
-        [0.0] * 3, [({0: 1.0, 1: 1.0, 2: 1.0}, 2.0, 2.0)], [0.0] * 3, [1.0] * 3, [True] * 3, offset=4.5
-    )
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, 4.5, 4.5)
-    assert_solution(model, outcome.values, outcome.objective)
-
-
-def test_a_model_without_rows(backend: Backend) -> None:
-    model = from_rows([1.0, -1.0], [], [-2.0, 0.0], [2.0, 7.0], [True] * 2)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": -2.0, "x1": 7.0})
-
-
-def test_a_model_without_columns(backend: Backend) -> None:
-    outcome = solve(backend.name, from_rows([], [], [], [], [], offset=2.0), ONE_THREAD)
-    assert (outcome.stop, outcome.objective, outcome.values) == (Stop.PROVEN, 2.0, {})
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
-from pipeplan.planners.method_options import PLACEMENT_OPTIONS
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement import heuristics
-from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.registry import PLACEMENT_OPTIONS, PLANNERS
 
 MANY = ("greedy", "one-device", "pipedream", "partition", "linear-dp", "local-search", "lns")
 """All that need no more than the problem."""

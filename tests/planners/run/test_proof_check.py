@@ -19,8 +19,8 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import all_methods, provers
-from pipeplan.planners.run import proof_check
-from pipeplan.planners.run.proof_check import Answer, verify_proof
+from pipeplan.planners.run import claims
+from pipeplan.planners.run.claims import Answer, verify_proof
 from pipeplan.planners.run.solve import solve
 
 Plan = Callable[..., Any]
@@ -168,7 +168,7 @@ def test_who_cannot_plan_it_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatc
             raise InputError("nodes", "are too many", "give fewer")
         return solve(problem, **asked)
 
-    monkeypatch.setattr(proof_check, "solve", refuse)
+    monkeypatch.setattr(claims, "solve", refuse)
     check = verify_proof(load_packaged("tiny-chain"), proven)
     assert check.answer == Answer.CONFIRMED
     assert check.by is not None
@@ -179,7 +179,7 @@ def test_where_nobody_can_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch, 
     def refuse(problem: Any, **asked: Any) -> Result:
         raise InputError("nodes", "are too many", "give fewer")
 
-    monkeypatch.setattr(proof_check, "solve", refuse)
+    monkeypatch.setattr(claims, "solve", refuse)
     check = verify_proof(load_packaged("tiny-chain"), proven)
     assert check.answer == Answer.NOT_CONFIRMED
     assert check.reason.startswith("no method can prove it anew; dp: nodes are too many")

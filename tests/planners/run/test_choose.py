@@ -1,4 +1,4 @@
-"""Problems with levels, replicas and types are planned by methods that know them, and refused by all others."""
+"""Who is asked where no method is named: whoever has the objective, or the option that changes the question."""
 
 from __future__ import annotations
 
@@ -8,15 +8,54 @@ import pytest
 from oracles.extended_placement import tiny_levels, tiny_replicated, tiny_types
 
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, StartOutcome
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
+from pipeplan.planners.run.choose import choose
 from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
+
+
+@pytest.mark.parametrize(
+    ("instance", "options", "name"),
+    [
+        ("tiny-chain", {}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "max-load"}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "gpipe"}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "latency"}, "ip-tarnawski-latency"),
+        ("tiny-chain", {"objective": "latency", "subgraphs_per_device": 2}, "ip-tarnawski-latency"),
+        ("tiny-stages", {"objective": "flush"}, "dp-piper"),
+        ("tiny-graph", {"objective": "time-per-sample"}, "graphpipe"),
+    ],
+)
+def test_the_question_finds_its_method(instance: str, options: dict[str, Any], name: str) -> None:
+    assert choose(load_packaged(instance), None, None, "auto", options).name == name
+
+
+def test_the_exact_planner_and_a_solver_find_it_too() -> None:
+    problem = load_packaged("tiny-chain")
+    assert choose(problem, None, "exact", "auto", {"objective": "latency"}).name == "ip-tarnawski-latency"
+    assert choose(problem, None, None, "highs", {"objective": "latency"}).name == "ip-tarnawski-latency"
+
+
+def test_an_unknown_objective_names_those_that_exist() -> None:
+    with pytest.raises(InputError, match="give one of max-load, gpipe, latency"):
+        choose(load_packaged("tiny-chain"), None, None, "auto", {"objective": "speed"})
+
+
+def test_a_named_method_is_taken_at_its_word() -> None:
+    with pytest.raises(InputError, match="give one of max-load, gpipe"):
+        choose(load_packaged("tiny-chain"), None, "dp", "auto", {"objective": "latency"})
+    with pytest.raises(UsageError, match="it belongs to ip-tarnawski-latency"):
+        choose(load_packaged("tiny-chain"), "ip-tarnawski", None, "auto", {"subgraphs_per_device": 3})
+
+
+# ---- Problems with levels, replicas and types are planned by methods that know them, and refused by all others.
 
 FLAT = PlacementProblem(
     (Node("a", 4.0, 9.0, weight_bytes=1.0), Node("b", 6.0, 9.0, weight_bytes=1.0)),
