@@ -14,7 +14,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.referee.memory import memory_of_ranks, stash_bytes
 from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.models.layout_plan import plan_of_layout
+from pipeplan.models.export.training import plan_of_layout
 
 STAGES, MICRO_BATCHES, SEQUENCE = 4, 8, 8_192
 

@@ -15,8 +15,11 @@ from pipeplan import InputError  # noqa: E402
 from pipeplan.instances.physics.hardware import DEVICES, Hardware  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.grouping import ModelInput, extract, group  # noqa: E402
-from pipeplan.models.kernels import trace  # noqa: E402
-from pipeplan.models.torch_profile import NodeCost, costs  # noqa: E402
+from pipeplan.models.torch_profile import (  # noqa: E402
+    NodeCost,
+    costs,
+    trace,
+)
 
 pytestmark = pytest.mark.torch
 

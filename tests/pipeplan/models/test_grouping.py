@@ -17,8 +17,7 @@ from torch import nn  # noqa: E402
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
 from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
-from pipeplan.models.kernels import trace  # noqa: E402
-from pipeplan.models.torch_profile import costs  # noqa: E402
+from pipeplan.models.torch_profile import costs, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

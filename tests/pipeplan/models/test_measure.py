@@ -15,7 +15,7 @@ import pipeplan  # noqa: E402
 from pipeplan import InputError, TimeCurve  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.grouping import group  # noqa: E402
-from pipeplan.models.torch_profile import WARM_UP, ThreadClock, measure  # noqa: E402
+from pipeplan.models.torch_profile import WARM_UP, CpuClock, Moment, measure  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -43,8 +43,8 @@ def test_the_sum_of_the_nodes_is_an_eager_step() -> None:
     """Within a few percent on a quiet machine; within a factor on any."""
     captured = capture(build)
     grouped = group(captured)
-    found = measure(captured, grouped, 5)
-    assert list(found.forward) == list(grouped.nodes) == ["blocks.0", "blocks.1"]
+    forward, backward = measure(captured, grouped, 5)
+    assert list(forward) == list(grouped.nodes) == ["blocks.0", "blocks.1"]
     model, args, _ = build()
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -56,25 +56,27 @@ def test_the_sum_of_the_nodes_is_an_eager_step() -> None:
             steps.append(time.thread_time() - start)
     finally:
         torch.set_num_threads(before)
-    total = sum(found.forward.values()) + sum(found.backward.values())
+    total = sum(forward.values()) + sum(backward.values())
     assert 0.5 < total / sorted(steps[1:])[2] < 2
-    assert 4 < found.forward["blocks.1"] / found.forward["blocks.0"] < 16
-    assert all(found.backward[name] > found.forward[name] / 2 for name in grouped.nodes)
+    assert 4 < forward["blocks.1"] / forward["blocks.0"] < 16
+    assert all(backward[name] > forward[name] / 2 for name in grouped.nodes)
 
 
 def test_gradients_accumulate_and_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     captured = capture(build)
     seen = []
 
-    def now(self: ThreadClock) -> float:
+    def mark(self: CpuClock) -> Moment:
         seen.append(next(captured.model.parameters()).grad is not None)
-        return time.thread_time()
+        return Moment(time.perf_counter(), time.thread_time())
 
-    monkeypatch.setattr(ThreadClock, "now", now)
+    monkeypatch.setattr(CpuClock, "mark", mark)
     given = torch.ones(256, 256)
     captured.model.blocks[0][0].weight.grad = given  # type: ignore[index, union-attr]
     measure(captured, group(captured), 2)
-    marks = 2 * 2 * 2  # of one round: a start and an end of two passes of two nodes
+    marks = (
+        2 + 2 * 2 * 2
+    )  # of one round: a start and an end of the auxiliary operations and of two passes of two nodes
     assert len(seen) == (WARM_UP + 2) * marks
     assert not any(seen[: marks // 2])
     assert all(seen[marks:])

@@ -17,8 +17,7 @@ import pytest
 from problems.exported_plans import INSTEAD, LAYERS, PLANS, Planned, outcome, planned, table
 
 from pipeplan.instances.networks.megatron_layout import read_layout
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.networks.profile.whole_layers import number_in
+from pipeplan.instances.networks.profile.profile import Profile, number_in
 from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.models.export.contract import TARGETS, Exported
 from pipeplan.models.stages import stages_of

@@ -17,7 +17,7 @@ from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, Pr
 from pipeplan.instances.staging.from_profile import RECOMPUTE
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.plan import StagedPlan
-from pipeplan.models.export.registry import export_files
+from pipeplan.models.export.contract import export_files
 from pipeplan.models.export.serving import divided
 
 LLAMA = llama(32)
