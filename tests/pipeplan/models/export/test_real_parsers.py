@@ -32,24 +32,6 @@ import exported_stages  # noqa: E402
 from exported_stages import MICRO_BATCHES, RANKS, Model, loaded  # noqa: E402
 
 
-@pytest.mark.parametrize("micro_batches", [1, 3, 8])
-@pytest.mark.parametrize(("layers", "ranks"), [((3, 2, 2, 1), 4), ((2, 2, 2, 2), 2), ((1, 2, 3), 3)])
-def test_torch_runs_the_order_of_the_plan(
-    tmp_path: Path, layers: tuple[int, ...], ranks: int, micro_batches: int
-) -> None:
-    """Its own lowering adds sends and receives, and refuses what waits for itself."""
-    profile = llama(sum(layers))
-    held = on_stages(profile, layers)
-    plan = placed([[node for part in held[rank::ranks] for node in part] for rank in range(ranks)])
-    files = export_files(plan, profile, to="torch", micro_batches=micro_batches).files
-    path = tmp_path / "schedule.csv"
-    path.write_text(files["schedule.csv"], "utf-8")
-    runtime = loaded(path, len(layers), ranks, micro_batches)
-    assert runtime.stage_index_to_group_rank == {stage: stage % ranks for stage in range(len(layers))}
-    computed = [action for row in runtime.pipeline_order.values() for action in row]
-    assert len(computed) == 2 * len(layers) * micro_batches
-
-
 @pytest.mark.parametrize("name", PLANS)
 def test_torch_reads_the_schedules_of_plans_of_all_kinds(tmp_path: Path, name: str) -> None:
     found = outcome(name, "torch")
@@ -78,21 +60,6 @@ def test_torch_trains_by_the_texts_alone(tmp_path: Path) -> None:
     found = [json.loads(out) for out, _ in said]
     assert sum(rank["parameters"] for rank in found) == len(list(Model(4).parameters()))
     assert max(rank["worst"] for rank in found) < 1e-6
-
-
-def test_torch_splits_where_the_plan_does() -> None:
-    """Stage by stage the parameters of the modules that the text lists, and the same output."""
-    from torch.distributed.pipelining import SplitPoint, pipeline
-
-    profile, model, tokens = llama(4), Model(4), torch.tensor([[1, 2, 3]])
-    told = json.loads(export(staged(on_stages(profile, (1, 2, 1))), profile, to="torch"))
-    split = {name: SplitPoint[where] for name, where in told["split_spec"].items()}
-    pipe = pipeline(model, mb_args=(tokens,), split_spec=split)
-    for number, modules in enumerate(told["stages"]):
-        found = {name for name, _ in pipe.get_stage_module(number).named_parameters()}
-        wanted = {name for name, _ in model.named_parameters() if name.startswith(tuple(m + "." for m in modules))}
-        assert found == wanted
-    assert torch.equal(pipe(tokens)[0], model(tokens))
 
 
 def test_accelerate_finds_every_module_and_parameter() -> None:
