@@ -240,7 +240,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
         if options.whole_layers:
-            from .networks.profile.whole_layers import whole_layers
+            from .networks.profile.profile import whole_layers
 
             profile = whole_layers(profile).profile
         lowered = kind.from_profile(profile, cluster, options)

@@ -64,9 +64,9 @@ from .instances.stored_results import load_result as load_result
 from .instances.training.model import TrainingModel as TrainingModel
 from .instances.training.plan import TrainingConfiguration as TrainingConfiguration
 from .instances.training.problem import TrainingProblem as TrainingProblem
-from .models.export.registry import export as export
-from .models.from_hf import import_hf as import_hf
+from .models.export.contract import export as export
 from .models.from_onnx import import_onnx as import_onnx
+from .models.from_torch import import_hf as import_hf
 from .models.from_torch import import_torch as import_torch
 from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport

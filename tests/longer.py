@@ -85,11 +85,9 @@ LONGER = {
     "tests/instances/networks/profile/test_lowering.py": [
         "test_what_comes_out_can_be_planned[training]",
     ],
-    "tests/instances/networks/profile/test_malformed_tables.py": [
+    "tests/instances/networks/profile/test_table.py": [
         "test_one_sentence_says_where_and_what_to_do[header alone]",
         "test_one_sentence_says_where_and_what_to_do[no Excel file]",
-    ],
-    "tests/instances/networks/profile/test_table.py": [
         "test_numbers_may_be_names",
         "test_spreadsheets_and_parquet_are_read_alike",
     ],
@@ -132,7 +130,6 @@ LONGER = {
         "test_both_agree_on_times_and_on_what_cannot_be_run[range(0, 150)]",
     ],
     "tests/pipeplan/models/export/test_training_exports.py": [
-        "test_answers_of_a_framework_are_written_by_its_own_export[megatron]",
         "test_whatever_the_referee_accepts_is_written[torchtitan]",
     ],
     "tests/pipeplan/show/test_answer.py": [
@@ -891,9 +888,7 @@ FIRST_CASES = {
     "tests/instances/base/test_cluster.py": {
         "test_an_option_means_the_same_for_a_packaged_problem_and_for_its_file": 64
     },
-    "tests/instances/networks/profile/test_malformed_tables.py": {
-        "test_one_sentence_says_where_and_what_to_do": 13
-    },
+    "tests/instances/networks/profile/test_table.py": {"test_one_sentence_says_where_and_what_to_do": 13},
     "tests/instances/networks/profile/test_work.py": {
         "test_a_packaged_profile_becomes_a_problem_of_every_kind": 52
     },

@@ -89,8 +89,8 @@ def export(
     """
     if to is None:
         raise UsageError(f"Say for which framework: --to is one of {', '.join(TARGETS)}.")
+    from ..models.export.contract import export_files
     from ..models.export.names import read_rules
-    from ..models.export.registry import export_files
 
     legacy = [target for target in ("megatron", "torchtitan") if words.get(f"{target}_legacy")]
     for target in legacy:

@@ -203,7 +203,7 @@ def hf(
     Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings, for models
     whose shapes alone do not say enough.
     """
-    from ..models.from_hf import import_hf, traces_what_is_known
+    from ..models.from_torch import import_hf, traces_what_is_known
 
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
@@ -299,7 +299,7 @@ def megatron(
     """
     from ..instances.base.json_file import read_text
     from ..instances.lowering import load_profile
-    from ..models.layout_plan import plan_of_layout, result_of_layout
+    from ..models.export.training import plan_of_layout, result_of_layout
 
     check_output(output, json, "Say where the plan goes: give -o today.json, or --json.")
     size = None if on.profile is None else on.profile.bytes_per_parameter

@@ -179,7 +179,7 @@ def _shares(text: str) -> float | tuple[float, ...]:
 def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) -> None:
     """The problem in the result, which `plan export` reads, and beside it, which the result then names."""
     from ..instances.files import save
-    from ..models.export.registry import with_problem
+    from ..models.export.contract import with_problem
 
     result = with_problem(study.result, study.problem)
     if problem_output is not None:

@@ -261,7 +261,7 @@ def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Ite
     if unused is not None:
         yield unused
     if profile is not None:
-        from ..models.export.registry import expected_refusal
+        from ..models.export.contract import expected_refusal
 
         refusal = expected_refusal(result, profile)
         if refusal is not None:

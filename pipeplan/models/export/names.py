@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ...instances.base.errors import InputError, UsageError, did_you_mean, errors_in, show
-from ...instances.networks.profile.profile import Profile
-from ...instances.networks.profile.whole_layers import number_in
+from ...instances.base.fields import as_object, shorten
+from ...instances.base.json_file import read_json
+from ...instances.networks.profile.profile import Profile, number_in
 from .contract import (
     CONTIGUOUS,
     ToExport,
@@ -82,21 +84,18 @@ def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
         for module in node.modules:
             for name in (module, *around_of(module)):
                 users.setdefault(name, set()).add(node.id)
+    # Modules in no part of which another node runs; one that several nodes run in is called several times.
+    leaves = users.keys() - {around for module in users for around in around_of(module)}
     modules_of = {}
     for node in profile.nodes:
         plain, listed = _CALL.sub("", node.id), set(node.modules)
         names = [plain] if plain in listed or any(plain in around_of(module) for module in listed) else []
         names += [module for module in node.modules if module not in names and users[module] == {node.id}]
-        names += [module for module in node.modules if module not in names and _is_shared_leaf(module, users)]
+        names += [module for module in node.modules if module not in names and module in leaves]
         modules_of[node.id] = tuple(
             name for name in names if not any(around in names for around in around_of(name))
         )
     return modules_of
-
-
-def _is_shared_leaf(module: str, users: Mapping[str, set[str]]) -> bool:
-    """Is it a module that is called several times, so that several nodes run in it and none in a part of it?"""
-    return len(users[module]) > 1 and not any(module in around_of(other) for other in users)
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:
@@ -132,21 +131,16 @@ def read_rules(texts: list[str]) -> dict[str, str]:
         old, equals, new = text.partition("=")
         if equals and not (old and new):
             raise InputError("--rename", f"is {show(text)}", "give old=new, both modules")
-        rules |= {old: new} if equals else _rules_in(text)
+        if equals:
+            rules[old] = new
+            continue
+        with errors_in(text):
+            content = as_object("", read_json(text), '{"old": "new"}')
+            for key, value in content.items():
+                if not isinstance(value, str) or not key or not value:
+                    raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
+        rules |= content
     return rules
-
-
-def _rules_in(path: str) -> dict[str, str]:
-    """The rules in a JSON file."""
-    from ...instances.base.fields import as_object, shorten
-    from ...instances.base.json_file import read_json
-
-    with errors_in(path):
-        rules = as_object("", read_json(path), '{"old": "new"}')
-        for key, value in rules.items():
-            if not isinstance(value, str) or not key or not value:
-                raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
-    return dict(rules)
 
 
 # ---- parts ------------------------------------------------------------
@@ -286,8 +280,8 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
     _check_ends(job, parts)
     check_neighbours(job)
     stage_of = job.plan.stage_of
-    counted = [0] * len(job.stages)
-    predicting = [0] * len(job.stages)
+    counted: Counter[int] = Counter()
+    predicting: Counter[int] = Counter()
     for counts, layers in ((counted, parts.layers), (predicting, parts.predictors)):
         at = 0
         for layer in layers:
@@ -330,22 +324,14 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
                 RETRY,
             )
     final = stage_of[(parts.predictors or parts.layers)[-1][0]]
-    for node in _misplaced(parts.after, stage_of, final, last):
-        raise job.refusal(
-            f"the node {show(node)} comes after the layers and is on stage {stage_of[node]} of {last + 1}, and the "
-            "head must be on the last stage",
-            RETRY,
-        )
+    for node in parts.after:
+        if stage_of[node] != last and (node == parts.after[-1] or stage_of[node] != final):
+            raise job.refusal(
+                f"the node {show(node)} comes after the layers and is on stage {stage_of[node]} of {last + 1}, and "
+                "the head must be on the last stage",
+                RETRY,
+            )
 
 
 # The remedy for a layer in parts, and for an embedding or a head on the wrong stage.
 RETRY = "plan with --option whole-layers"
-
-
-def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:
-    """Nodes of the head that are neither on the last stage nor, but for the last node, with the final layer."""
-    for node in after[:-1]:
-        if stage_of[node] not in (final, last):
-            yield node
-    if after and stage_of[after[-1]] != last:
-        yield after[-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 
 from ...instances.base.errors import show
@@ -20,22 +21,16 @@ TRAINED = "the plan was made for training; what a server runs is planned with --
 NO_CACHE = "no plan counts the memory of KV caches; leave room for them"
 
 
-def vllm(job: ToExport) -> Exported:
-    """The environment variable by which vLLM divides layers among stages."""
+def _divide_layers(file: str, text: str, job: ToExport) -> Exported:
+    """The file by which a server divides layers among stages; `text` has a place for the list of their numbers."""
     counts, notes = _counts(job)
-    return Exported({"vllm.env": f"VLLM_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
+    return Exported({file: text.format(_listed(counts), counts)}, notes)
 
 
-def sglang(job: ToExport) -> Exported:
-    """The environment variable by which SGLang divides layers among stages."""
-    counts, notes = _counts(job)
-    return Exported({"sglang.env": f"SGLANG_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
-
-
-def trtllm(job: ToExport) -> Exported:
-    """A line of the YAML file with options of the LLM API."""
-    counts, notes = _counts(job)
-    return Exported({"trtllm.yaml": f"pp_partition: {counts}\n"}, notes)
+vllm = partial(_divide_layers, "vllm.env", "VLLM_PP_LAYER_PARTITION={0}\n")
+sglang = partial(_divide_layers, "sglang.env", "SGLANG_PP_LAYER_PARTITION={0}\n")
+# A line of the YAML file with options of the LLM API.
+trtllm = partial(_divide_layers, "trtllm.yaml", "pp_partition: {1}\n")
 
 
 def llamacpp(job: ToExport) -> Exported:
@@ -91,19 +86,14 @@ def _about_gpus(job: ToExport) -> list[str]:
     types = list(dict.fromkeys(of_rank[rank] for rank in sorted(of_rank)))
     if len(types) < 2:
         return []
-    told = "; ".join(
-        f"{_ranks([rank for rank in sorted(of_rank) if of_rank[rank] == name])} on {name}" for name in types
-    )
+    ranks = {name: [str(rank) for rank in sorted(of_rank) if of_rank[rank] == name] for name in types}
+    told = "; ".join(f"rank{'s' * (len(own) > 1)} {', '.join(own)} on {name}" for name, own in ranks.items())
     short = [name for name in types if name in GPUS and "bf16" not in GPUS[name].flops]
     return [
         f"GPUs by pipeline rank: {told}; name the GPUs of one machine in this order in CUDA_VISIBLE_DEVICES, with "
         "CUDA_DEVICE_ORDER=PCI_BUS_ID, and start several machines in it",
         *(f"{name} has no bfloat16: serve with --dtype half" for name in short),
     ]
-
-
-def _ranks(numbers: list[int]) -> str:
-    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"
 
 
 def _listed(counts: list[int]) -> str:

@@ -8,8 +8,6 @@ model as fields of its section `parallelism`; its own models have other names th
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -47,7 +45,7 @@ def export(job: ToExport) -> Exported:
     notes = usual_notes(job, ties=TIES)
     files |= schedule_of(job, notes)
     if SCHEDULE in files and job.options.micro_batches is not None:
-        files[FILE] = script(job.plan.ranks, job.options.micro_batches)
+        files[FILE] = TEXT.format(ranks=job.plan.ranks, micro_batches=job.options.micro_batches)
         outside = job.profile is not None and job.profile.source.get("loss") is not None
         loss = " my.py:loss" * outside
         each, servers = servers_of(job, job.plan.ranks) or (job.plan.ranks, 1)
@@ -113,7 +111,10 @@ def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
     if job.options.micro_batches is None:
         notes.append(f"no {SCHEDULE}, the order of all passes: say for how many --micro-batches")
         return {}
-    return {SCHEDULE: schedule_csv(job, job.options.micro_batches)}
+    # A row for each rank; the cells of torch's runtime: stage, F or B, micro-batch from 0.
+    rows = passes_by_rank(job, job.options.micro_batches)
+    lines = (",".join(f"{one.stage}{one.kind}{abs(one.micro_batch) - 1}" for one in row) for row in rows)
+    return {SCHEDULE: "".join(f"{line}\n" for line in lines)}
 
 
 TOML = "parallelism.toml"
@@ -172,15 +173,6 @@ def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     return passes
 
 
-def schedule_csv(job: ToExport, micro_batches: int) -> str:
-    """A row for each rank; the cells of torch's runtime: stage, F or B, micro-batch from 0."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in passes_by_rank(job, micro_batches):
-        writer.writerow(f"{one.stage}{one.kind}{abs(one.micro_batch) - 1}" for one in row)
-    return text.getvalue()
-
-
 def check_one_micro_batch(job: ToExport) -> None:
     """All stages run micro-batches of one size: those of torch are numbered alike on all stages."""
     first = job.stages[0].samples
@@ -209,14 +201,9 @@ def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
 def _times(job: ToExport) -> list[tuple[float, float]]:
     if job.profile is None:
         return [(float(len(stage.nodes)), 2.0 * len(stage.nodes)) for stage in job.stages]
-    profile, nodes = job.profile, {node.id: node for node in job.profile.nodes}
-    return [
-        (
-            sum(profile.time(nodes[node].forward) for node in stage.nodes),
-            sum(profile.time(nodes[node].backward) for node in stage.nodes),
-        )
-        for stage in job.stages
-    ]
+    time = job.profile.time
+    held = [[job.profile.nodes[job.profile.index[node]] for node in stage.nodes] for stage in job.stages]
+    return [(sum(time(node.forward) for node in ns), sum(time(node.backward) for node in ns)) for ns in held]
 
 
 # ---- torch script ------------------------------------------------------------
@@ -358,11 +345,6 @@ def main(build, loss):
 if __name__ == "__main__":
     main(named(sys.argv[1]), named(sys.argv[2]) if len(sys.argv) > 2 else None)
 '''
-
-
-def script(ranks: int, micro_batches: int) -> str:
-    """The script for these numbers of ranks and micro-batches; it reads stages.json and schedule.csv in its folder."""
-    return TEXT.format(ranks=ranks, micro_batches=micro_batches)
 
 
 # ---- schedules: when every block of work runs ----------------------------------------------------------

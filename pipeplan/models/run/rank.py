@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import sys
@@ -28,13 +27,12 @@ from ...instances.base.clock import true_seconds
 from ...instances.base.errors import InputError, PipeplanError, UsageError
 from ...instances.base.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture, module_path
-from ..from_torch import for_samples, function_of
+from ..from_torch import for_samples, function_of, takes_samples
 from ..grouping import Foreign, Piece, extract, group, is_random
-from .clocks import Clock, CpuClock, CudaClock
-from .engine import Engine, SharedParameter, Step
-from .job import STORE, Case, Job, answer_file, error_file
-from .layout import Layout, Value
-from .links import Links, OrderedLinks, TaggedLinks
+from ..torch_profile import CpuClock, CudaClock
+from .engine import Engine, Links, OrderedLinks, SharedParameter, Step, TaggedLinks
+from .launch import STORE, Case, Job, answer_file, error_file
+from .orders import Layout, Value
 
 # ---- check -----------------------------------------------------------------------------------------------
 # One process runs what all ranks ran, with the model as it was written: loss and every gradient must be the same.
@@ -214,7 +212,8 @@ class _Rank:
         _pin(rank, job.ranks)
         if job.device == "cuda":
             torch.cuda.set_device(self.device)
-        self.build = build_of(job.model, job.samples)
+        function = function_of(job.model)
+        self.build: Build = for_samples(function, job.samples if takes_samples(function) else None)
         torch.manual_seed(job.seed)
         self.captured = capture(self.build, training=job.training, loss=job.loss)
         if self.captured.sha256 != job.graph_sha256:
@@ -271,7 +270,7 @@ class _Rank:
         own_pieces = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
-        clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
+        clock = CudaClock() if self.job.device == "cuda" else CpuClock()
         if case.engine == "torch":
             from .torch_engine import TorchEngine
 
@@ -341,13 +340,6 @@ class _Rank:
                 "expected": loss,
             }
         return checks
-
-
-def build_of(address: str, samples: int) -> Build:
-    """The function with micro-batches of that size, if it takes a size."""
-    function = function_of(address)
-    takes = "micro_batch" in inspect.signature(function).parameters
-    return for_samples(function, samples if takes else None)
 
 
 def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:

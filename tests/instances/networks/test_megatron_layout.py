@@ -17,7 +17,7 @@ from pipeplan.instances.networks.megatron_layout import expanded, read_layout
 from pipeplan.instances.networks.profile.options import ProfileOptions
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.models.layout_plan import plan_of_layout, result_of_layout
+from pipeplan.models.export.training import plan_of_layout, result_of_layout
 
 
 def megatron_stages(text: str) -> list[str]:

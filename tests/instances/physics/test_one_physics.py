@@ -17,7 +17,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.referee import memory_of_ranks, stash_bytes
-from pipeplan.models.layout_plan import plan_of_layout
+from pipeplan.models.export.training import plan_of_layout
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("instances", "formulations", "planners", "pipeplan")

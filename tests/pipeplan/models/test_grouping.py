@@ -17,8 +17,7 @@ from torch import nn  # noqa: E402
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
 from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
-from pipeplan.models.kernels import trace  # noqa: E402
-from pipeplan.models.torch_profile import costs  # noqa: E402
+from pipeplan.models.torch_profile import costs, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -80,13 +79,12 @@ def test_the_blocks_of_a_transformer() -> None:
         "transformer.ln_f", "lm_head",
     ]  # fmt: skip
     assert grouped.tied == (("transformer.wte.weight", "lm_head.weight"),)
-
-
-def test_a_table_that_three_modules_share() -> None:
-    assert group(captured("t5")).tied == (
-        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-        ("encoder.embed_tokens.weight", "lm_head.weight"),
-    )
+    # Masks and positions belong to nobody.
+    assert {"arange", "cumsum"} <= {str(node.name) for node in grouped.auxiliary}
+    assert not grouped.auxiliary & set(grouped.owner)
+    # A table that three modules share.
+    first = "encoder.embed_tokens.weight"
+    assert group(captured("t5")).tied == ((first, "decoder.embed_tokens.weight"), (first, "lm_head.weight"))
 
 
 def test_the_towers_of_clip_stand_side_by_side() -> None:
@@ -98,12 +96,6 @@ def test_the_towers_of_clip_stand_side_by_side() -> None:
     assert not nx.has_path(graph, text, image)
     assert not nx.has_path(graph, image, text)
     assert nx.descendants(graph, text) & nx.descendants(graph, image)
-
-
-def test_masks_and_positions_belong_to_nobody() -> None:
-    grouped = group(captured("gpt2"))
-    assert {"arange", "cumsum"} <= {str(node.name) for node in grouped.auxiliary}
-    assert not grouped.auxiliary & set(grouped.owner)
 
 
 # ---- granularities -------------------------------------------------------------------------------------
@@ -132,20 +124,16 @@ class Small(nn.Module):
     ],
 )
 def test_modules_are_divided_while_they_hold_much_of_the_work(granularity: str, expected: list[str]) -> None:
-    nodes = [name for name in group(of(Small(), torch.randn(4, 8)), granularity).nodes if "/" not in name]
+    whole = of(Small(), torch.randn(4, 8))
+    nodes = [name for name in group(whole, granularity).nodes if "/" not in name]
     assert [name for name in nodes if name in expected] == expected
+    assert len(group(whole, "op").nodes) == len(whole.operations)
 
 
 @pytest.mark.parametrize("text", ["blocks", "share", "share:", "share:0", "share:2", "share:x", ""])
 def test_a_granularity_that_is_none(text: str) -> None:
     with pytest.raises(InputError, match=r"--granularity is .*; give .*share:0\.1"):
         group(of(Small(), torch.randn(4, 8)), text)
-
-
-def test_every_operation_may_be_a_node() -> None:
-    whole = of(Small(), torch.randn(4, 8))
-    grouped = group(whole, "op")
-    assert len(grouped.nodes) == len(whole.operations)
 
 
 # ---- structure -----------------------------------------------------------------------------------------
@@ -321,33 +309,28 @@ class Heavy(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Linear(64, 1)
+        self.layer = nn.Linear(64, 64)
 
     def forward(self, x: Any) -> Any:
         return self.layer(x @ x @ x).sum()
 
 
-def test_heavy_auxiliary_operations_are_refused() -> None:
-    whole = of(Heavy(), torch.randn(64, 64))
-    with pytest.raises(
-        InputError, match=r"the model calculates \d\d% .*from the inputs alone.*; give their results"
-    ):
-        costs(trace(whole), whole, group(whole), None)
-
-
-class Casts(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(64, 64)
-
+class Casts(Heavy):
     def forward(self, x: Any) -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return self.layer(x).sum()
 
 
-def test_work_inside_autocast_is_refused() -> None:
-    whole = of(Casts(), torch.randn(4, 64))
-    with pytest.raises(InputError, match=r"inside torch\.autocast.*; give the model in bfloat16"):
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Heavy, r"the model calculates \d\d% .*from the inputs alone.*; give their results"),
+        (Casts, r"inside torch\.autocast.*; give the model in bfloat16"),
+    ],
+)
+def test_work_that_a_profile_would_hide_is_refused(model: Callable[[], nn.Module], message: str) -> None:
+    whole = of(model(), torch.randn(64, 64))
+    with pytest.raises(InputError, match=message):
         costs(trace(whole), whole, group(whole), None)
 
 

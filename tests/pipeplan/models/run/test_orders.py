@@ -16,8 +16,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.simulate import pipeline_of, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
-from pipeplan.models.run.layout import Layout, Message, Value
-from pipeplan.models.run.orders import schedule_of, synchronised_bytes
+from pipeplan.models.run.orders import Layout, Message, Value, schedule_of, synchronised_bytes
 from pipeplan.models.run.run import even_split
 
 BANDWIDTH = 1e6

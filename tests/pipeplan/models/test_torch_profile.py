@@ -1,7 +1,9 @@
-"""Operations, bytes and times by calculation, against hand counts and against what autograd keeps."""
+"""Operations, bytes and times: calculated, against hand counts and what autograd keeps, and measured."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,12 +13,21 @@ torch = pytest.importorskip("torch")
 from problems.models import FAMILIES, cut_evenly, seeded  # noqa: E402
 from torch import nn  # noqa: E402
 
-from pipeplan import InputError  # noqa: E402
+import pipeplan  # noqa: E402
+from pipeplan import InputError, TimeCurve  # noqa: E402
 from pipeplan.instances.physics.hardware import DEVICES, Hardware  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.grouping import ModelInput, extract, group  # noqa: E402
-from pipeplan.models.kernels import trace  # noqa: E402
-from pipeplan.models.torch_profile import NodeCost, costs  # noqa: E402
+from pipeplan.models.torch_profile import (  # noqa: E402
+    WARM_UP,
+    CpuClock,
+    Moment,
+    NodeCost,
+    costs,
+    measure,
+    one_thread,
+    trace,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -61,18 +72,21 @@ def test_a_convolution() -> None:
     assert found["layers.0"].flops_forward == 2 * 2 * 16 * 16 * 8 * 3 * 9
 
 
+class Coded(nn.Module):
+    """A layer, and code that makes a scalar of what it says and the input."""
+
+    def __init__(self, layer: nn.Module, code: Callable[[nn.Module, Any], Any]) -> None:
+        super().__init__()
+        self.layer, self.code = layer, code
+
+    def forward(self, x: Any) -> Any:
+        return self.code(self.layer, x).sum()
+
+
 def test_recurrent_layers() -> None:
     """Two layers, eight steps of two samples: four gates, each with a matrix for the input and one for the state."""
-
-    class Recurrent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.LSTM(16, 32, 2, batch_first=True)
-
-        def forward(self, x: Any) -> Any:
-            return self.layer(x)[0].sum()
-
-    found = of(Recurrent(), torch.randn(2, 8, 16))["layer"]
+    model = Coded(nn.LSTM(16, 32, 2, batch_first=True), lambda layer, x: layer(x)[0])
+    found = of(model, torch.randn(2, 8, 16))["layer"]
     assert found.flops_forward == 2 * 2 * 8 * 4 * 32 * ((16 + 32) + (32 + 32))
     assert found.flops_backward == 2 * found.flops_forward
 
@@ -95,15 +109,8 @@ def test_gradients_are_added_to_those_of_earlier_micro_batches() -> None:
 
 
 def test_views_are_free_and_look_ups_move_what_they_return() -> None:
-    class Looks(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Embedding(1000, 16)
-
-        def forward(self, x: Any) -> Any:
-            return self.table(x).view(-1).unsqueeze(0).sum()
-
-    found = of(Looks(), torch.zeros(10, dtype=torch.long), hardware=DEVICE)["table"]
+    model = Coded(nn.Embedding(1000, 16), lambda layer, x: layer(x).view(-1).unsqueeze(0))
+    found = of(model, torch.zeros(10, dtype=torch.long), hardware=DEVICE)["layer"]
     assert found.forward_s * 1e9 == pytest.approx(10 * 16 * 4 + (10 * 16 * 4 + 4))
 
 
@@ -128,22 +135,19 @@ def test_a_layer_of_mixtral_by_hand(dtype: str) -> None:
 
 
 def test_attention_step_by_step_keeps_its_scores() -> None:
-    class Attends(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(16, 48)
+    def attend(layer: nn.Module, x: Any) -> Any:
+        q, k, v = layer(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
 
-        def forward(self, x: Any) -> Any:
-            q, k, v = self.layer(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4)
-            return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1).sum()
+    def kept(attention: str) -> NodeCost:
+        return of(Coded(nn.Linear(16, 48), attend), torch.randn(2, 64, 16), attention=attention)["layer"]
 
-    fused = of(Attends(), torch.randn(2, 64, 16), attention="fused")["layer"]
-    math = of(Attends(), torch.randn(2, 64, 16), attention="math")["layer"]
+    fused, math = kept("fused"), kept("math")
     scores = 4 * 2 * 2 * 64 * 64
     assert fused.saved_bytes < math.saved_bytes - scores
     assert fused.flops_forward == math.flops_forward == 2 * 128 * 16 * 48 + 4 * 2 * 2 * 64 * 64 * 8
     with pytest.raises(InputError, match=r"--attention is 'flash'; give fused or math"):
-        of(Attends(), torch.randn(2, 64, 16), attention="flash")
+        kept("flash")
 
 
 # ---- operations without a formula ----------------------------------------------------------------------
@@ -183,13 +187,11 @@ class Unknown(nn.Module):
 
 def test_an_operation_without_a_formula_is_named_and_not_a_zero(multiply: Any) -> None:
     """Also where it reads a weight in another type and through a view."""
-    with pytest.raises(
-        InputError, match=r"^the model has the operation pipeplan_tests\.multiply\.default, which reads"
-    ):
-        of(Unknown(multiply), torch.randn(3, 4))
-    with pytest.raises(
-        InputError, match=r"the parameter weight .*register_flop_formula, or give --allow-uncounted"
-    ):
+    message = (
+        r"^the model has the operation pipeplan_tests\.multiply\.default, which reads the parameter weight "
+        r".*register_flop_formula, or give --allow-uncounted"
+    )
+    with pytest.raises(InputError, match=message):
         of(Unknown(multiply), torch.randn(3, 4))
     assert of(Unknown(multiply), torch.randn(3, 4), allow_uncounted=True)
 
@@ -230,31 +232,24 @@ def test_a_stage_keeps_what_its_nodes_say(family: str, stages: int) -> None:
             else values[given.value].detach().requires_grad_(values[given.value].requires_grad)
             for given in piece.inputs
         ]
-        kept = _kept_by(piece.module, args, captured.model)
-        values |= dict(zip(piece.outputs, kept.outputs, strict=True))
+        size, outputs = _kept_by(piece.module, args, captured.model)
+        values |= dict(zip(piece.outputs, outputs, strict=True))
         said = sum(found[name].saved_bytes for name in grouped.nodes if stage_of[name] == stage)
-        assert kept.bytes <= said <= 1.08 * kept.bytes + 64
+        assert size <= said <= 1.08 * size + 64
 
 
-class _Kept:
-    def __init__(self, size: float, outputs: Any) -> None:
-        self.bytes, self.outputs = size, outputs
-
-
-def _kept_by(module: Any, args: list[Any], model: nn.Module) -> _Kept:
-    """Storages that autograd keeps in a real pass, parameters and buffers left out."""
+def _kept_by(module: Any, args: list[Any], model: nn.Module) -> tuple[float, Any]:
+    """Bytes that autograd keeps in a real pass, parameters and buffers left out, and the outputs."""
     fixed = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
     held: dict[int, Any] = {}
 
     def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in fixed:
-            held[storage.data_ptr()] = storage
+        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         outputs, _ = module(*args)
-    return _Kept(sum(storage.nbytes() for storage in held.values()), outputs)
+    return sum(storage.nbytes() for at, storage in held.items() if at not in fixed), outputs
 
 
 def test_nothing_is_kept_for_inference() -> None:
@@ -273,3 +268,90 @@ def test_every_floating_point_operation_belongs_to_a_node() -> None:
     total = sum(kernel.flops for kernel in seen.kernels)
     assert total == sum(cost.flops_forward + cost.flops_backward for cost in found.values())
     assert total > 0
+
+
+# ---- times of real passes: each node where it stands in a step, gradients accumulating -------------------
+
+
+class Blocks(nn.Module):
+    """Two blocks in the proportion 1 to 8, behind each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, 256)) for width in (256, 2048)
+        )
+
+    def forward(self, x: Any) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean()
+
+
+def build(micro_batch: int = 64) -> Any:
+    return Blocks(), (torch.randn(micro_batch, 256),), {}
+
+
+def test_the_sum_of_the_nodes_is_an_eager_step() -> None:
+    """Within a few percent on a quiet machine; within a factor on any."""
+    captured = capture(build)
+    grouped = group(captured)
+    forward, backward = measure(captured, grouped, 5)
+    assert list(forward) == list(grouped.nodes) == ["blocks.0", "blocks.1"]
+    model, args, _ = build()
+    steps = []
+    with one_thread():
+        for _ in range(6):
+            start = time.thread_time()
+            model(*args).backward()
+            steps.append(time.thread_time() - start)
+    total = sum(forward.values()) + sum(backward.values())
+    assert 0.5 < total / sorted(steps[1:])[2] < 2
+    assert 4 < forward["blocks.1"] / forward["blocks.0"] < 16
+    assert all(backward[name] > forward[name] / 2 for name in grouped.nodes)
+
+
+def test_gradients_accumulate_and_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = capture(build)
+    seen = []
+
+    def mark(self: CpuClock) -> Moment:
+        seen.append(next(captured.model.parameters()).grad is not None)
+        return Moment(time.perf_counter(), time.thread_time())
+
+    monkeypatch.setattr(CpuClock, "mark", mark)
+    given = torch.ones(256, 256)
+    captured.model.blocks[0][0].weight.grad = given  # type: ignore[index, union-attr]
+    measure(captured, group(captured), 2)
+    marks = (
+        2 + 2 * 2 * 2
+    )  # of one round: a start and an end of the auxiliary operations and of two passes of two nodes
+    assert len(seen) == (WARM_UP + 2) * marks
+    assert not any(seen[: marks // 2])
+    assert all(seen[marks:])
+    assert captured.model.blocks[0][0].weight.grad is given  # type: ignore[index, union-attr]
+    assert torch.equal(given, torch.ones(256, 256))
+
+
+def test_a_profile_is_measured() -> None:
+    profile = pipeplan.import_torch(build, measure=True, repeats=2)
+    assert profile.source["times"] == "measured: cpu, 1 thread, thread time, median of 2"
+    assert profile.micro_batch == 64
+    assert all(profile.time(node.forward) > 0 and profile.time(node.backward) > 0 for node in profile.nodes)
+    assert profile.nodes[0].saved_bytes == 4 * 64 * (256 + 256)
+
+
+def test_several_sizes_give_curves() -> None:
+    profile = pipeplan.import_torch(build, measure=True, repeats=2, micro_batch=(8, 2, 32))
+    curve = profile.nodes[1].forward
+    assert isinstance(curve, TimeCurve)
+    assert curve.samples == (2.0, 8.0, 32.0)
+    assert curve.seconds[0] < curve.seconds[2]
+    assert profile.micro_batch == 8
+    assert profile.tensors[0].shape == (8, 256)
+
+
+def test_inference_has_no_backward_pass() -> None:
+    profile = pipeplan.import_torch(build, measure=True, repeats=1, training=False)
+    assert not profile.training
+    assert all(node.backward == 0 and node.saved_bytes == 0 for node in profile.nodes)

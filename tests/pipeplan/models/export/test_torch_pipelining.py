@@ -1,23 +1,28 @@
-"""A schedule in PyTorch's words: the order of all passes, by the schedule's own problem."""
+"""The order of all passes in PyTorch's words: of plans, the simulator's, and of schedules, that of their problem."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import Plan, done
+from export_samples import llama, on_stages, placed
+from hypothesis import given
+from hypothesis import strategies as st
 from problems.schedule_tables import SHAPES, planned
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.files import save
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, shape
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
-from pipeplan.models.export.registry import export, export_files
+from pipeplan.instances.simulate import simulate
+from pipeplan.models.export.contract import ToExport, export, export_files
+from pipeplan.models.export.torch_pipelining import passes_by_rank
+from pipeplan.models.stages import stages_of
 
 
 @pytest.mark.at_once(1, "slow")
@@ -67,43 +72,23 @@ def test_a_steady_state_is_written_for_so_many_micro_batches() -> None:
     assert export(plan, problem, to="torch", micro_batches=3) == "0F0,0I0,0F1,0I1,0W0,0F2,0I2,0W1,0W2\n"
 
 
-def test_a_steady_state_has_no_end() -> None:
-    problem, plan = steady()
-    with pytest.raises(UsageError, match="say how many --micro-batches"):
-        export(plan, problem, to="torch")
+# What is asked for and what is exported, as changes of a schedule with its problem, and a part of the sentence.
+PROBLEM, PLAN = planned("1f1b")
+FASTER = SchedulePlan({name: tuple(start / 2 for start in row) for name, row in PLAN.starts.items()})
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"to": "vllm"}, "A plan of the kind schedule cannot be written for vllm; give --to torch"),
+    ({"profile": None}, "is exported with its problem; name that after the plan"),
+    ({"rename": {"a": "b"}}, "--rename is for modules, and a plan of the kind schedule has none"),
+    ({"micro_batches": 8}, "plan runs 6 micro-batches, not 8"),
+    ({"planned": FASTER}, "plan is no schedule of this problem"),
+    ({"profile": steady()[0], "planned": steady()[1]}, "say how many --micro-batches"),
+]
 
 
-# ---- refusals ------------------------------------------------------------------------------------------
-
-
-def test_other_frameworks_take_no_schedules() -> None:
-    problem, plan = planned("1f1b")
-    with pytest.raises(UsageError, match="A plan of the kind schedule cannot be written for vllm; give --to torch"):
-        export(plan, problem, to="vllm")
-
-
-def test_a_schedule_says_nothing_without_its_problem() -> None:
-    with pytest.raises(UsageError, match="is exported with its problem; name that after the plan"):
-        export(planned("1f1b")[1], to="torch")
-
-
-def test_modules_are_not_renamed() -> None:
-    problem, plan = planned("1f1b")
-    with pytest.raises(UsageError, match="--rename is for modules, and a plan of the kind schedule has none"):
-        export(plan, problem, to="torch", rename={"a": "b"})
-
-
-def test_another_number_of_micro_batches() -> None:
-    problem, plan = planned("1f1b")
-    with pytest.raises(InputError, match="plan runs 6 micro-batches, not 8"):
-        export(plan, problem, to="torch", micro_batches=8)
-
-
-def test_a_plan_of_another_problem() -> None:
-    problem, plan = planned("1f1b")
-    faster = SchedulePlan({name: tuple(start / 2 for start in row) for name, row in plan.starts.items()})
-    with pytest.raises(InputError, match="plan is no schedule of this problem"):
-        export(faster, problem, to="torch")
+@pytest.mark.parametrize(("changes", "sentence"), REFUSED)
+def test_what_torch_cannot_be_told_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((InputError, UsageError), match=sentence):
+        export(**{"planned": PLAN, "profile": PROBLEM, "to": "torch", **changes})
 
 
 def test_blocks_on_several_devices() -> None:
@@ -119,20 +104,48 @@ def test_blocks_on_several_devices() -> None:
         export(plan, problem, to="torch")
 
 
-# ---- the command ---------------------------------------------------------------------------------------
+# ---- passes of plans with stages -----------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_command_writes_the_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    problem, found = planned("zero-bubble")
-    save(problem, "problem.json")
-    Path("plan.json").write_text(json.dumps(found.to_json()))
-    done(plan("export", "plan.json", "problem.json", "--to", "torch", "-o", "schedule.csv"))
-    assert Path("schedule.csv").read_text() == export(found, problem, to="torch")
-    assert plan("verify", "problem.json", "schedule.csv").code == 0
-    assert plan("export", "plan.json", "--to", "torch").code == 2
-    assert plan("export", "plan.json", "problem.json", "--to", "deepspeed").code == 2
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 5))
+def test_every_pass_runs_once_and_none_waits_for_itself(ranks: int, rounds: int, micro_batches: int) -> None:
+    profile = llama(ranks * rounds)
+    held = on_stages(profile, (1,) * (ranks * rounds))
+    plan = placed([[node for part in held[rank::ranks] for node in part] for rank in range(ranks)])
+    job = ToExport("torch", stages_of(plan, profile), profile)
+    orders = passes_by_rank(job, micro_batches)
+    stages = len(job.stages)
+    done: set[tuple[int, int]] = set()
+    at = [0] * len(orders)
+    for _ in range(2 * stages * micro_batches):
+        for rank, order in enumerate(orders):
+            while at[rank] < len(order):
+                stage, j, _ = order[at[rank]]
+                before = (
+                    [(stage - 1, j)] * (stage > 0)
+                    if j > 0
+                    else [(stage, -j), *[(stage + 1, j)] * (stage + 1 < stages)]
+                )
+                if not done.issuperset(before):
+                    break
+                done.add((stage, j))
+                at[rank] += 1
+    assert len(done) == 2 * stages * micro_batches
+
+
+def test_a_stage_graph_keeps_its_own_order() -> None:
+    """kFkB with the samples in flight that the plan says, as the simulator runs it."""
+    profile = llama(4)
+    held = on_stages(profile, (2, 2))
+    plan = StageGraphPlan((GraphStage(held[0], 1, 2, 2, 8), GraphStage(held[1], 1, 2, 1, 2)), ((0, 1),))
+    problem = profile.to_graph_pipeline(devices=2, memory_bytes=float("inf"), bandwidth=1e9, batch=12)
+    job = ToExport("torch", stages_of(plan, profile), profile)
+    simulated = [
+        [task.micro_batch if task.kind == "forward" else -task.micro_batch for task in stage.tasks]
+        for stage in simulate(problem, plan).stages
+    ]
+    assert [[j for _, j, _ in order] for order in passes_by_rank(job, 6)] == simulated
+    assert simulated[0][:4] == [1, 2, 3, 4]
 
 
 # ---- the real loader -----------------------------------------------------------------------------------
@@ -192,17 +205,11 @@ def torchs_table(kind: Any, ranks: int, virtual: int, micro_batches: int, path: 
     """What the class writes, without any process group: stand-ins for its stages are enough."""
     import torch
 
-    class Stage:
-        num_stages, group_size, group_rank, is_last = ranks * virtual, ranks, 0, False
-        stage_index_to_group_rank: Any = None
-        submod = torch.nn.Identity()
-
-        def __init__(self, index: int) -> None:
-            self.stage_index = index
-            self.is_first = index == 0
-
+    facts = {"num_stages": ranks * virtual, "group_size": ranks, "group_rank": 0, "is_last": False}
+    facts |= {"stage_index_to_group_rank": None, "submod": torch.nn.Identity()}
     last = ranks * virtual - 1
     indices = (0, last) if kind.__name__ in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV") else (0, ranks)
-    schedule = kind([Stage(index) for index in indices], micro_batches, loss_fn=lambda *_: None)
+    stages = [SimpleNamespace(stage_index=index, is_first=index == 0, **facts) for index in indices]
+    schedule = kind(stages, micro_batches, loss_fn=lambda *_: None)
     schedule._dump_csv(str(path), format="compute_only")
     return path.read_text()
