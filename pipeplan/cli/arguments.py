@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,11 +23,14 @@ from ..instances.base.quantities import TimeGap, whole_numbers
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
+from ..planners.options import Progress as ProgressRecord
 from ..planners.options import SolveOptions, typed
-from ..show.console import say_note, say_written
+from ..show.console import clean, number, say_note, say_written
 from .signatures import NARROW, declared, flags_of, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from ..instances.base.kind import Lowered
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
@@ -233,7 +240,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
     from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result
     from ..show.answer import cluster_words
-    from ..studies.compare.suite_file import cluster_of
+    from ..studies.compare.suite import cluster_of
 
     if on != Cluster():
         return on
@@ -352,6 +359,8 @@ def output_file(
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print instance, model, proof and options.")]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 
+# ---- progress on stderr ---------------------------------------------------------------------------------------
+
 PROGRESS_MODES = ("auto", "json", "none")
 
 
@@ -368,6 +377,98 @@ def progress(help: str, panel: str | None = None) -> Any:
 Progress = Annotated[
     str | None, progress("How to report progress on stderr; default: a live line on a terminal.", "Output")
 ]
+
+
+# Seconds between two plain lines where no better plan comes.
+PLAIN_LINE_EVERY_S = 2.0
+
+
+class Reporter:
+    """Reports nothing, and is the base of those that do. Records may come from several threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, record: ProgressRecord) -> None:
+        with self.lock:
+            self.tell(record)
+
+    def tell(self, record: ProgressRecord) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class JsonLines(Reporter):
+    def tell(self, record: ProgressRecord) -> None:
+        sys.stderr.write(dumps(record.to_json()) + "\n")
+        sys.stderr.flush()
+
+
+class PlainLines(Reporter):
+    """A line for every better plan, and one every few seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.incumbent: float | None = None
+        self.said_at = 0.0
+
+    def tell(self, record: ProgressRecord) -> None:
+        if record.incumbent != self.incumbent or record.seconds - self.said_at >= PLAIN_LINE_EVERY_S:
+            self.incumbent, self.said_at = record.incumbent, record.seconds
+            sys.stderr.write(progress_line(record) + "\n")
+            sys.stderr.flush()
+
+
+class LiveLine(Reporter):
+    """One line that is redrawn in place and vanishes at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live: Live = Live(
+            console=Console(file=sys.stderr), refresh_per_second=4, transient=True, redirect_stdout=False
+        )
+
+    def __enter__(self) -> Reporter:
+        self.live.start()
+        return self
+
+    def tell(self, record: ProgressRecord) -> None:
+        from rich.text import Text
+
+        self.live.update(Text(progress_line(record), overflow="ellipsis", no_wrap=True))
+
+    def close(self) -> None:
+        self.live.stop()
+
+
+def progress_line(record: ProgressRecord) -> str:
+    """Incumbent, bound, gap and time in one line."""
+    gap = "-" if record.gap is None else f"{100 * record.gap:.3f} %"
+    values = f"incumbent {number(record.incumbent)}  bound {number(record.bound)}  gap {gap}"
+    source = f"  {clean(record.source)}" if record.source else ""
+    return f"{record.seconds:7.1f} s  {values}{source}"
+
+
+def reporter(mode: str | None) -> Reporter:
+    """The reporter of a mode; None, where no mode is asked for, draws on a terminal and is silent elsewhere."""
+    if mode == "json":
+        return JsonLines()
+    if mode != "none" and sys.stderr.isatty():
+        return LiveLine()
+    return PlainLines() if mode == "auto" else Reporter()
 
 
 # ---- limits of a run ------------------------------------------------------------------------------------------

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.clock import wall
 from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
 from ..instances.lookup import Cluster
-from ..show.console import print_json, put, say_note
-from . import quantities
+from ..show.console import clean, print_json, put, say_note
+from ..show.words import amount_or
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json, limits_for, refuse_few, with_limits
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
-from .signatures import shared, with_narrow_options, with_usual_help
+from .signatures import shared, size_or_none, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
-    from ..studies.compare.comparison import Comparison
+    from ..studies.compare.comparison import Comparison, Progress
     from ..studies.compare.suite import Setting, Suite
 
 _what = partial(typer.Option, rich_help_panel="What is compared")
@@ -127,8 +128,7 @@ def command(
         return
     from ..show.comparison import check_parquet, write_tables
     from ..show.pictures import draw_profile
-    from ..studies.compare.comparison import Where, compare
-    from .progress import Lines
+    from ..studies.compare.comparison import Where, compare_suite
 
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():
@@ -137,7 +137,7 @@ def command(
         check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}
     with graceful():
-        comparison = compare(
+        comparison = compare_suite(
             chosen, output, workloads=workloads, where=Where(jobs, cluster), watch=Lines(), **going_on
         )
     paths = write_tables(comparison, output, parquet) | draw_profile(comparison, output)
@@ -190,7 +190,7 @@ def _known_suite(name: str, quick: bool, limits: dict[str, Any]) -> Suite:
     """The suite of this name or file; limits of the command line hold for every method of it."""
     from dataclasses import replace
 
-    from ..studies.compare.suite_file import load_suite
+    from ..studies.compare.suite import load_suite
 
     suite = load_suite(name, quick)
     methods = tuple(replace(method, limits={**method.limits, **limits}) for method in suite.methods)
@@ -210,7 +210,7 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
             cluster["devices"] = count
             words.append(several(count, "device"))
         if text is not None:
-            cluster["memory_bytes"] = quantities.size_or_none(text)
+            cluster["memory_bytes"] = size_or_none(text)
             words.append("no memory limit" if text == "none" else text)
         settings.append(Setting(", ".join(words), cluster))
     return tuple(settings)
@@ -224,7 +224,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def _list_suites(json: bool) -> None:
-    from ..studies.compare.suite_file import packaged_suites
+    from ..studies.compare.suite import packaged_suites
 
     titles = packaged_suites()
     if json:
@@ -262,3 +262,40 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "rows": plain_rows(frame),
         "methods": plain_rows(summary(frame)) if not frame.empty else [],
     }
+
+
+class Lines:
+    """A line on stderr for each run that ends: how many of all have ended, the result, its time, and the time left."""
+
+    def __init__(self) -> None:
+        self.started = wall()
+        self.reused = 0
+
+    def __call__(self, progress: Progress) -> None:
+        for remark in progress.remarks:
+            say_note(remark)
+        if progress.record is None:
+            self.reused = progress.finished
+            words = f"{several(progress.total, 'run')}, {progress.finished} of them done before"
+        else:
+            words = f"[{progress.finished}/{progress.total}] {self._facts(progress)}"
+        sys.stderr.write(clean(words) + "\n")
+        sys.stderr.flush()
+
+    def _facts(self, progress: Progress) -> str:
+        record = progress.record
+        assert record is not None
+        result = record.result or {}
+        word = str(result.get("stop") or record.status)
+        parts = [
+            record.run.title,
+            word,
+            amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), "no plan"),
+            "" if record.wall_s is None else f"{record.wall_s:.1f} s",
+            self._left(progress),
+        ]
+        return "  ".join(filter(None, parts))
+
+    def _left(self, progress: Progress) -> str:
+        done, left = progress.finished - self.reused, progress.total - progress.finished
+        return f"about {(wall() - self.started) / done * left:.0f} s left" if left else ""

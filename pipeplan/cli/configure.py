@@ -13,9 +13,8 @@ import typer
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
-from .arguments import Json, Progress, key_and_value, limits_for, output_file, with_limits, writable
+from .arguments import Json, Progress, key_and_value, limits_for, output_file, reporter, with_limits, writable
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
-from .progress import reporter
 from .signatures import declared, flag_of, flags_of, shared
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
 from ..show.console import print_json, print_table, put, say_note, tell
 from ..studies.generate import PROFILE, families, made, option_of
-from . import quantities
 from .arguments import Json, output_file
-from .signatures import option, with_options
+from .signatures import option, size_or_none, with_options
 
 
 def known_facts(known: KnownChain) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         parameter.name,
         _TYPES[kind],
         f"{flag}/--no-{flag[2:]}" if kind == "flag" else flag,
-        parser=quantities.size_or_none if kind == "size" else None,
+        parser=size_or_none if kind == "size" else None,
         metavar="SIZE" if kind == "size" else None,
         help=f"{parameter.help[0].upper()}{parameter.help[1:]}.",
         rich_help_panel=PANEL,

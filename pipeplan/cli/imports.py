@@ -11,10 +11,9 @@ from ..instances.base.errors import UsageError
 from ..instances.base.quantities import several, whole_numbers
 from ..instances.lookup import Cluster
 from ..show.console import print_json, put, say_note
-from . import quantities
 from .arguments import Json, input_file, output_file, with_cluster
 from .exits import exit_code
-from .signatures import declared, shared
+from .signatures import declared, in_bytes, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
@@ -269,7 +268,7 @@ def _summary(profile: Profile) -> str:
     size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
-        f"a profile of {several(len(profile.nodes), 'node')} with {quantities.in_bytes(size)} of parameters, {passes}, "
+        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of parameters, {passes}, "
         f"{profile.source.get('times', 'times of unknown origin')}"
     )
 

@@ -14,7 +14,6 @@ from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME
 from ..show.console import draw_rows, print_json, put, say_note
 from ..show.words import amount, is_noise, memory_unit, percent, several
-from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
     InstanceArgument,
@@ -26,18 +25,17 @@ from .arguments import (
     limits_for,
     load_for,
     output_file,
+    reporter,
     with_cluster,
     with_limits,
 )
 from .exits import NO_PLAN, OK, exit_code, graceful
-from .progress import reporter
-from .signatures import declared, shared
+from .plans import PlanArgument, read_case
+from .signatures import declared, share, shared
 from .solve import OUTPUT, show_result
-from .verify import PlanArgument, read_case
 
 if TYPE_CHECKING:
-    from ..studies.schedule_comparison import Row, ScheduleComparison
-    from ..studies.stage_schedule import Rival, ScheduleStudy
+    from ..studies.stage_schedule import Rival, Row, ScheduleComparison, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
@@ -155,7 +153,7 @@ def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dic
 
 
 def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, json: bool) -> int:
-    from ..studies.schedule_comparison import compare_schedules
+    from ..studies.stage_schedule import compare_schedules
 
     comparison = compare_schedules(problem, plan, limits=limits, **blocks)
     for note in comparison.notes:
@@ -170,7 +168,7 @@ def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, js
 def _shares(text: str) -> float | tuple[float, ...]:
     """One share, or one for each stage."""
     try:
-        shares = tuple(quantities.share(part) for part in text.split(","))
+        shares = tuple(share(part) for part in text.split(","))
     except typer.BadParameter as error:
         raise UsageError(f"--split-backward is {text!r}: {error}".rstrip(".") + ".") from None
     return shares[0] if len(shares) == 1 else shares

@@ -7,19 +7,22 @@ they once were, such options are understood with a note.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Annotated, Any, get_args
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.models import OptionInfo
 
-from ..instances.base.errors import UsageError, did_you_mean, show
+from ..instances.base import quantities
+from ..instances.base.errors import UsageError, did_you_mean, in_digits, show
 from ..show.console import say_note
-from . import quantities
 
+T = TypeVar("T")
 Command = Callable[..., None]
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 CONTEXT = inspect.Parameter("of_command", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -82,6 +85,62 @@ def option(
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+# ---- what an option takes -------------------------------------------------------------------------------------
+
+
+def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The reader as a parser of typer, for which a text that cannot be read is a mistake in the option."""
+
+    @wraps(read)
+    def parser(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parser
+
+
+def _whole_size(text: str) -> int:
+    from ..instances.base.cluster import MEMORY
+
+    amount = quantities.size(text)
+    if 0 < amount < MEMORY.least:
+        raise ValueError(
+            f"{text!r} means {amount:g} bytes, in which no process runs; write {amount:g}GB if that is meant."
+        )
+    return math.ceil(amount)
+
+
+duration = _parser(quantities.duration)
+size = _parser(quantities.size)
+whole_size = _parser(_whole_size)
+rate = _parser(quantities.rate)
+size_or_none = _parser(quantities.size_or_none)
+levels = _parser(quantities.levels)
+share = _parser(quantities.share)
+time_gap = _parser(quantities.time_gap)
+short_time = _parser(quantities.short_time)
+
+
+def number(flag: str, text: str, wanted: Callable[[str], float]) -> float:
+    """The number that was typed for an option; `wanted` is int or float."""
+    try:
+        return wanted(text)
+    except ValueError:
+        kind = "a whole number" if wanted is int else "a number"
+        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
+        raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
+
+
+def in_bytes(amount: float) -> str:
+    """The amount in the unit in which its text is shortest."""
+    units = (
+        (unit, factor) for unit, factor in quantities.BYTES.items() if unit and (amount >= factor or unit == "B")
+    )
+    return min((f"{amount / factor:g} {unit}" for unit, factor in units), key=len)
+
+
 # What an option takes, by the word that declares it: its type, and what reads it where typer cannot.
 _TAKEN: Mapping[str, tuple[Any, Callable[[str], Any] | None]] = {
     "flag": (bool, None),
@@ -90,15 +149,15 @@ _TAKEN: Mapping[str, tuple[Any, Callable[[str], Any] | None]] = {
     "float": (float, None),
     "text": (str, None),
     "texts": (list[str], None),
-    "size": (float, quantities.size),
-    "size-or-none": (float, quantities.size_or_none),
-    "whole-size": (int, quantities.whole_size),
-    "rate": (float, quantities.rate),
-    "share": (float, quantities.share),
-    "duration": (float, quantities.duration),
-    "short-time": (float, quantities.short_time),
-    "time-gap": (Any, quantities.time_gap),
-    "levels": (Any, quantities.levels),
+    "size": (float, size),
+    "size-or-none": (float, size_or_none),
+    "whole-size": (int, whole_size),
+    "rate": (float, rate),
+    "share": (float, share),
+    "duration": (float, duration),
+    "short-time": (float, short_time),
+    "time-gap": (Any, time_gap),
+    "levels": (Any, levels),
     "any": (Any, None),
 }
 
@@ -247,7 +306,7 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
     except typer.BadParameter as error:
         raise UsageError(f"{flag}: {str(error).rstrip('.')}.") from None
     if info.parser is None and wanted in (int, float):
-        value = quantities.number(flag, text, wanted)
+        value = number(flag, text, wanted)
     return info.callback(context, value) if info.callback is not None else value
 
 

@@ -35,13 +35,13 @@ from .arguments import (
     load_lowered,
     output_file,
     readable,
+    reporter,
     watch,
     with_cluster,
     with_limits,
     with_micro_batch,
 )
 from .exits import exit_code, graceful
-from .progress import reporter
 from .signatures import NARROW, option, with_options
 
 if TYPE_CHECKING:

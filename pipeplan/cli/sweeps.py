@@ -22,7 +22,6 @@ from ..planners.options import SolveOptions
 from ..show.console import print_json, put, say_note
 from ..show.view import counted_devices, devices
 from ..show.words import amount, memory_unit, several
-from . import quantities
 from .arguments import (
     BESIDE_METHODS,
     PROFILE_OPTIONS,
@@ -36,14 +35,14 @@ from .arguments import (
     load_instance,
     load_lowered,
     output_file,
+    reporter,
     with_cluster,
     with_limits,
     with_micro_batch,
 )
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, exit_code, graceful
-from .progress import reporter
-from .signatures import declared, shared
+from .signatures import declared, in_bytes, share, shared, size
 from .solve import METHOD, OUTPUT, with_method_options
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def pareto(
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     typed = {"points": points, **own}
     if "memory" in own:
-        own["memory"] = [quantities.size(text) for text in own["memory"]]
+        own["memory"] = [size(text) for text in own["memory"]]
         check_memory(problem, "--memory", *own["memory"])
     within = limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits})
     answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
@@ -385,10 +384,8 @@ AS_IN_SOLVE = "What to solve with, as in `plan solve`."
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "devices": lambda count: several(count, "device"),
     "cpus": lambda count: several(count, "CPU"),
-    "memory_bytes": lambda size: (
-        "no limit of memory" if size == math.inf else f"{quantities.in_bytes(size)} of memory"
-    ),
-    "bandwidth": lambda rate: f"{quantities.in_bytes(rate)}/s",
+    "memory_bytes": lambda size: "no limit of memory" if size == math.inf else f"{in_bytes(size)} of memory",
+    "bandwidth": lambda rate: f"{in_bytes(rate)}/s",
     "batch": lambda count: f"a batch of {count}",
     "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
     "levels": lambda levels: _of_levels(levels),
@@ -398,7 +395,7 @@ _Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, ric
 _Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
 _size, _share = (
     partial(typer.Option, parser=read, metavar=word, rich_help_panel="Steps")
-    for read, word in ((quantities.size, "SIZE"), (quantities.share, "SHARE"))
+    for read, word in ((size, "SIZE"), (share, "SHARE"))
 )
 _MoreMemory = Annotated[float, _size("--more-memory", help="How much memory every device gets in addition.")]
 _MoreBandwidth = Annotated[float, _share("--more-bandwidth", help="How much faster the links become: 0.1 or 10%.")]
@@ -482,7 +479,7 @@ def _instance_on(instance: str, on: Cluster) -> Problem | None:
 def _of_levels(levels: Sequence[tuple[int, float]]) -> str:
     shape = " x ".join(str(count) for count, _ in levels)
     return (
-        f"levels of {shape} devices ({', '.join(quantities.in_bytes(speed) + '/s' for _, speed in levels)})"
+        f"levels of {shape} devices ({', '.join(in_bytes(speed) + '/s' for _, speed in levels)})"
         if levels
         else "no levels"
     )

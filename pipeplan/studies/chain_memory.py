@@ -34,7 +34,8 @@ from ..planners.chain.solver import Solver
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import ANEW, Candidate, CurvePoint, Ends, Journal, NothingKnownError, Settings, Sweep, records_of
+from .journal import Journal
+from .sweep import ANEW, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.

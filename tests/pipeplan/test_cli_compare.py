@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done
 
 
 @pytest.mark.slow
@@ -36,15 +36,6 @@ def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Pa
     ]
     (method,) = facts["methods"]
     assert method["proven"] == 2
-
-
-@pytest.mark.slow
-def test_resume_goes_on_and_without_it_a_comparison_is_safe(plan: Plan, tmp_path: Path) -> None:
-    command = ("compare", "tiny-chain", "-m", "dp", "-o", tmp_path / "out")
-    assert plan(*command).code == 0
-    assert plan(*command).code == 2
-    again = plan(*command, "--resume", "--json")
-    assert again.json["reused"] == 1
 
 
 @pytest.mark.slow
@@ -121,26 +112,6 @@ def test_no_plan_at_all_is_exit_code_1(plan: Plan, tmp_path: Path) -> None:
 def test_suites_are_listed(plan: Plan) -> None:
     assert "tarnawski-table1" in plan("compare", "--suites").out
     assert {suite["name"] for suite in plan("compare", "--suites", "--json").json["suites"]} >= {"beaumont-figures"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "Name instances and at least one --method"),
-        (("tiny-chain",), "Name instances and at least one --method"),
-        (("tiny-chain", "-m", "dp", "--quick"), "--quick runs a part of a suite"),
-        (("tiny-chain", "--suite", "piper-fig1"), "A suite itself says what is compared"),
-        (("tiny-chain", "-m", "dp", "--seeds", "0,x"), "--seeds is '0,x'"),
-        (("--suite", "tarnawski-table1", "--workloads", "/nowhere/at/all"), "which is not a folder"),
-        (("tiny-chain", "-m", "dp", "--threads", "0"), "threads is 0"),
-        (("tiny-chain", "-m", "dp", "--devices", "0"), "accelerators"),
-        (("golden-4", "-m", "dp"), "none is among the instances"),
-    ],
-)
-def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
-    plan: Plan, tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    refused(plan("compare", *arguments, "-o", tmp_path / "out"), words)
 
 
 @pytest.mark.slow

@@ -1,32 +1,36 @@
-"""A comparison in its folder: what is done is read from the journal, the rest is run, tables are written at the end."""
+"""A comparison in its folder: what is done is read from the journal, the rest is run, tables are written at the end.
+
+From Python, `compare` compares problems and methods at hand, without a suite or a folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ...formulations.contract import Problem
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import InputError, UsageError, wrong_argument
 from ...instances.base.json_file import read_json, write_json
 from ...instances.base.kind import Displayed, Picture, display
 from ...instances.files import problem_to_text, save
 from ...instances.lookup import load, packaged_by_hash
+from ...instances.registry import Problem, is_problem
 from ...instances.stored_results import result_from_json
+from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
-from ..made_by import changed
-from ..sweep import Journal
-from .pool import run_here, run_on_cluster
-from .run import SCHEMA, Record, Run, Status
-from .suite import Expanded, Suite, default_jobs, expand
+from ..journal import Journal, changed
+from .run import SCHEMA, Record, Run, Status, run_here, run_on_cluster
+from .suite import Expanded, Instance, Suite, competitor, default_jobs, expand
 from .table import tidy
 
 if TYPE_CHECKING:
-    import os
-
     import pandas
+
 
 # The subfolder of problems, one file for each, named by their hashes.
 PROBLEMS = "problems"
@@ -137,7 +141,7 @@ class Comparison(Displayed):
         return picture
 
 
-def compare(
+def compare_suite(
     suite: Suite,
     folder: Path,
     *,
@@ -238,3 +242,96 @@ def _run(todo: list[Run], expanded: Expanded, where: Where, keep: Callable[[Reco
     except KeyboardInterrupt:
         return True
     return False
+
+
+def compare(
+    problems: Sequence[Problem | str | os.PathLike[str]],
+    methods: Sequence[str],
+    *,
+    limits: SolveOptions | None = None,
+    time_limit_s: float | None = None,
+    gap: float | None = None,
+    seeds: Sequence[int] = (0,),
+    jobs: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Comparison:
+    """Plan every problem by every method, each run in a process of its own, as `plan compare` does.
+
+    Parameters
+    ----------
+    problems : sequence of Problem, str or PathLike
+        Problems, paths of files, or names of packaged instances.
+    methods : sequence of str
+        Formulations and planners by name, with a solver and options where needed:
+        `ip-tarnawski@highs:non_contiguous=true`.
+    limits : SolveOptions, optional
+        Seconds, gaps, threads and memory of every run. None: no limits.
+    time_limit_s : float, optional
+        Seconds of every run, where no `limits` are given. None: no limit.
+    gap : float, optional
+        The gap at which to stop, where no `limits` are given. None: a proof is sought to the end.
+    seeds : sequence of int
+        Random seeds; methods without chance run once.
+    jobs : int, optional
+        Runs at a time. None: half as many as there are cores.
+    folder : str or PathLike, optional
+        Where to keep runs and problems, so that `plan report` can read them. None: nowhere.
+
+    Returns
+    -------
+    Comparison
+        `show()` prints its tables, `table()` is a frame of its runs, `latex()` and `plot()` are for papers.
+
+    Raises
+    ------
+    InputError
+        An argument has another type, or a file cannot be read as a problem.
+    UsageError
+        There is no such instance, method or option, or a method or an instance has no run.
+    """
+    if isinstance(problems, str) or not isinstance(problems, Sequence):
+        raise wrong_argument("problems", problems, "a list of problems", 'give ["tiny-chain"], say')
+    if (
+        isinstance(methods, str)
+        or not isinstance(methods, Sequence)
+        or not all(isinstance(m, str) for m in methods)
+    ):
+        raise wrong_argument("methods", methods, "a list of names", 'give ["dp", "greedy"], say')
+    run_limits = limits_of(limits, time_limit_s, gap)
+    wanted = {name: getattr(run_limits, name) for name in RUN_LIMITS}
+    with _folder(folder) as place:
+        suite = Suite(
+            name="comparison",
+            title="Comparison",
+            instances=tuple(_instance(problem, place) for problem in problems),
+            methods=tuple(competitor(method) for method in methods),
+            seeds=tuple(seeds),
+            limits={name: value for name, value in wanted.items() if value is not None},
+        )
+        return compare_suite(suite, place, where=Where(jobs))
+
+
+# Fields of `SolveOptions` that hold for every run; each run has its own seed.
+RUN_LIMITS = ("time_limit_s", "memory_limit_bytes", "rel_gap", "abs_gap", "threads")
+
+
+@contextmanager
+def _folder(given: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if given is not None:
+        yield Path(given)
+        return
+    with TemporaryDirectory() as place:
+        yield Path(place)
+
+
+def _instance(problem: object, place: Path) -> Instance:
+    """The instance of a name or a path, or of a problem, which is written to a file while it is compared."""
+    if isinstance(problem, (str, os.PathLike)):
+        text = os.fspath(problem)
+        return Instance(Path(text).stem if os.sep in text else text, text)
+    if not is_problem(problem):
+        raise wrong_argument("problems", problem, "a problem", "give what pipeplan.load(path) returns, or its name")
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"given-{problem.hash}.json"
+    save(problem, path)
+    return Instance(problem.name, str(path))
