@@ -565,7 +565,6 @@ LONGER = {
         "test_errors_for_which_no_list_can_allow_are_refused",
         "test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual",
         "test_runs_change_the_efficiencies_and_can_be_saved",
-        "test_the_page_has_the_list_what_was_judged_and_what_runs_changed",
         "test_the_scope_can_be_narrowed",
         "test_what_is_written_can_be_verified_shown_exported_reported_and_solved_again",
         "test_why_not_says_what_is_lost_by_part",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import PipeplanError, UsageError, one_of, show
+from ..instances.base.json_file import holds_json, read_json, write_text_atomically
 from ..instances.base.quantities import with_unit
 from ..instances.base.result import Found
-from ..instances.lookup import Cluster, holds_profile
+from ..instances.lookup import Cluster, holds_profile, packaged_by_hash
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import KINDS, Problem, kind_of
 from ..instances.timeline import SCHEDULES
@@ -28,24 +29,22 @@ from .arguments import (
     InstanceArgument,
     Json,
     Picture,
-    drawable,
     input_file,
     limits_for,
     load_for,
     load_lowered,
     load_lowered_for,
-    output_file,
     with_cluster,
     with_limits,
 )
 from .exits import NO_PLAN, OK, REJECTED, graceful
-from .signatures import flag_of, option, shared
+from .signatures import described, flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.base.errors import Violation
     from ..instances.base.kind import Rules, Samples
     from ..instances.base.result import Result
-    from ..instances.registry import Plan, Problem
+    from ..instances.registry import Plan
     from ..instances.timeline.model import Simulation
     from ..show.view import PlanView
 
@@ -167,7 +166,6 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
 
 def _made_for(path: str) -> dict[str, Any]:
     """The problem's hash and the rules in a result file; nothing where the file is a mere plan."""
-    from ..instances.base.json_file import holds_json, read_json
 
     data = read_json(path) if holds_json(path) else None
     if not isinstance(data, dict) or "schema" not in data:
@@ -182,22 +180,15 @@ def _made_for(path: str) -> dict[str, Any]:
 # ---- the command ----------------------------------------------------------------------------------------------
 
 
-_Proof = Annotated[
-    bool,
-    typer.Option(
-        "--proof", help="Also prove the bound of a result again, by another exact method if there is one."
-    ),
-]
-
-
 @with_cluster()
 @with_rules()
 @with_limits("time_limit_s")
+@described("proof flag: Also prove the bound of a result again, by another exact method if there is one.")
 def verify(
     *,
     instance: InstanceArgument,
     plan: PlanArgument,
-    proof: _Proof = False,
+    proof: bool = False,
     limits: dict[str, Any],
     json: Json = False,
     given: dict[str, Any],
@@ -260,36 +251,29 @@ def verdict_facts(case: Case, violations: tuple[Violation, ...]) -> dict[str, An
     if not violations:
         facts["objective"] = case.rules.value(case.problem, case.plan)
         facts["evaluation"] = case.rules.evaluation(case.problem, case.plan).to_json()
-        facts |= _stage_order(case)
+        order_of = kind_of(case.problem).stage_order
+        if order_of is not None and "contiguity" in case.rules.to_options():
+            order = order_of(case.problem, case.plan)
+            facts["stage_order"] = None if order is None else list(order)
     return facts
 
 
-def _stage_order(case: Case) -> dict[str, Any]:
-    """The order of the stages, for plans that have rules of contiguity."""
-    order_of = kind_of(case.problem).stage_order
-    if order_of is None or "contiguity" not in case.rules.to_options():
-        return {}
-    order = order_of(case.problem, case.plan)
-    return {"stage_order": None if order is None else list(order)}
-
-
-_ShownPlan = Annotated[
-    str | None,
-    input_file("PLAN", "A plan, a result, an expert split or a CSV of PyTorch; without it, show the instance."),
-]
-_Unrolled = Annotated[
-    bool,
-    typer.Option("--unrolled", help="For patterns: show the pipeline from the first batch on, by batch number."),
-]
+# ---- `plan show` ----------------------------------------------------------------------------------------------
 
 
 @with_cluster()
 @with_rules()
+@described(
+    """
+    plan input PLAN: A plan, a result, an expert split or a CSV of PyTorch; without it, show the instance.
+    unrolled flag: For patterns: show the pipeline from the first batch on, by batch number.
+    """
+)
 def show_plan(
     *,
     instance: InstanceArgument,
-    plan: _ShownPlan = None,
-    unrolled: _Unrolled = False,
+    plan: str | None = None,
+    unrolled: bool = False,
     picture: Picture = None,
     json: Json = False,
     given: dict[str, Any],
@@ -300,7 +284,11 @@ def show_plan(
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
     pipeline its series-parallel decomposition; of a profile, where no cluster is given, its nodes and their costs.
     """
-    bare = plan is None and picture is None and not unrolled and _names_no_cluster(on)
+    # --inference and the size of a parameter are about the model alone.
+    sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
+    bare = (
+        plan is None and picture is None and not unrolled and replace(on, training=None) == Cluster(profile=sizes)
+    )
     if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
@@ -326,14 +314,14 @@ def show_plan(
     else:
         _draw_case(case, seen, [str(violation) for violation in violations], unrolled, samples)
     if picture is not None:
-        _draw_picture(seen, picture)
+        from ..show.pictures import draw_view
+        from ..show.view import PlanView
+
+        if isinstance(seen, PlanView):
+            draw_view(seen, picture)
+        else:
+            say_note(f"there is no picture: {seen}")
     raise typer.Exit(REJECTED if violations else OK)
-
-
-def _names_no_cluster(on: Cluster) -> bool:
-    """Is no option of a cluster given? --inference and the size of a parameter are about the model alone."""
-    sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
-    return replace(on, training=None) == Cluster(profile=sizes)
 
 
 def _show_profile(instance: str, on: Cluster, json: bool) -> None:
@@ -406,46 +394,26 @@ def _draw_case(
     say_differences(case.differences())
 
 
-def _draw_picture(seen: PlanView | PipeplanError | None, path: str) -> None:
-    from ..show.pictures import draw_view
-    from ..show.view import PlanView
-
-    if isinstance(seen, PlanView):
-        draw_view(seen, path)
-    else:
-        say_note(f"there is no picture: {seen}")
-
-
-_MicroBatches = Annotated[
-    int | None,
-    typer.Option(
-        "--micro-batches",
-        metavar="N",
-        help="Micro-batches in one iteration; required for splits and chains; default for stages: the problem's.",
-    ),
-]
-_Schedule = Annotated[
-    str,
-    typer.Option(
-        "--schedule",
-        metavar="|".join(SCHEDULES),
-        help="Order of the passes. planned: that of the stage graph, or 1F1B for other plans; gpipe: all forward "
-        "passes, then all backward.",
-    ),
-]
-_IterationPicture = Annotated[
-    str | None, output_file("Draw the iteration: .svg, .png or .pdf.", "--picture", check=drawable)
-]
+# ---- `plan simulate` ------------------------------------------------------------------------------------------
 
 
 @with_cluster()
+@described(
+    f"""
+    micro_batches int N: Micro-batches in one iteration; required for splits and chains; default for stages: the
+        problem's.
+    schedule choice {"|".join(SCHEDULES)}: Order of the passes. planned: that of the stage graph, or 1F1B for other
+        plans; gpipe: all forward passes, then all backward.
+    picture picture: Draw the iteration: .svg, .png or .pdf.
+    """
+)
 def simulate_plan(
     *,
     instance: InstanceArgument,
     plan: PlanArgument,
-    micro_batches: _MicroBatches = None,
-    schedule: _Schedule = "planned",
-    picture: _IterationPicture = None,
+    micro_batches: int | None = None,
+    schedule: str = "planned",
+    picture: str | None = None,
     json: Json = False,
     on: Cluster,
 ) -> None:
@@ -453,7 +421,6 @@ def simulate_plan(
     from ..instances.simulate import simulate
     from ..instances.timeline.engine import DeadlockError
 
-    one_of("--schedule", schedule, SCHEDULES)
     problem = load_for(plan, instance, on)
     if micro_batches is None and kind_of(problem).batch is None:
         raise UsageError(
@@ -503,23 +470,22 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
             return
 
 
-_Explored = Annotated[
-    str | None,
-    input_file("[INSTANCE]", "A file, - for standard input, or the name of a packaged instance; PLAN follows."),
-]
-_ExploredPlan = Annotated[
-    str | None,
-    input_file("[PLAN]", "A plan or a result, whose stages the page begins with; default: equal stages to be set."),
-]
-_ExploredPage = Annotated[str, output_file("The HTML file to write.", "--output", "-o")]
+# ---- `plan explore` and `plan report` -------------------------------------------------------------------------
 
 
 @with_cluster()
+@described(
+    """
+    instance input [INSTANCE]: A file, - for standard input, or the name of a packaged instance; PLAN follows.
+    plan input [PLAN]: A plan or a result, whose stages the page begins with; default: equal stages to be set.
+    output output --output -o: The HTML file to write.
+    """
+)
 def explore(
     *,
-    instance: _Explored = None,
-    plan: _ExploredPlan = None,
-    output: _ExploredPage = "explore.html",
+    instance: str | None = None,
+    plan: str | None = None,
+    output: str = "explore.html",
     json: Json = False,
     on: Cluster,
 ) -> None:
@@ -527,7 +493,6 @@ def explore(
 
     The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
-    from ..instances.base.json_file import write_text_atomically
     from ..show.explore import explore_page
 
     if instance is None:
@@ -557,24 +522,20 @@ def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
     return plan_explorer(pipeline, problem.memory_bytes if alike else None)
 
 
-_Source = Annotated[
-    str, input_file("RESULT|FOLDER", "A result file, - for standard input, or the folder of `plan compare`.")
-]
-_Instance = Annotated[
-    str | None,
-    input_file(
-        "[INSTANCE]", "The problem that was solved; default: the file or packaged instance that the result names."
-    ),
-]
-_Page = Annotated[str, output_file("The HTML file to write.", "--output", "-o")]
-
-
 @with_cluster()
+@described(
+    """
+    source input RESULT|FOLDER: A result file, - for standard input, or the folder of `plan compare`.
+    instance input [INSTANCE]: The problem that was solved; default: the file or packaged instance that the result
+        names.
+    output output --output -o: The HTML file to write.
+    """
+)
 def report(
     *,
-    source: _Source,
-    instance: _Instance = None,
-    output: _Page = "report.html",
+    source: str,
+    instance: str | None = None,
+    output: str = "report.html",
     json: Json = False,
     on: Cluster,
 ) -> None:
@@ -588,7 +549,6 @@ def report(
         text = comparison_page(load_comparison(Path(source)))
     else:
         from ..instances.files import problem_from_json
-        from ..instances.lookup import packaged_by_hash
         from ..instances.stored_results import load_result
         from ..show.report import result_page
 
@@ -602,7 +562,6 @@ def report(
         else:
             lowered, asked = load_lowered_for(source, str(instance), on)
             text = result_page(lowered.problem, replace(result, asked=result.asked or asked), lowered.samples)
-    from ..instances.base.json_file import write_text_atomically
 
     write_text_atomically(output, text)
     tell(json, {"report": output, "bytes": len(text.encode())}, f"report: {output}")

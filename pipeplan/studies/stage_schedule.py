@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -17,7 +17,7 @@ from ..formulations.registry import Entry
 from ..instances.base.amounts import as_written
 from ..instances.base.clock import now
 from ..instances.base.errors import PipeplanError, UsageError
-from ..instances.base.result import Found, Result
+from ..instances.base.result import Found, Result, Stop
 from ..instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ..instances.registry import Plan, Problem, kind_of
 from ..instances.schedule.from_plan import LoweredSchedule
@@ -106,8 +106,7 @@ def schedule_study(
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches, **lowering)
     objective = objective_of(objective, micro_batches)
     if memory is not None:
-        limited = with_memory(lowered.problem, None if memory == math.inf else memory)
-        lowered = replace(lowered, problem=limited)
+        lowered = replace(lowered, problem=with_memory(lowered.problem, _limit(memory)))
     by_rules = rule_schedules(lowered.problem, objective, limits)
     rule = best_rule(by_rules)
     start = start_among(lowered.problem, objective, method or {}, by_rules)
@@ -372,21 +371,17 @@ def compare_schedules(
         notes |= dict.fromkeys(lowered.notes)
         made = lowered.problem if memory is None else with_memory(lowered.problem, _limit(memory))
         cuts.append((cut, made))
-        rows += [_named(cut, named, made) for named in cut.rules]
+        rows += [_shortest(named.name, cut, made, schedule_by, named, made) for named in cut.rules]
         if cut.divided and cut.shape == ROW:
-            rows.append(_greedy(cut, made))
+            rows.append(_shortest(GREEDY, cut, made, greedy_schedules, made, OBJECTIVE))
     for number, (cut, made) in enumerate(cuts):
         seconds = max(0.5, (ends - now()) / (len(cuts) - number))
         rows.append(_searched(cut, made, rows, replace(limits, time_limit_s=seconds)))
-    first = cuts[0][1] if cuts else None
-    return ScheduleComparison(
-        tuple(rows),
-        count,
-        tuple(notes),
-        None if first is None else first.memory_unit,
-        None if first is None else first.time_unit,
-        None if first is None else first.memory_bytes,
-    )
+    answer = ScheduleComparison(tuple(rows), count, tuple(notes))
+    if not cuts:
+        return answer
+    _, first = cuts[0]
+    return replace(answer, memory_unit=first.memory_unit, time_unit=first.time_unit, limit=first.memory_bytes)
 
 
 def usual_micro_batches(problem: Problem, plan: Plan) -> int:
@@ -398,7 +393,7 @@ def usual_micro_batches(problem: Problem, plan: Plan) -> int:
 
 
 def _limit(memory: float) -> float | None:
-    return None if memory == float("inf") else memory
+    return None if memory == math.inf else memory
 
 
 def _reason(error: Exception) -> str:
@@ -406,22 +401,17 @@ def _reason(error: Exception) -> str:
     return str(error).partition(";")[0].rstrip(".")
 
 
-def _named(cut: Cut, named: Named, problem: ScheduleProblem) -> Row:
+def _shortest(name: str, cut: Cut, problem: ScheduleProblem, find: Callable[..., Any], *asked: Any) -> Row:
+    """The shortest of the schedules that `find` makes, which may be one alone, or why there is none."""
     try:
-        return _judged(named.name, cut, problem, schedule_by(named, problem))
+        found = find(*asked)
+        plans = list(found) if isinstance(found, Iterator) else [found]
     except UsageError as error:
-        return Row(named.name, cut.words, why_none=_reason(error))
-
-
-def _greedy(cut: Cut, problem: ScheduleProblem) -> Row:
-    """The shortest of the greedy schedules, which obey the limit of memory."""
-    try:
-        plans = list(greedy_schedules(problem, OBJECTIVE))
-    except UsageError as error:
-        return Row(GREEDY, cut.words, why_none=_reason(error))
-    rows = (_judged(GREEDY, cut, problem, plan) for plan in plans)
-    best = min(rows, key=lambda row: row.time or 0.0, default=None)
-    return best or Row(GREEDY, cut.words, why_none="it finds no schedule within the memory")
+        return Row(name, cut.words, why_none=_reason(error))
+    nothing = Row(name, cut.words, why_none="it finds no schedule within the memory")
+    return min(
+        (_judged(name, cut, problem, plan) for plan in plans), key=lambda row: row.time or 0.0, default=nothing
+    )
 
 
 def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) -> Row:
@@ -435,7 +425,7 @@ def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) ->
         plan,
         None if value is None else float(value),
         None if value is None else float(evaluation.idle_share(value)),
-        float(held(problem, plan, {})),
+        _peak(problem, plan),
         fits=not verify_schedule(problem, plan),
         verified=not verify_schedule(with_memory(problem, None), plan),
     )
@@ -455,12 +445,8 @@ def _searched(cut: Cut, problem: ScheduleProblem, rows: Sequence[Row], limits: S
     except PipeplanError as error:
         return Row(BEST, cut.words, why_none=_reason(error))
     if result.plan is None or not result.verified:
-        reason = (
-            "proven: none fits"
-            if result.found != Found.REJECTED and str(result.stop) == "infeasible"
-            else "none found"
-        )
-        return Row(BEST, cut.words, why_none=reason)
+        none_fits = result.found != Found.REJECTED and result.stop == Stop.INFEASIBLE
+        return Row(BEST, cut.words, why_none="proven: none fits" if none_fits else "none found")
     row = _judged(BEST, cut, problem, result.plan)  # type: ignore[arg-type]
     gap = "" if result.gap is None else f"within {100 * result.gap:.2g} %"
     return replace(row, proof="proven" if result.found == Found.OPTIMAL else gap)

@@ -408,7 +408,10 @@ class Sweep:
         """Find both ends, unless the journal has them."""
         if self.ends is None:
             self.ends = self.solved_ends()
-            self.journal.append(_ends_record(self.ends))
+            ends = self.ends
+            plans = {"least": ends.least.plan.to_json(), "best": ends.best.plan.to_json()}
+            amounts = {"levels": list(ends.levels), "lower": ends.lower, "bound": ends.bound}
+            self.journal.append({"record": ENDS, **amounts, **plans})
 
     def _seek_points(self) -> None:
         for key in self.keys():
@@ -583,11 +586,6 @@ def records_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]
 
 def _number_or_none(where: str, line: Mapping[str, Any], key: str) -> float | None:
     return None if line.get(key) is None else as_number(join(where, key), line[key])
-
-
-def _ends_record(ends: Ends) -> dict[str, Any]:
-    plans = {"least": ends.least.plan.to_json(), "best": ends.best.plan.to_json()}
-    return {"record": ENDS, "levels": list(ends.levels), "lower": ends.lower, "bound": ends.bound, **plans}
 
 
 def _judged(candidate: Candidate | None, where: str) -> Candidate:

@@ -151,12 +151,12 @@ def test_an_argument_of_another_type_ends_in_a_sentence(function: Callable[..., 
 
 
 @pytest.mark.parametrize(("function", "argument"), taking("problem"))
-@pytest.mark.parametrize("given", ["nowhere", Path("nowhere"), "", "golden-5"])
-def test_a_name_that_no_instance_has(function: Callable[..., Any], argument: str, given: Any) -> None:
-    with pytest.raises(
-        pipeplan.UsageError, match=r"no file and no packaged instance .*pipeplan\.packaged_names\(\)"
-    ):
-        call(function, **{argument: given})
+def test_a_name_that_no_instance_has(function: Callable[..., Any], argument: str) -> None:
+    for given in ("nowhere", Path("nowhere"), "", "golden-5"):
+        with pytest.raises(pipeplan.UsageError, match=r"no file and no packaged instance .*packaged_names\(\)"):
+            call(function, **{argument: given})
+    with pytest.raises(pipeplan.InputError, match=r"nowhere\.json: file does not exist"):
+        call(function, **{argument: Path("nowhere.json")})
 
 
 def test_load_proposes_packaged_names() -> None:
@@ -166,32 +166,21 @@ def test_load_proposes_packaged_names() -> None:
         pipeplan.load("tiny-stage.json")
 
 
-@pytest.mark.parametrize(("function", "argument"), taking("problem"))
-def test_a_path_that_leads_nowhere(function: Callable[..., Any], argument: str) -> None:
-    with pytest.raises(pipeplan.InputError, match=r"nowhere\.json: file does not exist"):
-        call(function, **{argument: Path("nowhere.json")})
+WRONG_WORDS: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
+    (pipeplan.solve, {"warm_start": "golden-4", "formulation": "nonsense", "planner": "nonsense",
+     "solver": "nonsense", "options": {"nonsense": 1}}),
+    (pipeplan.sensitivity, {"planner": "nonsense"}), (pipeplan.simulate, {"schedule": "nonsense"}),
+    (pipeplan.simulate, {"schedule": None}), (pipeplan.save, {"format": {}}),
+    (pipeplan.load_packaged, {"name": {}}), (pipeplan.packaged_names, {"kind": {}}),
+)  # fmt: skip
+"""Each of these arguments alone is refused."""
 
 
-@pytest.mark.parametrize(
-    ("function", "wrong"),
-    [
-        (pipeplan.solve, {"warm_start": "golden-4"}),
-        (pipeplan.solve, {"formulation": "nonsense"}),
-        (pipeplan.solve, {"planner": "nonsense"}),
-        (pipeplan.solve, {"solver": "nonsense"}),
-        (pipeplan.solve, {"options": {"nonsense": 1}}),
-        (pipeplan.sensitivity, {"planner": "nonsense"}),
-        (pipeplan.simulate, {"schedule": "nonsense"}),
-        (pipeplan.simulate, {"schedule": None}),
-        (pipeplan.save, {"format": {}}),
-        (pipeplan.load_packaged, {"name": {}}),
-        (pipeplan.packaged_names, {"kind": {}}),
-    ],
-    ids=lambda value: getattr(value, "__name__", None) or str(value),
-)
-def test_words_that_nothing_has(function: Callable[..., Any], wrong: dict[str, Any]) -> None:
-    with pytest.raises(pipeplan.UsageError):
-        call(function, **wrong)
+def test_words_that_nothing_has() -> None:
+    for function, wrong in WRONG_WORDS:
+        for name, value in wrong.items():
+            with pytest.raises(pipeplan.UsageError):
+                call(function, **{name: value})
 
 
 @pytest.mark.parametrize("contiguity", ["chian", None, 5])

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from pipeplan.cli import signatures as quantities
-from pipeplan.cli.arguments import JsonLines, LiveLine, PlainLines, Reporter, reporter
+from pipeplan.cli.arguments import reporter
 from pipeplan.instances.base.quantities import plural, several, singular, written_bytes
 from pipeplan.planners.options import Progress
 from pipeplan.show.words import percent
@@ -21,21 +21,9 @@ from pipeplan.show.words import percent
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30", 30),
-        ("30s", 30),
-        ("5min", 300),
-        ("5 min", 300),
-        ("1.5h", 5400),
-        ("250ms", 0.25),
-        ("0", 0),
-        ("1e2s", 100),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert quantities.duration(text) == seconds
+def test_durations() -> None:
+    texts = ("30", "30s", "5min", "5 min", "1.5h", "250ms", "0", "1e2s")
+    assert [quantities.duration(text) for text in texts] == [30, 30, 300, 300, 5400, 0.25, 0, 100]
 
 
 @pytest.mark.parametrize(
@@ -85,19 +73,11 @@ def test_bytes_are_written_as_they_are_read(amount: float) -> None:
     assert quantities.size(written_bytes(amount)) == amount
 
 
-@pytest.mark.parametrize(
-    ("one", "many"),
-    [
-        ("layer", "layers"),
-        ("micro-batch", "micro-batches"),
-        ("entry", "entries"),
-        ("pass", "passes"),
-        ("GPU", "GPUs"),
-    ],
-)
-def test_nouns_agree_with_their_number(one: str, many: str) -> None:
-    assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
-    assert (plural(one), singular(many)) == (many, one)
+def test_nouns_agree_with_their_number() -> None:
+    nouns = {"layer": "layers", "micro-batch": "micro-batches", "entry": "entries", "pass": "passes", "GPU": "GPUs"}
+    for one, many in nouns.items():
+        assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
+        assert (plural(one), singular(many)) == (many, one)
     assert several(28_292, "choice", ",") == "28,292 choices"
 
 
@@ -129,15 +109,18 @@ RECORDS = (
 )
 
 
-def tell(watch: Reporter) -> None:
-    with watch:
+def told(capsys: pytest.CaptureFixture[str], mode: str | None) -> list[str]:
+    """The lines that stand on stderr after all records."""
+    with reporter(mode) as watch:
         for record in RECORDS:
             watch(record)
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()
 
 
 def test_json_lines_hold_every_record(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(JsonLines())
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [json.loads(line) for line in told(capsys, "json")]
     assert [line["bound"] for line in lines] == [1.0, 1.0, 2.0, 3.0]
     assert lines[0]["incumbent"] is None
     assert lines[1] == {
@@ -146,26 +129,22 @@ def test_json_lines_hold_every_record(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_plain_lines_come_with_a_better_plan_or_after_a_while(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(PlainLines())
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert "incumbent 4  bound 1  gap 75.000 %  greedy" in lines[0]
-    assert "9.0 s" in lines[1]
+    first, last = told(capsys, "auto")
+    assert "incumbent 4  bound 1  gap 75.000 %  greedy" in first
+    assert "9.0 s" in last
 
 
-def test_the_live_line_leaves_nothing_behind_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(LiveLine())
-    assert "incumbent" not in capsys.readouterr().out
+@pytest.mark.parametrize("mode", [None, "none"])
+def test_where_stderr_is_no_terminal_nothing_is_said_unasked(
+    capsys: pytest.CaptureFixture[str], mode: str | None
+) -> None:
+    assert told(capsys, mode) == []
 
 
-@pytest.mark.parametrize(
-    ("mode", "kind"), [(None, Reporter), ("none", Reporter), ("auto", PlainLines), ("json", JsonLines)]
-)
-def test_what_is_drawn_where_stderr_is_no_terminal(mode: str | None, kind: type) -> None:
-    assert type(reporter(mode)) is kind
-
-
-def test_a_terminal_is_drawn_on_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("mode", "drawn"), [(None, True), ("auto", True), ("none", False)])
+def test_a_terminal_is_drawn_on_without_being_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str | None, drawn: bool
+) -> None:
+    """One line that is redrawn in place, and vanishes at the end."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert type(reporter(None)) is LiveLine
-    assert type(reporter("none")) is Reporter
+    assert any("incumbent 4" in line for line in told(capsys, mode)) is drawn

@@ -13,15 +13,16 @@ from command_line import Plan, done
 @pytest.mark.slow
 def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    said = plan("compare", "tiny-chain", "-m", "greedy", "-m", "dp", "--devices", 2, "--devices", 3, "-o", folder)
+    words = "compare tiny-chain -m greedy -m dp --devices 2 --devices 3 --parquet"
+    said = plan(*words.split(), "-o", folder)
     done(said)
     assert "[4/4] " in said.err
     for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
         assert words in said.out
     assert {path.name for path in folder.iterdir()} == {
-        "comparison.json", "runs.jsonl", "runs.csv", "tables.md", "tables.tex", "references.bib", "profile.svg",
-        "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf", "time-profile-points.csv",
-        "problems",
+        "comparison.json", "runs.jsonl", "runs.csv", "runs.parquet", "tables.md", "tables.tex", "references.bib",
+        "profile.svg", "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf",
+        "time-profile-points.csv", "problems",
     }  # fmt: skip
 
 
@@ -56,24 +57,6 @@ def test_a_table_is_compared_with_the_options_that_make_a_problem_of_it(plan: Pl
     assert "planned as a staging problem, because --levels and --data-parallel are given" in said.err
     solved = plan("solve", table, *own, "--batch", 8, "--planner", "equi", "--json").json
     assert [row["value"] for row in said.json["rows"]] == [solved["objective"]]
-
-
-@pytest.mark.slow
-def test_what_stands_in_for_published_inputs_is_said_before_the_first_run(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite = tmp_path / "suite.toml"
-    instance = 'label = "net"\nsource = "tiny-chain"\npublished = "there.json"\n'
-    suite.write_text(f'[[instances]]\n{instance}[[methods]]\nmethod = "dp"\n', encoding="utf-8")
-    monkeypatch.delenv("PIPEPLAN_WORKLOADS", raising=False)
-    said = plan("compare", "--suite", suite, "-o", tmp_path / "out")
-    assert said.err.startswith("Note: Packaged networks of the same kind stand in for the published inputs of net.")
-    folder = tmp_path / "workloads"
-    folder.mkdir()
-    assert plan("convert", "tiny-chain", "-o", folder / "there.json").code == 0
-    monkeypatch.setenv("PIPEPLAN_WORKLOADS", str(folder))
-    facts = plan("compare", "--suite", suite, "-o", tmp_path / "published", "--json").json
-    assert not facts["stand_ins"]
 
 
 @pytest.mark.slow

@@ -136,25 +136,6 @@ def test_what_is_written_can_be_verified_shown_exported_reported_and_solved_agai
     assert read["words"] == best["words"]
 
 
-def test_the_page_has_the_list_what_was_judged_and_what_runs_changed(plan: Plan, tiny: str) -> None:
-    Path("runs.csv").write_text("tensor,pipeline,seconds\n1,1,0.15\n2,1,0.2\n1,2,0.16\n")
-    words = (
-        "--measured", "runs.csv", "--judge", "tensor=4", "--judge", "pipeline=4", "--why-not", "-o", "best.json",
-    )  # fmt: skip
-    words = (*words, "--json")
-    told = plan("configure", tiny, *SMALL, *words).json
-    stored = json.loads(Path("best.json").read_text())
-    assert [own["words"] for own in stored["choices"]["shortlist"]] == [own["words"] for own in told["shortlist"]]
-    assert [own["lost"] for own in stored["choices"]["judged"]] == [own["lost"] for own in told["judged"]]
-    assert plan("report", "best.json", "-o", "page.html").code == 0
-    page = Path("page.html").read_text("utf-8")
-    for part in ("shortlist", "judged", "time by part", "messages"):
-        assert f'data-part="{part}"' in page
-    stored["choices"]["error"] = -1
-    Path("best.json").write_text(json.dumps(stored))
-    refused(plan("report", "best.json", "-o", "page.html"), "choices.error is -1")
-
-
 def test_what_is_judged_alone_is_what_is_written(plan: Plan, tiny: str) -> None:
     """Not the best configuration: the referee's ruling on the one that was named, and no claim on others."""
     words = ("--judge", "tensor=4 micro-batch=2", "-o", "mine.json", "--problem-output", "problem.json", "--json")

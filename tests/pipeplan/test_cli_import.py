@@ -182,12 +182,6 @@ def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, ta
     assert said.json["points"][-1]["value"] == best["objective"]
 
 
-@pytest.mark.slow
-def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
-    words = ("--kind", "chain", "--method", "contiguous", "--points", 2)
-    done(plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words))
-
-
 def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
     degrees = ("--data-parallel", "--tensor-parallel", "1,2,4", "--efficiency", "0.9", "--optimizer", "adam-mixed")
     result = plan("solve", table, *EIGHT[:2], *FOUR[2:], *degrees, "--recompute", "--json").json
@@ -205,18 +199,7 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
     assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
 
 
-def test_from_python(table: Path) -> None:
-    profile = pipeplan.load_profile(table)
-    problem = profile.to_placement(devices=4, memory_bytes=40e9, bandwidth=12e9)
-    same = pipeplan.load(table, kind="placement", devices=4, memory_bytes=40e9, bandwidth=12e9)
-    assert problem == same
-    options = pipeplan.ProfileOptions(optimizer="adam")
-    more = pipeplan.load(table, devices=4, memory_bytes=80e9, bandwidth=12e9, profile=options)
-    assert isinstance(more, pipeplan.StagingProblem)
-    assert json.loads(json.dumps(more.layers[1].configurations[1][0].memory_fixed)) == 4 * 402.7e6
-
-
-def test_columns_for_people_are_left_alone(plan: Plan, tmp_path: Path) -> None:
+def test_columns_for_people_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     head = "layer,Comment,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"
     path.write_text(f"{head}\na,slow,1,2,3,4,5\nb,,1,2,3,4,5\n", encoding="utf-8")
@@ -276,16 +259,6 @@ def test_least_memory_is_asked_with_zero(plan: Plan) -> None:
     for zero in (1, 3):
         said = done(plan(*words, "--zero", zero))
         assert "30.4 GiB of memory per device is the least" in said.out  # eight stages, which divide nothing
-
-
-@pytest.mark.sweeps
-def test_a_result_says_its_stage_and_is_verified_with_it(plan: Plan, tmp_path: Path) -> None:
-    target = tmp_path / "z.json"
-    words = ("--devices", 8, "--memory", "80GB", "--bandwidth", "300GB/s", *TRAINED, "--zero", 1)
-    assert plan("solve", "llama-3-8b", *words, "--gap", 0.05, "-o", target).code == 0
-    assert json.loads(target.read_text())["asked"]["cluster"]["zero"] == 1
-    said = done(plan("verify", "llama-3-8b", target))
-    assert "--zero 1" in said.err
 
 
 def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:

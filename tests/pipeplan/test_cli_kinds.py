@@ -37,16 +37,6 @@ def test_a_chain_is_planned_drawn_and_verified(plan: Plan, tmp_path: Path) -> No
     assert facts["evaluation"]["devices"][0]["peak_bytes"] <= 34
 
 
-def test_a_staging_problem_is_planned_drawn_and_verified(plan: Plan, tmp_path: Path) -> None:
-    result = tmp_path / "result.json"
-    said = done(plan("solve", "tiny-stages", "--planner", "dp-piper", "--output", result, "-v"))
-    has(said.out, "verified: yes, recomputed time per micro-batch", "stage 0:")
-    facts = plan("verify", "tiny-stages", result, "--json").json
-    assert facts["verified"]
-    assert facts["options"] == {"semantics": "paper"}
-    assert plan("show", "tiny-stages", result).code == 0
-
-
 def test_the_cluster_can_be_overridden(plan: Plan, tmp_path: Path) -> None:
     less = plan("solve", "golden-4", "--planner", "exact-beaumont", "--memory", "none", "--json").json
     assert less["objective"] == pytest.approx(9.0, rel=1e-6)  # its answer without a limit
@@ -176,11 +166,6 @@ def test_show_draws_types(plan: Plan, files: Any) -> None:
     assert ["acc1", "c-d", "2", "fast"] in [row[:4] for row in rows]
     assert "50%" in said.out, "of the memory of that type"
     assert said.code == 0
-
-
-def test_a_flat_plan_has_no_new_columns(plan: Plan, files: Any) -> None:
-    said = done(plan("show", *files(CHAIN, PlacementPlan((Device("acc0", "accelerator", tuple("abcd")),)))))
-    assert not {"type", "repl.", "group", "sync", "level"} & set(said.out.split())
 
 
 def test_verify_names_the_rule(plan: Plan, files: Any) -> None:
@@ -409,14 +394,6 @@ def test_what_would_be_wider_can_be_asked_for(plan: Plan, method: tuple[str, ...
     wider = json.loads(plan("solve", "tiny-graph", *method, "--json").out)["wider"].split()
     asked = wider if "--formulation" in wider else [*method, *wider]
     assert plan("solve", "tiny-graph", *asked).code == 0
-
-
-def test_no_plan_has_no_unit(plan: Plan) -> None:
-    said = plan("solve", "tiny-graph", "--planner", "graphpipe", "--memory", 0, "-v")
-    assert said.code == 1
-    values = [line.split() for line in said.out.splitlines()]
-    assert ["objective", "none"] in values
-    assert ["bound", "none"] in values
 
 
 # ---- simulate --------------------------------------------------------------------------------------------

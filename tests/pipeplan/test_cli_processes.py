@@ -12,7 +12,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -146,45 +145,6 @@ sys.exit(main())
     )
     assert (done.returncode, json.loads(saved.read_text())["verified"]) == (0, True), done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
-    """kill -9 of every worker that there ever is: the run ends and keeps the best verified plan."""
-    code, out, err = without_workers(hard)
-    result = json.loads(out)
-    assert (code, result["verified"]) == (0, True)
-    assert result["messages"], "the death of a solver must be told"
-    assert "Traceback" not in err
-
-
-def without_workers(hard: Path, *options: str) -> tuple[int, str, str]:
-    """Exit code and output of a run that loses each worker, also those that were started before they had work."""
-    with started("solve", hard, *HARD, *options) as process:
-        wait_for_incumbent(process)
-        wait_for_children(process.pid)
-        drained = threading.Thread(target=kill_workers, args=(process,))
-        drained.start()
-        out, err = process.communicate(timeout=PATIENCE_S)
-        drained.join()
-    return process.returncode, out, err
-
-
-def kill_workers(process: subprocess.Popen[str]) -> None:
-    """Kill whatever the process starts, until it ends."""
-    while process.poll() is None:
-        for worker in children(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-        time.sleep(0.05)
-
-
-@pytest.mark.slow
-def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
-    code, out, _ = without_workers(hard, "--solver", "highs")
-    result = json.loads(out)
-    assert (code, result["stop"], result["verified"]) == (0, "error", True)
-    assert any("highs" in message for message in result["messages"])
 
 
 @pytest.mark.parametrize("arguments", [("instances",), ("planners",), ("instances", "--json")])

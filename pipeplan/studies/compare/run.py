@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import json
 import os
 import platform
@@ -110,6 +111,9 @@ class Record:
         return cls(Run(**data["run"]), Status(data["status"]), **fields)
 
 
+# ---- the process of a run, as its parent sees it --------------------------------------------------------------
+
+
 Tell = Callable[[Record], None]
 # Seconds between two looks at the process of a run, and at all runs that are under way.
 TICK_S, POOL_TICK_S = 0.1, 0.2
@@ -192,6 +196,9 @@ def _read(stream: IO[bytes], last: int | None = None) -> str:
     return stream.read().decode(errors="replace").strip()
 
 
+# ---- many runs ------------------------------------------------------------------------------------------------
+
+
 def _record(
     run: Run, status: Status | None, code: int, answer: str, last_words: str, wall_s: float, peak: int | None
 ) -> Record:
@@ -200,19 +207,15 @@ def _record(
         return Record(run, status, message=f"held more than {run.limits['memory_limit_bytes']} bytes", **facts)
     if status == Status.TIME:
         return Record(run, status, message=f"still ran {GRACE_S:g} s after its limit", **facts)
-    data = _parsed(answer) if code == 0 else None
+    data = None
+    if code == 0:
+        with contextlib.suppress(ValueError):
+            data = json.loads(answer)
     if data is None:
         return Record(run, Status.CRASHED, message=describe_end(code, last_words, "run's"), **facts)
     if "refused" in data:
         return Record(run, Status.REFUSED, message=data["refused"], versions=data["versions"], **facts)
     return Record(run, Status.DONE, data["result"], versions=data["versions"], **facts)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Tell) -> None:
@@ -237,7 +240,12 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
 
 def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: str, tell: Tell) -> None:
     """Execute runs on the workers of a dask scheduler. A run whose worker dies is given to another by dask itself."""
-    distributed = _distributed()
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise UsageError(
+            "--cluster needs dask's scheduler; install it with `pip install 'pipeplan[compare]'`."
+        ) from None
     _check_scheduler(distributed, address)
     with distributed.Client(address, timeout=CONNECT_S, set_as_default=False) as client:
         futures = {}
@@ -253,6 +261,9 @@ def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: st
                 if error is None
                 else Record(run, Status.CRASHED, message=str(error))
             )
+
+
+# ---- the process itself ---------------------------------------------------------------------------------------
 
 
 def _check_scheduler(distributed: Any, address: str) -> None:
@@ -273,16 +284,6 @@ def _check_scheduler(distributed: Any, address: str) -> None:
             f"No dask scheduler answers at {address!r} ({reason}); start one with `dask scheduler`, and give the "
             "address that it prints (tcp://HOST:8786)."
         ) from None
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise UsageError(
-            "--cluster needs dask's scheduler; install it with `pip install 'pipeplan[compare]'`."
-        ) from None
-    return distributed
 
 
 def main(parent: int) -> None:

@@ -19,7 +19,7 @@ from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.cluster import STAGING_OPTIONS
 from ...instances.base.errors import InputError, NotInstalledError, PipeplanError, UsageError, did_you_mean, show
-from ...instances.base.fields import as_list, as_object, join, refuse_unknown, require
+from ...instances.base.fields import as_list, as_number, as_object, join, refuse_unknown, require
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import duration, levels, rate, several, size, size_or_none
 from ...instances.lookup import Cluster, load_with_notes
@@ -162,18 +162,9 @@ class Expanded:
 
     def to_json(self) -> dict[str, Any]:
         """JSON of everything but the problems: what tables and reports are made of, beside the records."""
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "title": self.title,
-            "runs": [run.to_json() for run in self.runs],
-            "left_out": list(self.left_out),
-            "stand_ins": list(self.stand_ins),
-            "published": [asdict(entry) for entry in self.published],
-            "about": self.about,
-            "notes": list(self.notes),
-            "once": list(self.once),
-        }
+        facts = asdict(replace(self, problems={}))
+        del facts["problems"]
+        return {"schema": SCHEMA, **facts}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Expanded:
@@ -181,9 +172,9 @@ class Expanded:
         if data["schema"] != SCHEMA:
             raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
         return cls(
-            name=data["name"],
-            title=data["title"],
-            runs=tuple(Run(**run) for run in data["runs"]),
+            data["name"],
+            data["title"],
+            tuple(Run(**run) for run in data["runs"]),
             left_out=tuple(data["left_out"]),
             stand_ins=tuple(data["stand_ins"]),
             published=tuple(Published(**entry) for entry in data["published"]),
@@ -238,15 +229,14 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    once = tuple(method.label for method in suite.methods if _takes_no_seed(suite, method))
+    once = tuple(
+        method.label
+        for method in suite.methods
+        if len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
+    )
     return Expanded(
         suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(dict.fromkeys(notes)), once
     )
-
-
-def _takes_no_seed(suite: Suite, method: Competitor) -> bool:
-    """Are there several seeds for a method that takes none?"""
-    return len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
 
 
 def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
@@ -351,8 +341,7 @@ def _refuse_twins(suite: Suite) -> None:
     }
     for what, entries in groups.items():
         labels = [entry.label for entry in entries]
-        twin = next((label for label in labels if labels.count(label) > 1), None)
-        if twin is not None:
+        for twin in (label for label in labels if labels.count(label) > 1):
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
 
 
@@ -416,11 +405,20 @@ def default_jobs() -> int:
     return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1
 
 
+# ---- suites in files ------------------------------------------------------------------------------------------
+
+
 T = TypeVar("T")
 # Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
 MAX_SUITE_BYTES = 128 * 2**10
 # Fields of a suite: limits, those of a cluster, and those of the whole.
-LIMITS = ("time_limit", "memory_limit", "gap", "abs_gap", "threads")
+LIMITS: Mapping[str, tuple[str, Callable[[str], float] | None]] = {
+    "time_limit": ("time_limit_s", duration),
+    "memory_limit": ("memory_limit_bytes", lambda text: int(size(text))),
+    "gap": ("rel_gap", None),
+    "abs_gap": ("abs_gap", None),
+    "threads": ("threads", None),
+}
 CLUSTER = (
     *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
     *STAGING_OPTIONS,
@@ -534,17 +532,11 @@ def _published(where: str, entry: Mapping[str, Any]) -> Published:
     refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
     if "seconds" not in entry:
         require(where, entry, "value")
-    value, seconds = (_number(join(where, key), entry.get(key)) for key in ("value", "seconds"))
+    value, seconds = (
+        None if entry.get(key) is None else as_number(join(where, key), entry[key]) for key in ("value", "seconds")
+    )
     instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
     return Published(instance, method, value, source, str(entry.get("setting", "")), seconds)
-
-
-def _number(where: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(where, f"is {show(value)}", "give a number")
-    return float(value)
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:
@@ -559,12 +551,9 @@ def _limits(where: str, value: object) -> dict[str, Any]:
     table = as_object(where, value, "a table")
     refuse_unknown(where, table, LIMITS)
     limits: dict[str, Any] = {}
-    if "time_limit" in table:
-        limits["time_limit_s"] = quantity(join(where, "time_limit"), table["time_limit"], duration)
-    if "memory_limit" in table:
-        limits["memory_limit_bytes"] = int(quantity(join(where, "memory_limit"), table["memory_limit"], size))
-    names = {"gap": "rel_gap", "abs_gap": "abs_gap", "threads": "threads"}
-    limits |= {theirs: table[ours] for ours, theirs in names.items() if ours in table}
+    for key, value in table.items():
+        name, read = LIMITS[key]
+        limits[name] = value if read is None else quantity(join(where, key), value, read)
     SolveOptions(**limits)
     return limits
 

@@ -158,14 +158,14 @@ def _geometric_mean(factors: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, factors)) / len(factors)) if factors and min(factors) > 0 else None
 
 
-def profile(frame: pandas.DataFrame, taus: Sequence[float] | None = None) -> pandas.DataFrame:
+def profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     """The share of all cases in which a method's value is within a ratio of the best; failures are within none.
 
-    Without `taus`, the ratios are all at which a share changes, so that no method lies beyond the end.
+    The ratios are all at which a share changes, so that no method lies beyond the end.
     """
     table = ratios(frame)
     reached = {str(method): [float(ratio) for ratio in table[method].dropna()] for method in table.columns}
-    return _shares("ratio", reached, len(table), 1.0, taus)
+    return _shares("ratio", reached, len(table), 1.0)
 
 
 def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -176,24 +176,21 @@ def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     reached = {
         method: [float(s) for s in ended[ended["method"] == method]["total_s"].dropna()] for method in methods
     }
-    shares = _shares("seconds", reached, 1, 0.0, None)
+    shares = _shares("seconds", reached, 1, 0.0)
     for method in methods:
         shares[method] = shares[method] / int(runs[method])
     return shares
 
 
-def _shares(
-    axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float, points: Sequence[float] | None
-) -> pandas.DataFrame:
+def _shares(axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float) -> pandas.DataFrame:
     import pandas
 
-    if points is None:
-        points = sorted({first, *(point for own in reached.values() for point in own)})
+    points = sorted({first, *(point for own in reached.values() for point in own)})
     shares = {
         method: [sum(value <= point * (1 + 1e-9) for value in own) / max(of, 1) for point in points]
         for method, own in reached.items()
     }
-    return pandas.DataFrame({axis: list(points), **shares})
+    return pandas.DataFrame({axis: points, **shares})
 
 
 def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
@@ -220,6 +217,9 @@ def absent_as_none(value: Any) -> Any:
     if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
         return None
     return value.item() if hasattr(value, "item") else value
+
+
+# ---- methods in pairs -----------------------------------------------------------------------------------------
 
 
 # The share of intervals that hold the true ratio.

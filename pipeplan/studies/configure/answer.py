@@ -166,6 +166,11 @@ class Answer(Displayed):
         """The answer as `pipeplan.configurations/1`; fields of a search are None where there was none."""
         problem, report, error = self.problem, self.report, self.asked.memory_error
         rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
+        fitted: dict[str, Any] = {}
+        if self.measured is not None:
+            before = None if self.before is None else len(self.before.listed)
+            lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
+            fitted = {"measured": {**self.measured.to_json(), **lists}}
         return {
             "schema": SCHEMA,
             "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash, **facts(problem)},
@@ -177,24 +182,16 @@ class Answer(Displayed):
             "undecided": None if report is None else report.undecided,
             "best": None if self.best is None else configuration_facts(self.best, error),
             "shortlist": [*(configuration_facts(own, error) for own in self.shortlist), *rest],
-            "not_excluded": None if report is None else _not_excluded(report),
+            "not_excluded": None if report is None else not_excluded(report),
             "nearest": None if self.nearest is None else configuration_facts(self.nearest, error),
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
-            **self._measured(),
+            **fitted,
         }
 
-    def _measured(self) -> dict[str, Any]:
-        """The fit to given runs, and the length of the shortlist before; empty where no runs were given."""
-        if self.measured is None:
-            return {}
-        before = None if self.before is None else len(self.before.listed)
-        lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
-        return {"measured": {**self.measured.to_json(), **lists}}
 
-
-def _not_excluded(report: Report) -> list[dict[str, Any]]:
+def not_excluded(report: Report) -> list[dict[str, Any]]:
     """The choices that are not excluded, which the theorem of the shortlist counts in."""
     return [
         {"degrees": asdict(degrees), "micro_batch": micro_batch, "zero": zero, "bound": bound}
@@ -228,6 +225,9 @@ def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -
         "fits": fit_of(full.bytes, problem.memory_bytes, memory_error),
         "limited_by": f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB",
     }
+
+
+# ---- from Python ----------------------------------------------------------------------------------------------
 
 
 # The usual shares by which times and memory may be wrong.

@@ -67,8 +67,9 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
     `text` is words such as tensor=4, a framework's flags or a file with them, or the path of a result or plan of ours.
     """
     notes: tuple[str, ...] = ()
-    plan = _stored(text.strip())
-    if plan is None and looks_like_flags(text):
+    stripped = text.strip()
+    plan = _stored(stripped)
+    if plan is None and (stripped.startswith(("--", "{")) or " --" in stripped or is_path(stripped)):
         from ...instances.training.flags import configuration_from_flags  # loads tables of flags
 
         read = configuration_from_flags(problem, text)
@@ -112,12 +113,6 @@ def _stored(path: str) -> Configuration | None:
     return plan
 
 
-def looks_like_flags(text: str) -> bool:
-    """Is the text a framework's flags or file, and not words such as tensor=4?"""
-    stripped = text.strip()
-    return stripped.startswith(("--", "{")) or " --" in stripped or is_path(stripped)
-
-
 def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> None:
     """Raise a `UsageError` for the first rule that the configuration breaks; memory is not checked."""
     for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan)):
@@ -143,6 +138,9 @@ Candidate = tuple[str, Configuration]
 FACTORS = (2, 4, 8)
 # The most units that another layout moves.
 MOST_MOVES = 12
+
+
+# ---- the least change that makes it fit -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +222,10 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
 # ---- what is tried -------------------------------------------------------------------------------------
 
 
-def _one_module(trial: _Trial) -> Iterator[Candidate]:
-    """Recompute one more module."""
-    for name in _free_modules(trial):
-        yield _with_modules(trial, (name,))
-
-
-def _more_modules(trial: _Trial) -> Iterator[Candidate]:
-    """Recompute two or more further modules, up to the first number of them that suffices."""
+def _modules(trial: _Trial) -> Iterator[Candidate]:
+    """Recompute one more module, or further ones up to the first number of them that suffices."""
     free = _free_modules(trial)
+    yield from (_with_modules(trial, (name,)) for name in free)
     for count in range(2, len(free) + 1):
         candidate = _with_modules(trial, free[:count])
         yield candidate
@@ -363,8 +356,7 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
 
 # What is tried first; each keeps the degrees.
 SAME_DEGREES: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
-    _one_module,
-    _more_modules,
+    _modules,
     _whole_layers,
     _smaller_micro_batches,
     _more_sharding,

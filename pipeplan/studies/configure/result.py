@@ -21,7 +21,6 @@ from ...instances.base.fields import (
     as_whole,
     each,
     join,
-    plain,
     read_record,
     require,
 )
@@ -42,7 +41,7 @@ from ...planners.run.solve import describe
 from ...planners.training.planner import CHECKS, family
 from ...planners.training.search import Found as FoundConfiguration
 from ...planners.training.search import Report
-from .answer import Answer, Asked
+from .answer import Answer, Asked, not_excluded
 from .judge import Judged, least_change, with_data_hidden
 
 METHOD = "exact-configuration"
@@ -116,6 +115,9 @@ def _stop(answer: Answer, cut_by: Stop) -> Stop:
     return Stop.PROVEN if met(report.best.seconds, report.bound) else Stop.COMPLETED
 
 
+# ---- the shortlist and what was judged, as `choices` ----------------------------------------------------------
+
+
 # The most entries of the lists of a file. A search of thousands of GPUs lists some hundreds of
 # configurations, and one that was cut short some thousands.
 MOST_LISTED, MOST_JUDGED, MOST_TEXTS = 200_000, 1_000, 1_000
@@ -140,10 +142,7 @@ def choices_of(answer: Answer) -> dict[str, Any]:
         "shortlist": [
             {"words": words_of(own.plan), "seconds": own.seconds, "bound": own.bound} for own in report.listed
         ],
-        "not_excluded": [
-            {"degrees": plain(degrees), "micro_batch": micro_batch, "zero": zero, "bound": bound}
-            for (degrees, micro_batch, zero), bound in report.unlisted.items()
-        ],
+        "not_excluded": not_excluded(report),
         "judged": [
             {
                 "asked": own.asked,

@@ -65,6 +65,9 @@ def search_configurations(
         return search.report
 
 
+# ---- where nothing fits ---------------------------------------------------------------------------------------
+
+
 # The most choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part.
 FAMILIES = 24
 # The most chunks of a rank in these configurations.
@@ -79,12 +82,12 @@ def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None
     _, least = space.bounds
     rows = [int(row) for row in least.argsort(kind="stable")[:FAMILIES]]
     plans = [plan for row in rows for plan in _plans(problem, space, row, asked)]
-    best = min(plans, key=lambda plan: _held(problem, plan), default=None)
+
+    def held(plan: Configuration) -> float:
+        return max(rank.bytes for rank in memory_of_few(problem, plan))
+
+    best = min(plans, key=held, default=None)
     return None if best is None else emptied(problem, best)
-
-
-def _held(problem: TrainingProblem, plan: Configuration) -> float:
-    return max(rank.bytes for rank in memory_of_few(problem, plan))
 
 
 def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:
