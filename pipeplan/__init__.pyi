@@ -82,9 +82,9 @@ from .planners.run.referee import evaluate as evaluate
 from .planners.run.referee import verify as verify
 from .planners.run.solve import solve as solve
 from .studies.compare.comparison import Comparison as Comparison
-from .studies.compare.of_problems import compare as compare
+from .studies.compare.comparison import compare as compare
 from .studies.configure.answer import Answer as Answer
-from .studies.configure.of_model import configure as configure
+from .studies.configure.answer import configure as configure
 from .studies.generate import generate as generate
 from .studies.memory import MemoryPoint as MemoryPoint
 from .studies.memory import MemoryStudy as MemoryStudy

@@ -183,137 +183,6 @@ LONGER = {
     "tests/pipeplan/show/test_words.py": [
         "test_what_more_memory_is_worth_has_a_name_and_an_axis_from_zero",
     ],
-    "tests/pipeplan/studies/compare/test_comparison.py": [
-        "test_a_cluster_that_does_not_answer_is_a_sentence",
-        "test_failed_runs_are_run_again_only_when_that_is_asked",
-    ],
-    "tests/pipeplan/studies/compare/test_lacking.py": [
-        "test_a_missing_extra_costs_its_column_and_one_line",
-    ],
-    "tests/pipeplan/studies/compare/test_stale.py": [
-        "test_a_plug_in_whose_code_changed_runs_again_and_no_other",
-        "test_an_installed_package_counts_with_all_its_files",
-    ],
-    "tests/pipeplan/studies/compare/test_table.py": [
-        "test_the_summary_counts_failures_beside_the_mean",
-    ],
-    "tests/pipeplan/studies/test_configure.py": [
-        "test_a_list_of_one_is_called_so",
-        "test_a_narrower_scope_is_kept",
-        "test_a_plan_that_the_referee_has_not_accepted_is_no_best_one",
-        "test_choices_that_are_not_excluded_stand_beside_the_list",
-        "test_json_keeps_its_schema",
-        "test_losses_and_times_of_judged_configurations_are_never_taken_from_the_file",
-        "test_results_of_other_commands_have_no_list",
-        "test_the_list_and_what_was_judged_come_back_as_they_were_found",
-        "test_the_searchs_times_are_the_referees",
-    ],
-    "tests/pipeplan/studies/test_export_page.py": [
-        "test_a_formulation_of_ones_own_is_told_by_its_name",
-        "test_every_block_of_rows_and_columns_has_its_words[chain]",
-        "test_every_block_of_rows_and_columns_has_its_words[columns]",
-        "test_every_block_of_rows_and_columns_has_its_words[devices]",
-        "test_every_block_of_rows_and_columns_has_its_words[plain]",
-        "test_every_block_of_rows_and_columns_has_its_words[stages]",
-        "test_rows_and_columns_are_those_of_the_file[plain-.lp]",
-        "test_rows_and_columns_are_those_of_the_file[schedule-.lp]",
-    ],
-    "tests/pipeplan/studies/test_gpus.py": [
-        "test_a_run_goes_on_where_it_was_cut",
-        "test_each_point_is_the_optimum_on_so_many_gpus",
-    ],
-    "tests/pipeplan/studies/test_schedule_comparison.py": [
-        "test_every_kind_has_a_table[golden-4]",
-    ],
-    "tests/pipeplan/test_cli_compare.py": [
-        "test_for_machines_it_is_one_object_with_a_row_a_run",
-    ],
-    "tests/pipeplan/test_cli_configure.py": [
-        "test_a_wider_error_makes_no_shorter_list",
-        "test_errors_for_which_no_list_can_allow_are_refused",
-        "test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual",
-        "test_runs_change_the_efficiencies_and_can_be_saved",
-        "test_the_page_has_the_list_what_was_judged_and_what_runs_changed",
-        "test_the_scope_can_be_narrowed",
-        "test_what_is_written_can_be_verified_shown_exported_reported_and_solved_again",
-        "test_why_not_says_what_is_lost_by_part",
-    ],
-    "tests/pipeplan/test_cli_graph_pipeline.py": [
-        "test_a_simulation_is_drawn",
-        "test_what_would_be_wider_can_be_asked_for",
-    ],
-    "tests/pipeplan/test_cli_help.py": [
-        "test_a_pipe_between_two_commands",
-        "test_a_table_of_a_planner_is_named_and_a_split_that_is_read_is_not",
-        "test_commands_options_and_methods_are_completed[plan so-found0]",
-        "test_every_file_that_was_written_is_named_on_stderr",
-        "test_every_option_that_is_accepted_is_documented_somewhere",
-    ],
-    "tests/pipeplan/test_cli_import.py": [
-        "test_a_result_knows_its_cluster[cluster2]",
-        "test_every_command_that_takes_an_instance_takes_the_table",
-        "test_how_much_memory_a_table_needs",
-        "test_one_more_device_is_worth_what_solve_says[levels0]",
-        "test_options_of_the_lowering",
-        "test_the_usual_planner_of_graph_pipelines_takes_it_too",
-    ],
-    "tests/pipeplan/test_cli_latency.py": [
-        "test_subgraphs_per_device_count_and_travel_with_the_result",
-        "test_the_schedule_as_a_gantt",
-    ],
-    "tests/pipeplan/test_cli_lists.py": [
-        "test_one_method_with_its_options[planners-table1]",
-    ],
-    "tests/pipeplan/test_cli_memory.py": [
-        "test_what_more_memory_is_worth_as_table_json_file_and_picture",
-    ],
-    "tests/pipeplan/test_cli_pareto.py": [
-        "test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew[lower-golden-4]",
-        "test_period_against_memory_as_table_points_csv_and_picture",
-    ],
-    "tests/pipeplan/test_cli_processes.py": [
-        "test_a_closed_pipe_is_silent[arguments0]",
-        "test_a_closed_pipe_is_silent[arguments1]",
-        "test_a_full_disk_leaves_the_curve_that_was_there",
-        "test_a_signal_after_the_search_changes_nothing[15]",
-        "test_an_interrupt_before_there_is_a_plan",
-        "test_an_interrupt_prints_and_saves_the_incumbent",
-        "test_ctrl_c_reaches_the_whole_group_of_processes",
-        "test_help_is_there_at_once",
-    ],
-    "tests/pipeplan/test_cli_schedule.py": [
-        "test_an_export_with_a_model_for_the_problem_says_what_to_drop",
-        "test_result_and_problem_go_on_to_the_other_commands",
-        "test_the_rule_that_the_search_begins_with_is_not_called_the_readers_plan",
-    ],
-    "tests/pipeplan/test_cli_simulate_memory.py": [
-        "test_gpipe_needs_more_than_there_is[types]",
-    ],
-    "tests/pipeplan/test_cli_staging_extensions.py": [
-        "test_levels_show_what_each_layer_runs",
-    ],
-    "tests/pipeplan/test_cli_workloads.py": [
-        "test_contiguous_layer_graphs_from_the_command_line[inceptionv3_inference]",
-    ],
-    "tests/pipeplan/test_cli_writers.py": [
-        "test_a_full_disk_leaves_the_old_file[report placed.json -o {new}.html]",
-        "test_a_signal_after_the_file_is_written_changes_nothing[report placed.json -o {new}.html]",
-    ],
-    "tests/pipeplan/test_cli_zero_and_gpus.py": [
-        "test_mixed_gpus_as_far_as_a_server[staging]",
-    ],
-    "tests/pipeplan/test_first_answer.py": [
-        "test_a_model_of_pyomo_loads_no_statistics",
-    ],
-    "tests/pipeplan/test_ten_lines.py": [
-        "test_a_training_is_configured_like_anything_else",
-        "test_loads_and_memory_are_by_name_and_the_largest_load_is_the_value[tiny-graph]",
-        "test_loads_and_memory_are_by_name_and_the_largest_load_is_the_value[tiny-training]",
-    ],
-    "tests/pipeplan/test_types.py": [
-        "test_a_users_script_has_types[plain-readme]",
-        "test_a_users_script_has_types[plain-right]",
-    ],
     "tests/planners/backends/test_conformance.py": [
         "test_a_busy_worker_is_not_waited_for[cp-sat]",
         "test_a_busy_worker_is_not_waited_for[scip]",
@@ -620,6 +489,102 @@ LONGER = {
         "test_contiguous_optimum_to_all_printed_digits[layer/resnet50_inference]",
         "test_cp_sat_proves_the_optimum_without_any_start[layer/gnmt_inference]",
     ],
+    "tests/pipeplan/studies/compare/test_comparison.py": [
+        "test_a_cluster_that_does_not_answer_is_a_sentence",
+        "test_failed_runs_are_run_again_only_when_that_is_asked",
+        "test_a_plug_in_whose_code_changed_runs_again_and_no_other",
+        "test_an_installed_package_counts_with_all_its_files",
+    ],
+    "tests/pipeplan/studies/compare/test_suite.py": ["test_a_missing_extra_costs_its_column_and_one_line"],
+    "tests/pipeplan/studies/compare/test_table.py": ["test_the_summary_counts_failures_beside_the_mean"],
+    "tests/pipeplan/studies/test_configure.py": [
+        "test_a_list_of_one_is_called_so",
+        "test_a_plan_that_the_referee_has_not_accepted_is_no_best_one",
+        "test_choices_that_are_not_excluded_stand_beside_the_list",
+        "test_json_keeps_its_schema",
+        "test_losses_and_times_of_judged_configurations_are_never_taken_from_the_file",
+        "test_results_of_other_commands_have_no_list",
+        "test_the_list_and_what_was_judged_come_back_as_they_were_found",
+        "test_the_searchs_times_are_the_referees",
+    ],
+    "tests/pipeplan/studies/test_export.py": [
+        "test_a_formulation_of_ones_own_is_told_by_its_name",
+        "test_every_block_of_rows_and_columns_has_its_words[chain]",
+        "test_every_block_of_rows_and_columns_has_its_words[columns]",
+        "test_every_block_of_rows_and_columns_has_its_words[devices]",
+        "test_every_block_of_rows_and_columns_has_its_words[plain]",
+        "test_every_block_of_rows_and_columns_has_its_words[stages]",
+        "test_rows_and_columns_are_those_of_the_file[plain-.lp]",
+        "test_rows_and_columns_are_those_of_the_file[schedule-.lp]",
+    ],
+    "tests/pipeplan/studies/test_memory.py": ["test_each_point_is_the_optimum_on_so_many_gpus"],
+    "tests/pipeplan/studies/test_stage_schedule.py": ["test_every_kind_has_a_table[golden-4]"],
+    "tests/pipeplan/test_api.py": [
+        "test_a_training_is_configured_like_anything_else",
+        "test_loads_and_memory_are_by_name_and_the_largest_load_is_the_value[tiny-graph]",
+        "test_loads_and_memory_are_by_name_and_the_largest_load_is_the_value[tiny-training]",
+    ],
+    "tests/pipeplan/test_cli_compare.py": ["test_for_machines_it_is_one_object_with_a_row_a_run"],
+    "tests/pipeplan/test_cli_configure.py": [
+        "test_errors_for_which_no_list_can_allow_are_refused",
+        "test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual",
+        "test_runs_change_the_efficiencies_and_can_be_saved",
+        "test_the_scope_can_be_narrowed",
+        "test_what_is_written_can_be_verified_shown_exported_reported_and_solved_again",
+        "test_why_not_says_what_is_lost_by_part",
+    ],
+    "tests/pipeplan/test_cli_help.py": [
+        "test_a_pipe_between_two_commands",
+        "test_a_table_of_a_planner_is_named_and_a_split_that_is_read_is_not",
+        "test_commands_options_and_methods_are_completed[plan so-found0]",
+        "test_every_file_that_was_written_is_named_on_stderr",
+        "test_every_option_that_is_accepted_is_documented_somewhere",
+        "test_one_method_with_its_options[planners-table1]",
+    ],
+    "tests/pipeplan/test_cli_import.py": [
+        "test_a_result_knows_its_cluster[cluster2]",
+        "test_every_command_that_takes_an_instance_takes_the_table",
+        "test_how_much_memory_a_table_needs",
+        "test_one_more_device_is_worth_what_solve_says[levels0]",
+        "test_options_of_the_lowering",
+        "test_the_usual_planner_of_graph_pipelines_takes_it_too",
+        "test_contiguous_layer_graphs_from_the_command_line[inceptionv3_inference]",
+        "test_mixed_gpus_as_far_as_a_server[staging]",
+    ],
+    "tests/pipeplan/test_cli_kinds.py": [
+        "test_a_simulation_is_drawn",
+        "test_what_would_be_wider_can_be_asked_for",
+        "test_subgraphs_per_device_count_and_travel_with_the_result",
+        "test_the_schedule_as_a_gantt",
+        "test_levels_show_what_each_layer_runs",
+    ],
+    "tests/pipeplan/test_cli_plans.py": ["test_gpipe_needs_more_than_there_is[types]"],
+    "tests/pipeplan/test_cli_processes.py": [
+        "test_a_closed_pipe_is_silent[arguments0]",
+        "test_a_closed_pipe_is_silent[arguments1]",
+        "test_a_signal_after_the_search_changes_nothing[15]",
+        "test_an_interrupt_before_there_is_a_plan",
+        "test_an_interrupt_prints_and_saves_the_incumbent",
+        "test_ctrl_c_reaches_the_whole_group_of_processes",
+        "test_help_is_there_at_once",
+        "test_a_full_disk_leaves_the_old_file[report placed.json -o {new}.html]",
+        "test_a_signal_after_the_file_is_written_changes_nothing[report placed.json -o {new}.html]",
+    ],
+    "tests/pipeplan/test_cli_schedule.py": [
+        "test_an_export_with_a_model_for_the_problem_says_what_to_drop",
+        "test_result_and_problem_go_on_to_the_other_commands",
+        "test_the_rule_that_the_search_begins_with_is_not_called_the_readers_plan",
+    ],
+    "tests/pipeplan/test_cli_sweeps.py": [
+        "test_what_more_memory_is_worth_as_table_json_file_and_picture",
+        "test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew[lower-golden-4]",
+        "test_period_against_memory_as_table_points_csv_and_picture",
+    ],
+    "tests/pipeplan/test_first_answer.py": ["test_a_model_of_pyomo_loads_no_statistics"],
+    "tests/pipeplan/test_types.py": [
+        "test_a_users_script_has_types[plain-readme]",
+        "test_a_users_script_has_types[plain-right]",
+    ],
 }
 """Run with `--sweeps`, as `.ci/run` does."""
 
@@ -688,12 +653,6 @@ LONGEST = {
         "test_the_gradients_are_those_of_one_process[whisper]",
     ],
     "tests/pipeplan/show/test_plan_pictures.py": ["test_every_kind_has_a_picture"],
-    "tests/pipeplan/test_cli_import.py": ["test_a_result_knows_its_cluster"],
-    "tests/pipeplan/test_cli_pareto.py": ["test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew"],
-    "tests/pipeplan/test_cli_writers.py": [
-        "test_a_full_disk_leaves_the_old_file",
-        "test_a_signal_after_the_file_is_written_changes_nothing",
-    ],
     "tests/planners/backends/test_conformance.py": [
         "test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task[cp-sat]",
         "test_a_memory_limit_stops[cp-sat]",
@@ -878,6 +837,12 @@ LONGEST = {
         "test_non_contiguous_value_within_one_percent[operator/bert_l-6_inference]",
         "test_non_contiguous_value_within_one_percent[operator/resnet50_inference]",
     ],
+    "tests/pipeplan/test_cli_import.py": ["test_a_result_knows_its_cluster"],
+    "tests/pipeplan/test_cli_processes.py": [
+        "test_a_full_disk_leaves_the_old_file",
+        "test_a_signal_after_the_file_is_written_changes_nothing",
+    ],
+    "tests/pipeplan/test_cli_sweeps.py": ["test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew"],
 }
 """Take more than a second of processor time each, while a quicker case of the same test, or another test of the same
 file, runs without them; a name without a case means the cases that would run with `--sweeps`. They run with `--slow`,
@@ -897,13 +862,6 @@ FIRST_CASES = {
     "tests/pipeplan/models/export/test_many_plans.py": {
         "test_it_comes_back_or_is_refused_with_what_to_ask_for": 51
     },
-    "tests/pipeplan/test_cli_help.py": {"test_the_nearest_name_is_asked_for": 14},
-    "tests/pipeplan/test_cli_import.py": {"test_what_makes_no_sense_is_one_sentence": 7},
-    "tests/pipeplan/test_cli_mistakes.py": {"test_a_mistake_is_answered_with_what_works": 21},
-    "tests/pipeplan/test_cli_numbers.py": {"test_a_number_is_taken_or_refused_in_one_sentence": 23},
-    "tests/pipeplan/test_cli_referee.py": {"test_malformed_plans": 33},
-    "tests/pipeplan/test_cli_solve.py": {"test_malformed_files": 25},
-    "tests/pipeplan/test_every_kind_and_command.py": {"test_a_command_answers_or_refuses": 6},
     "tests/planners/chain/test_exact_beaumont.py": {"test_known_chains": 7},
     "tests/planners/placement/test_heuristics.py": {
         "test_plans_are_valid_claims_true_and_none_beats_the_best": 5,
@@ -920,5 +878,13 @@ FIRST_CASES = {
         "test_proofs_agree_with_enumeration": 40,
         "test_units_do_not_matter": 7,
     },
+    "tests/pipeplan/test_cli_plans.py": {"test_malformed_plans": 33},
+    "tests/pipeplan/test_cli_refusals.py": {
+        "test_what_makes_no_sense_is_one_sentence": 7,
+        "test_a_mistake_is_answered_with_what_works": 21,
+        "test_a_number_is_taken_or_refused_in_one_sentence": 23,
+    },
+    "tests/pipeplan/test_cli_solve.py": {"test_malformed_files": 25},
+    "tests/pipeplan/test_every_kind_and_command.py": {"test_a_command_answers_or_refuses": 6},
 }
 """Of the many cases of these tests the first so many run always, the others with `--sweeps`."""

@@ -22,7 +22,7 @@ from pipeplan.show.comparison import comparison_page
 from pipeplan.show.front import of_chain, of_schedule, of_staging, pareto_page
 from pipeplan.show.report import result_page
 from pipeplan.show.run import run_page
-from pipeplan.studies.compare.comparison import compare, load_comparison
+from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
@@ -93,7 +93,7 @@ def configured(judged: Iterable[str] = (), memory_bytes: float = 4 * 2**30) -> R
 
 def _comparison(folder: Path) -> str:
     methods = tuple(map(competitor, ("greedy", "dp", "local-search")))
-    compare(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
+    compare_suite(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
     return comparison_page(load_comparison(folder))
 
 

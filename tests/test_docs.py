@@ -31,8 +31,7 @@ from pipeplan.instances.networks.profile.packaged import load_packaged_profile, 
 from pipeplan.instances.registry import plan_types
 from pipeplan.planners.registry import methods_of
 from pipeplan.show.explore import SITUATIONS
-from pipeplan.studies.compare.suite import expand
-from pipeplan.studies.compare.suite_file import load_suite, packaged_suites
+from pipeplan.studies.compare.suite import expand, load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -113,7 +113,7 @@ def test_the_page_says_what_problems_without_a_file_are_made_of() -> None:
 
 
 def test_the_suite_has_the_rows_of_the_tables_that_the_page_names() -> None:
-    from pipeplan.studies.compare.suite_file import load_suite
+    from pipeplan.studies.compare.suite import load_suite
 
     text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
     titles = list(dict.fromkeys(row.section for row in script.rows()))

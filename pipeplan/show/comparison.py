@@ -18,13 +18,14 @@ from ..instances.base.json_file import csv_cell, write_bytes_atomically, write_t
 from ..instances.base.result import met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
-from ..studies.compare.paired import ASSUMED, paired
 from ..studies.compare.table import (
+    ASSUMED,
     CASE,
     SHIFT_S,
     absent_as_none,
     best_proven,
     faults,
+    paired,
     plain_rows,
     profile,
     ratios,

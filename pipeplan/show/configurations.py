@@ -15,8 +15,8 @@ from ..instances.physics.efficiencies import USUAL_ERROR
 from ..instances.training.frameworks import one_name_each
 from ..instances.training.scope import Margin, both_sides, fit_of
 from ..instances.training.words import layout_word, recompute_word, words_of
-from ..studies.configure.least_change import memory_of_few
-from ..studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
+from ..studies.configure.answer import BUBBLE, IMBALANCE, PARTS, by_part
+from ..studies.configure.judge import memory_of_few
 from .console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, put, room, styled
 from .lanes import Amount, amount_lanes
 from .page import Node, lanes_chart, listed, paragraph, section, table, tag

@@ -219,7 +219,7 @@ def _choices(problem: Problem, result: Result) -> list[Element]:
     if result.choices is None:
         return []
     from ..instances.training.problem import TrainingProblem  # needed for trainings alone
-    from ..studies.configure.choices import stored_answer
+    from ..studies.configure.result import stored_answer
     from .configurations import choice_sections
 
     stored = stored_answer(problem, result) if isinstance(problem, TrainingProblem) else None

@@ -205,7 +205,10 @@ def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -
     device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]
     profile = on_hardware(load_packaged_profile(name), device)
     if values["profile"]:
-        _refuse_beside_profile(given)
+        for foreign in (option_of(key) for key in given if key not in ("hardware", "profile")):
+            raise UsageError(
+                f"{foreign} says nothing about a profile, which has no cluster; drop {foreign} or --profile."
+            )
         return profile
     if None not in (values["mini_batch"], values["micro_batches"]):
         raise UsageError("--mini-batch is for graph pipelines and --micro-batches for stagings; give one of them.")
@@ -226,12 +229,3 @@ def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -
         say(note)
     problem: Problem = lowered.problem
     return problem
-
-
-def _refuse_beside_profile(given: Mapping[str, Any]) -> None:
-    foreign = next((key for key in given if key not in ("hardware", "profile")), None)
-    if foreign is not None:
-        option = option_of(foreign)
-        raise UsageError(
-            f"{option} says nothing about a profile, which has no cluster; drop {option} or --profile."
-        )

@@ -7,8 +7,7 @@ from problems.made_up_runs import frame, record, run
 
 from pipeplan.show.comparison import case_cells, method_cells, run_cells
 from pipeplan.studies.compare.run import Record
-from pipeplan.studies.compare.suite import Published
-from pipeplan.studies.compare.suite_file import load_suite
+from pipeplan.studies.compare.suite import Published, load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary
 
 

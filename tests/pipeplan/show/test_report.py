@@ -20,7 +20,7 @@ from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
 from pipeplan.show.front import of_staging, pareto_page
 from pipeplan.show.report import result_page
-from pipeplan.studies.compare.comparison import compare, load_comparison
+from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.memory import Stagings
 from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings
@@ -159,7 +159,7 @@ def test_without_a_plan_the_page_says_why() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("comparison")
     methods = tuple(map(competitor, ("greedy", "dp", "one-device")))
-    compare(Suite("s", (Instance("tiny", "tiny-chain"),), methods, title=HOSTILE), path)
+    compare_suite(Suite("s", (Instance("tiny", "tiny-chain"),), methods, title=HOSTILE), path)
     return path
 
 

@@ -19,7 +19,7 @@ from pipeplan.planners.run.claims import recompute
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page, markdown
 from pipeplan.show.report import result_page
-from pipeplan.studies.compare.comparison import JOURNAL, PROBLEMS, compare, load_comparison
+from pipeplan.studies.compare.comparison import JOURNAL, PROBLEMS, compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 
 Plan = Callable[..., Any]
@@ -186,7 +186,7 @@ def test_the_page_names_the_plans_of_a_proof(proven: Result) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     methods = tuple(map(competitor, ("greedy", "dp")))
-    compare(Suite("s", (Instance("tiny", "tiny-chain"),), methods), tmp_path)
+    compare_suite(Suite("s", (Instance("tiny", "tiny-chain"),), methods), tmp_path)
     return tmp_path
 
 
@@ -218,7 +218,7 @@ def test_results_of_a_folder_are_recomputed_when_they_are_read(folder: Path) -> 
 def test_a_resumed_comparison_recomputes_as_well(folder: Path) -> None:
     edit_journal(folder, objective=1.0)
     methods = tuple(map(competitor, ("greedy", "dp")))
-    found = compare(Suite("s", (Instance("tiny", "tiny-chain"),), methods), folder, resume=True)
+    found = compare_suite(Suite("s", (Instance("tiny", "tiny-chain"),), methods), folder, resume=True)
     assert found.table()["value"].min() == 6.0
     assert len(found.differences) == 1
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.files import problem_to_text
-from pipeplan.studies.compare import pool as module
-from pipeplan.studies.compare.pool import execute
-from pipeplan.studies.compare.run import Record, Status
+from pipeplan.studies.compare import run as module
+from pipeplan.studies.compare.run import Record, Status, execute
 from pipeplan.studies.compare.suite import Competitor, Instance, Suite, competitor, expand
 
 pytestmark = pytest.mark.timing

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import done
 from page_blocks import write_files
 
 import pipeplan
@@ -117,10 +116,3 @@ def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypat
 def test_counted_rows_say_whose_they_are(plan: Callable[..., Any], tmp_path: Path) -> None:
     said = plan("solve", "tiny-chain", "--variant", "plain", "-v", "--export-model", tmp_path / "m.lp")
     assert re.search(r"rows +\d+ \(as the solver was given them", " ".join(said.out.split()))
-
-
-def test_the_command_names_both_files(plan: Callable[..., Any], tmp_path: Path) -> None:
-    said = done(plan("solve", "tiny-chain", "--variant", "plain", "--export-model", tmp_path / "m.lp"))
-    for name in ("m.lp", "m.lp.md"):
-        assert (tmp_path / name).exists()
-        assert f"wrote {tmp_path / name}\n" in said.err

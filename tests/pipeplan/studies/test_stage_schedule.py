@@ -13,7 +13,7 @@ import pipeplan
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.simulate import lower_to_schedule
 from pipeplan.planners.options import SolveOptions
-from pipeplan.studies.schedule_comparison import ScheduleComparison, compare_schedules
+from pipeplan.studies.stage_schedule import ScheduleComparison, compare_schedules
 
 QUICKLY = SolveOptions(time_limit_s=1.0, threads=1)
 NAMED = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-greedy", "zb-v", "dualpipe-v")

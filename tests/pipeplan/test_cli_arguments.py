@@ -1,7 +1,9 @@
-"""Quantities as people write them."""
+"""What options take: quantities as people write them; and progress on stderr, for machines, for logs, for eyes, or not
+at all."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -10,28 +12,18 @@ from typing import Any
 import pytest
 import typer
 
-from pipeplan.cli import quantities
+from pipeplan.cli import signatures as quantities
+from pipeplan.cli.arguments import reporter
 from pipeplan.instances.base.quantities import plural, several, singular, written_bytes
+from pipeplan.planners.options import Progress
 from pipeplan.show.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30", 30),
-        ("30s", 30),
-        ("5min", 300),
-        ("5 min", 300),
-        ("1.5h", 5400),
-        ("250ms", 0.25),
-        ("0", 0),
-        ("1e2s", 100),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert quantities.duration(text) == seconds
+def test_durations() -> None:
+    texts = ("30", "30s", "5min", "5 min", "1.5h", "250ms", "0", "1e2s")
+    assert [quantities.duration(text) for text in texts] == [30, 30, 300, 300, 5400, 0.25, 0, 100]
 
 
 @pytest.mark.parametrize(
@@ -81,19 +73,11 @@ def test_bytes_are_written_as_they_are_read(amount: float) -> None:
     assert quantities.size(written_bytes(amount)) == amount
 
 
-@pytest.mark.parametrize(
-    ("one", "many"),
-    [
-        ("layer", "layers"),
-        ("micro-batch", "micro-batches"),
-        ("entry", "entries"),
-        ("pass", "passes"),
-        ("GPU", "GPUs"),
-    ],
-)
-def test_nouns_agree_with_their_number(one: str, many: str) -> None:
-    assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
-    assert (plural(one), singular(many)) == (many, one)
+def test_nouns_agree_with_their_number() -> None:
+    nouns = {"layer": "layers", "micro-batch": "micro-batches", "entry": "entries", "pass": "passes", "GPU": "GPUs"}
+    for one, many in nouns.items():
+        assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
+        assert (plural(one), singular(many)) == (many, one)
     assert several(28_292, "choice", ",") == "28,292 choices"
 
 
@@ -115,3 +99,52 @@ def test_what_rounding_leaves_over_is_nothing() -> None:
 
 def test_bytes_are_written_in_the_unit_in_which_they_are_shortest() -> None:
     assert [written_bytes(amount) for amount in (40e9, 2.0**33, 1.5e9)] == ["40GB", "8GiB", "1.5GB"]
+
+
+RECORDS = (
+    Progress(0.1, None, 1.0),
+    Progress(0.2, 4.0, 1.0, source="greedy"),
+    Progress(0.3, 4.0, 2.0),
+    Progress(9.0, 4.0, 3.0),
+)
+
+
+def told(capsys: pytest.CaptureFixture[str], mode: str | None) -> list[str]:
+    """The lines that stand on stderr after all records."""
+    with reporter(mode) as watch:
+        for record in RECORDS:
+            watch(record)
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()
+
+
+def test_json_lines_hold_every_record(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in told(capsys, "json")]
+    assert [line["bound"] for line in lines] == [1.0, 1.0, 2.0, 3.0]
+    assert lines[0]["incumbent"] is None
+    assert lines[1] == {
+        "seconds": 0.2, "incumbent": 4.0, "bound": 1.0, "nodes": None, "source": "greedy", "gap": 0.75,
+    }  # fmt: skip
+
+
+def test_plain_lines_come_with_a_better_plan_or_after_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+    first, last = told(capsys, "auto")
+    assert "incumbent 4  bound 1  gap 75.000 %  greedy" in first
+    assert "9.0 s" in last
+
+
+@pytest.mark.parametrize("mode", [None, "none"])
+def test_where_stderr_is_no_terminal_nothing_is_said_unasked(
+    capsys: pytest.CaptureFixture[str], mode: str | None
+) -> None:
+    assert told(capsys, mode) == []
+
+
+@pytest.mark.parametrize(("mode", "drawn"), [(None, True), ("auto", True), ("none", False)])
+def test_a_terminal_is_drawn_on_without_being_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str | None, drawn: bool
+) -> None:
+    """One line that is redrawn in place, and vanishes at the end."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert any("incumbent 4" in line for line in told(capsys, mode)) is drawn
