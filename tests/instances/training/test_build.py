@@ -17,7 +17,7 @@ from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import MODELS, known_model, model_of, problem_of, with_layers
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
-from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
+from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import TrainingProblem
 
 from .test_config_json import PUBLISHED
@@ -123,6 +123,29 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
 )
 def test_bad_words_are_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
     assert refused(**given).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attention": None}, "model.attention is null; give heads, head_size and key_value_heads."),
+        ({"mlp": None}, "model.mlp is missing; give the hidden size of its products, or experts."),
+        ({"norm": "batch"}, 'model.norm is \'batch\'; give "rms" or "layer".'),
+        ({"attention": Attention(8, 8, 3)}, "model.attention.key_value_heads is 3 for 8 heads; give a divisor"),
+        ({"attention": Attention(8, 8, 4, windowed_share=2)}, "model.attention.windowed_share is 2; give a share"),
+        ({"experts": Experts(2, 3, 8)}, "model.experts.per_token is 3 of 2; give at most their count."),
+        (
+            {"experts": Experts(4, 2, 8, dense_layers=99)},
+            "model.experts.dense_layers is 99 of 32 layers; give fewer",
+        ),
+        ({"own": (OwnLayer("a", 1, 1.0, 1.0, ()),)}, "model.own[0].times is empty; give how long one pass takes."),
+    ],
+    ids=str,
+)
+def test_shapes_that_no_model_has_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(known_model("llama-3-8b"), **changes)
+    assert str(caught.value).startswith(said)
 
 
 # ---- models by name ----------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ def by_words(text: str, problem: TrainingProblem = LLAMA) -> Configuration:
         ),
         ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
         ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
+        ("--recompute-activations", "recompute=core_attn"),
         ("--recompute-granularity selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
     ],
 )
@@ -328,6 +329,16 @@ def test_flags_of_another_framework_say_so() -> None:
         (
             "--tensor-model-parallel-size four",
             "--tensor-model-parallel-size is 'four'; give a whole number.",
+        ),
+        ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
+        (
+            "--recompute-granularity full",
+            "--recompute-method is missing; give uniform or block, as full recomputation",
+        ),
+        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
+        (
+            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
+            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
         ),
         ("--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0'; give a whole number from 1 on."),
         (
