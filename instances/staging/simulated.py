@@ -17,6 +17,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from ..base.amounts import Amount
@@ -234,42 +235,30 @@ AnyStage = PlannedStage | LeveledStage
 
 
 def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """The schedule problem of a plan; on devices within devices, of each stage of level 1."""
+    """The schedule problem of a plan, on devices within devices of each stage of level 1; where replicas form several
+    alike pipelines, of one of them."""
+    stages: tuple[AnyStage, ...]
+    limits: list[Amount | None]
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
-        leaves: tuple[AnyStage, ...] = tuple(plan.leaves())
-        limits = [problem.memory_bytes] * len(leaves)
+        own: OwnSchedule = partial(leveled_pipeline, problem, plan)
+        stages = tuple(plan.leaves())
+        limits = [problem.memory_bytes] * len(stages)
         if options.chunks > 1:
             copies = [cost.copies for cost in evaluate_leveled(problem, plan).leaves]
-            check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, leaves, strict=True)), UNIFORM)
-            leaves = tuple(_chunks(problem, leaves, options.chunks))
-            pipeline = chunked_pipeline(
-                problem, plan, [chunk.nodes for chunk in leaves], spread(len(leaves), options)
-            )
+            check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, stages, strict=True)), UNIFORM)
+            stages = tuple(_chunks(problem, stages, options.chunks))
+            nodes = [chunk.nodes for chunk in stages]
+            pipeline = chunked_pipeline(problem, plan, nodes, spread(len(stages), options))
         else:
-            pipeline = leveled_pipeline(problem, plan, 1)
-        return _lowered(
-            problem, leaves, pipeline, options, limits, lambda count: leveled_pipeline(problem, plan, count)
-        )
-    refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
-    cut = _cut(problem, plan, options.chunks)
-    kinds = [type_of(problem, stage) for stage in cut.stages]
-    limits = [None if kind is None else kind.memory_bytes for kind in kinds]
-    pipeline = staged_pipeline(problem, cut, 1)
-    return _lowered(
-        problem, cut.stages, pipeline, options, limits, lambda count: staged_pipeline(problem, plan, count)
-    )
-
-
-def _lowered(
-    problem: StagingProblem,
-    stages: Sequence[AnyStage],
-    pipeline: Pipeline,
-    options: ScheduleOptions,
-    limits: Sequence[Amount | None],
-    own: OwnSchedule,
-) -> LoweredSchedule:
-    """The schedule problem of one pipeline; where replicas form several alike pipelines, of one of them."""
+            pipeline = own(1)
+    else:
+        refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
+        own = partial(staged_pipeline, problem, plan)
+        stages = _cut(problem, plan, options.chunks)
+        kinds = [type_of(problem, stage) for stage in stages]
+        limits = [None if kind is None else kind.memory_bytes for kind in kinds]
+        pipeline = staged_pipeline(problem, StagedPlan(stages), 1)
     pipeline, pipelines = one_of_alike(pipeline)
     notes = chain(_notes(problem, stages, options), _on_replicas(pipelines))
     work = work_of(pipeline, options, limits, notes, inputs=_read(problem, stages))
@@ -284,12 +273,12 @@ def _on_replicas(pipelines: int) -> Iterator[str]:
         )
 
 
-def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
-    """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
+def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> tuple[PlannedStage, ...]:
+    """Every stage cut into `chunks` stages of equally many layers, which keep their configurations."""
     if chunks == 1:
-        return plan
+        return plan.stages
     check_alike(((stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages), UNIFORM)
-    return StagedPlan(tuple(_chunks(problem, plan.stages, chunks)))
+    return tuple(_chunks(problem, plan.stages, chunks))
 
 
 def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) -> Iterator[PlannedStage]:
