@@ -10,14 +10,7 @@ from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
-from .plan import (
-    LARGEST,
-    NONE,
-    Configuration,
-    Degrees,
-    Recompute,
-    read_recompute,
-)
+from .plan import LARGEST, NONE, Configuration, Degrees, Recompute, read_recompute
 from .problem import TrainingProblem
 
 DEGREES = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
