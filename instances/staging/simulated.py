@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from ..base.amounts import Amount
 from ..base.checks import NodeId
@@ -260,17 +259,9 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
         limits = [None if kind is None else kind.memory_bytes for kind in kinds]
         pipeline = staged_pipeline(problem, StagedPlan(stages), 1)
     pipeline, pipelines = one_of_alike(pipeline)
-    notes = chain(_notes(problem, stages, options), _on_replicas(pipelines))
+    notes = _notes(problem, stages, options, pipelines)
     work = work_of(pipeline, options, limits, notes, inputs=_read(problem, stages))
     return schedule_of(work, options, lambda count: one_of_alike(own(count))[0], pipelines)
-
-
-def _on_replicas(pipelines: int) -> Iterator[str]:
-    if pipelines > 1:
-        yield (
-            f"replicas form {pipelines} alike pipelines, which share the micro-batches; the schedule is that of one of "
-            "them, and memory that of one device"
-        )
 
 
 def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> tuple[PlannedStage, ...]:
@@ -319,7 +310,9 @@ def _ways(problem: StagingProblem, stage: AnyStage) -> Iterator[Configuration]:
         yield from (way for way in ways if way.id == name)
 
 
-def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
+def _notes(
+    problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions, pipelines: int
+) -> Iterator[str]:
     ways = (_ways(problem, stage) for stage in stages)
     if any(way.forward_time is None for chosen in ways for way in chosen):
         yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
@@ -327,3 +320,8 @@ def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: Schedul
         yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"
     if options.recompute:
         yield "the network's own input is not counted among what is kept: nothing says how large it is"
+    if pipelines > 1:
+        yield (
+            f"replicas form {pipelines} alike pipelines, which share the micro-batches; the schedule is that of one of "
+            "them, and memory that of one device"
+        )
