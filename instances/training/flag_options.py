@@ -1,4 +1,8 @@
-"""Options of a command line: what each says, and what those change that are not modelled here."""
+"""Options of a command line: what each says, and what those change that are not modelled here.
+
+To make an option known that decides nothing here, add it to `flag_effects.toml`. One that decides something is asked
+for in a reader, by the framework's name or by our key for it.
+"""
 
 from __future__ import annotations
 
