@@ -181,8 +181,7 @@ def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[
 
 
 def _same_letters(problem: TrainingProblem, flags: Flags, stages: tuple[str, ...]) -> None:
-    letters = {"embedding": "E", "prediction": "m", "head": "L"}
-    row = "".join(letters.get(unit, "t") for unit in problem.model.units)
+    row = problem.model.letters
     if "".join(stages) != row:
         raise flags.wrong(
             "layout",

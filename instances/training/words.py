@@ -142,9 +142,8 @@ def _units(part: str) -> int:
 
 
 def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
-    letters = {"embedding": "E", "dense": "t", "experts": "t", "prediction": "m", "head": "L", "own": "t"}
     stages = expanded(text)
-    said, row = "".join(stages), "".join(letters[unit] for unit in problem.model.units)
+    said, row = "".join(stages), problem.model.letters
     if said != row:
         raise InputError(
             f"{WHERE}: layout",
