@@ -1,4 +1,8 @@
-"""Parsed JSON and records: fetch what must be there, refuse what must not, name the place in every error."""
+"""Parsed JSON and records: fetch what must be there, refuse what must not, name the place in every error.
+
+`check_members` and `check_numbers` read what a record's annotations say of its members: a constructor that calls them
+needs no checks of types of its own.
+"""
 
 from __future__ import annotations
 

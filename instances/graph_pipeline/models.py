@@ -120,7 +120,8 @@ def _operator(
         return TimeCurve(samples, tuple(round(time, DIGITS) for time in times))
 
     elements = (cost.parameters, cost.stash_elements, cost.output_elements)
-    return Operator(name, curve(1.0), curve(cost.backward_factor), *(float(NUMBER_BYTES * n) for n in elements))
+    weights, stash, output = (float(NUMBER_BYTES * count) for count in elements)
+    return Operator(name, curve(1.0), curve(cost.backward_factor), weights, stash, output)
 
 
 # ---- sizes ---------------------------------------------------------------------------------------------

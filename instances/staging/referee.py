@@ -2,7 +2,10 @@
 
 Two semantics: `paper` synchronises the weights once per d micro-batches of a stage with d replicas; `reference`, the
 published program, once per batch of N micro-batches, and asks that d divides N. With ZeRO from stage 2 on, part of
-that or all of it happens in every pass instead.
+that or all of it happens in every pass instead. Plans on devices within devices have a part of their own below.
+
+To change what a stage costs on a flat network, change `tests/oracles/staging.py` as well, which shares nothing with
+this file; on levels, the sums by hand in `tests/instances/staging/test_referee.py`.
 """
 
 from __future__ import annotations

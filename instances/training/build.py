@@ -1,12 +1,12 @@
 """A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb".
 
-To add a packaged model, add its shapes and their source to `_known`.
+To add a packaged model, add its shapes and their source to `_published`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,30 +41,20 @@ class KnownModel:
     source: str
 
 
-def _megatron(name: str, layers: int, hidden: int, heads: int) -> Model:
-    """A model of the GPT type as Megatron trains it: biases everywhere, learned positions, one table of words."""
+def _gpt(name: str, layers: int, hidden: int, heads: int, **more: Any) -> Model:
+    """A model of the GPT type: biases everywhere, learned positions, one table of words; as Megatron trains it."""
     attention = Attention(heads, hidden // heads, heads, bias=True, output_bias=True)
-    return Model(
-        name,
-        hidden,
-        layers,
-        vocabulary=51_200,
-        attention=attention,
-        mlp=Mlp(4 * hidden, gated=False, bias=True),
-        tied=True,
-        norm="layer",
-        positions=2_048,
-    )
+    usual = {"vocabulary": 51_200, "positions": 2_048, "mlp": Mlp(4 * hidden, gated=False, bias=True)}
+    return Model(name, hidden, layers, attention=attention, tied=True, norm="layer", **{**usual, **more})
 
 
 def _llama(name: str, layers: int, hidden: int, heads: int, mlp: int) -> Model:
-    attention = Attention(heads, hidden // heads, key_value_heads=8)
-    return Model(name, hidden, layers, 128_256, attention, Mlp(mlp))
+    return Model(name, hidden, layers, 128_256, Attention(heads, hidden // heads, 8), Mlp(mlp))
 
 
 def _mixtral(name: str, layers: int, hidden: int, heads: int, expert: int, vocabulary: int) -> Model:
-    experts = Experts(count=8, per_token=2, hidden=expert)
-    return Model(name, hidden, layers, vocabulary, Attention(heads, hidden // heads, 8), experts=experts)
+    attention, experts = Attention(heads, hidden // heads, 8), Experts(count=8, per_token=2, hidden=expert)
+    return Model(name, hidden, layers, vocabulary, attention, experts=experts)
 
 
 def _qwen3(name: str, layers: int, hidden: int, heads: int, expert: int) -> Model:
@@ -72,71 +62,39 @@ def _qwen3(name: str, layers: int, hidden: int, heads: int, expert: int) -> Mode
     return Model(name, hidden, layers, 151_936, attention, experts=Experts(128, 8, expert))
 
 
-def _gpt_oss() -> Model:
+def _published() -> Iterator[tuple[Model, str]]:
+    """All packaged models, each with its source."""
+    paper, herd = "Korthikanti et al., arXiv 2205.05198, table 3", "Llama Team, arXiv 2407.21783, table 3"
+    yield _gpt("gpt-3-175b", 96, 12_288, 96), paper
+    yield _gpt("megatron-22b", 48, 6_144, 64), paper
+    yield _gpt("turing-530b", 105, 20_480, 128), paper
+    yield _gpt("megatron-1t", 128, 25_600, 160), paper
+    yield _llama("llama-3-8b", 32, 4_096, 32, 14_336), herd
+    yield _llama("llama-3-70b", 80, 8_192, 64, 28_672), herd
+    yield _llama("llama-3-405b", 126, 16_384, 128, 53_248), herd
+    config = "config.json of {} at huggingface.co"
+    small = _mixtral("mixtral-8x7b", 32, 4_096, 32, 14_336, 32_000)
+    yield small, "Jiang et al., arXiv 2401.04088, table 1"
+    yield _mixtral("mixtral-8x22b", 56, 6_144, 48, 16_384, 32_000), config.format("mistralai/Mixtral-8x22B-v0.1")
+    for name, shape in (("30B-A3B", (48, 2_048, 32, 768)), ("235B-A22B", (94, 4_096, 64, 1_536))):
+        source = f"Qwen Team, arXiv 2505.09388, table 2, and {config.format(f'Qwen/Qwen3-{name}')}"
+        yield _qwen3(f"qwen3-{name.lower()}", *shape), source
     attention = Attention(64, 64, 8, bias=True, output_bias=True, sinks=True, window=128, windowed_share=0.5)
     experts = Experts(128, 4, 2_880, bias=True, router_bias=True)
-    return Model("gpt-oss-120b", 2_880, 36, 201_088, attention, experts=experts)
-
-
-def _latent() -> Attention:
-    return Attention(128, 128, 128, value_size=128, query_rank=1_536, key_value_rank=512, rope_size=64)
-
-
-def _deepseek_v2() -> Model:
+    oss = Model("gpt-oss-120b", 2_880, 36, 201_088, attention, experts=experts)
+    yield oss, "OpenAI, arXiv 2508.10925, section 2, and config.json of openai/gpt-oss-120b"
+    latent = Attention(128, 128, 128, value_size=128, query_rank=1_536, key_value_rank=512, rope_size=64)
     experts = Experts(160, 6, 1_536, shared_hidden=2 * 1_536, dense_layers=1)
-    return Model("deepseek-v2", 5_120, 60, 102_400, _latent(), Mlp(12_288), experts)
-
-
-def _deepseek_v3() -> Model:
+    v2 = Model("deepseek-v2", 5_120, 60, 102_400, latent, Mlp(12_288), experts)
+    yield v2, "DeepSeek-AI, arXiv 2405.04434, section 3.1.2"
     experts = Experts(256, 8, 2_048, shared_hidden=2_048, dense_layers=3, router_bias=True)
-    return Model("deepseek-v3", 7_168, 61, 129_280, _latent(), Mlp(18_432), experts, prediction_layers=1)
+    v3 = Model("deepseek-v3", 7_168, 61, 129_280, latent, Mlp(18_432), experts, prediction_layers=1)
+    yield v3, "DeepSeek-AI, arXiv 2412.19437, section 4.2"
+    sizes = {"vocabulary": 50_272, "positions": 2_050, "embedding_size": 512}
+    yield _gpt("opt-350m", 24, 1_024, 16, final_norm=False, **sizes), config.format("facebook/opt-350m")
 
 
-def _opt_350m() -> Model:
-    return Model(
-        "opt-350m",
-        1_024,
-        24,
-        50_272,
-        Attention(16, 64, 16, bias=True, output_bias=True),
-        Mlp(4_096, gated=False, bias=True),
-        tied=True,
-        norm="layer",
-        final_norm=False,
-        positions=2_050,
-        embedding_size=512,
-    )
-
-
-def _known() -> Iterable[KnownModel]:
-    paper = "Korthikanti et al., arXiv 2205.05198, table 3"
-    yield KnownModel(_megatron("gpt-3-175b", 96, 12_288, 96), paper)
-    yield KnownModel(_megatron("megatron-22b", 48, 6_144, 64), paper)
-    yield KnownModel(_megatron("turing-530b", 105, 20_480, 128), paper)
-    yield KnownModel(_megatron("megatron-1t", 128, 25_600, 160), paper)
-    herd = "Llama Team, arXiv 2407.21783, table 3"
-    yield KnownModel(_llama("llama-3-8b", 32, 4_096, 32, 14_336), herd)
-    yield KnownModel(_llama("llama-3-70b", 80, 8_192, 64, 28_672), herd)
-    yield KnownModel(_llama("llama-3-405b", 126, 16_384, 128, 53_248), herd)
-    yield KnownModel(
-        _mixtral("mixtral-8x7b", 32, 4_096, 32, 14_336, 32_000), "Jiang et al., arXiv 2401.04088, table 1"
-    )
-    yield KnownModel(
-        _mixtral("mixtral-8x22b", 56, 6_144, 48, 16_384, 32_000),
-        "config.json of mistralai/Mixtral-8x22B-v0.1 at huggingface.co",
-    )
-    for name, shape in (("30B-A3B", (48, 2_048, 32, 768)), ("235B-A22B", (94, 4_096, 64, 1_536))):
-        yield KnownModel(
-            _qwen3(f"qwen3-{name.lower()}", *shape),
-            f"Qwen Team, arXiv 2505.09388, table 2, and config.json of Qwen/Qwen3-{name} at huggingface.co",
-        )
-    yield KnownModel(_gpt_oss(), "OpenAI, arXiv 2508.10925, section 2, and config.json of openai/gpt-oss-120b")
-    yield KnownModel(_deepseek_v2(), "DeepSeek-AI, arXiv 2405.04434, section 3.1.2")
-    yield KnownModel(_deepseek_v3(), "DeepSeek-AI, arXiv 2412.19437, section 4.2")
-    yield KnownModel(_opt_350m(), "config.json of facebook/opt-350m at huggingface.co")
-
-
-MODELS: Mapping[str, KnownModel] = {known.model.name: known for known in _known()}
+MODELS: Mapping[str, KnownModel] = {model.name: KnownModel(model, source) for model, source in _published()}
 
 
 def known_model(name: str) -> Model:

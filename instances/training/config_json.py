@@ -367,7 +367,10 @@ def _read_deepseek(version: int, config: Config, name: str) -> Model:
         output_bias=bias,
     )
     mlp = Mlp(config.whole("intermediate_size")) if experts is None or experts.dense_layers else None
-    more = {"tied": config.tied(False), "prediction_layers": config.whole("num_nextn_predict_layers", 0, 0)}
+    more: dict[str, Any] = {
+        "tied": config.tied(False),
+        "prediction_layers": config.whole("num_nextn_predict_layers", 0, 0),
+    }
     return Model(name, hidden, layers, config.whole("vocab_size"), attention, mlp, experts, **more)
 
 
@@ -435,7 +438,7 @@ def _read_opt(config: Config, name: str) -> Model:
         raise config.wrong("layer_norm_elementwise_affine", "is false", "give norms with learned numbers")
     size = config.whole("word_embed_proj_dim", hidden)
     bias = config.flag("enable_bias", True)
-    more = {
+    more: dict[str, Any] = {
         "final_norm": config.flag("do_layer_norm_before", True)
         and not config.flag("_remove_final_layer_norm", False),
         "positions": config.whole("max_position_embeddings") + 2,
@@ -446,8 +449,9 @@ def _read_opt(config: Config, name: str) -> Model:
 
 def _read_phi(config: Config, name: str) -> Model:
     """Phi's attention and MLP stand side by side, behind one norm."""
-    norm, more = config.flag("qk_layernorm", False), {"norms": 1, "head_bias": True}
-    return _with_centring_norms(config, name, "intermediate_size", True, norm=norm, tied=config.tied(False), **more)
+    more: dict[str, Any] = {"norms": 1, "head_bias": True, "tied": config.tied(False)}
+    norm = config.flag("qk_layernorm", False)
+    return _with_centring_norms(config, name, "intermediate_size", True, norm=norm, **more)
 
 
 _GEMMA3 = _Usual(262_208, 8, 4, 256, 2_304, 9_216, 26, tied=True, norms=4, query_key_norm=True)

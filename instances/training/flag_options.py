@@ -1,4 +1,8 @@
-"""Options of a command line: what each says, and what those change that are not modelled here."""
+"""Options of a command line: what each says, and what those change that are not modelled here.
+
+To make an option known that decides nothing here, add it to `flag_effects.toml`. One that decides something is asked
+for in a reader, by the framework's name or by our key for it.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +145,8 @@ class Flags:
     """The optimizer that the options name, as `instances/physics/optimizers.py` calls it; None: they name none."""
 
     def words(self, name: str) -> tuple[str, ...] | None:
-        """All words after the option; None where it is absent."""
+        """All words after the option; None where it is absent. Our own keys stand for the framework's names."""
+        name = self.names.get(name, name)
         self.seen.add(name)
         words = self.options.get(name)
         if words is not None:
@@ -201,7 +206,7 @@ class Flags:
         return text
 
     def wrong(self, name: str, problem: str, remedy: str) -> InputError:
-        return InputError(self.shown(name), problem, remedy)
+        return InputError(self.shown(self.names.get(name, name)), problem, remedy)
 
     def left(self) -> tuple[str, ...]:
         """Options that nobody asked for."""
@@ -267,3 +272,8 @@ class Flags:
         """The options that somebody may have meant by unknown ones, each as its program spells it."""
         near = {name: nearest(name, sorted(self.seen)) for name in unknown}
         return {self.shown(name): self.shown(close) for name, close in near.items() if close is not None}
+
+    def compare_switch(self, what: str, known: bool, name: str, described: bool) -> None:
+        """Tell where a switch is set and the problem is otherwise, or is absent from flags that describe the model."""
+        if self.flag(name) != known and (described or not known):
+            self.tell(f"{what} ({self.shown(name)}) is on one side alone: in the flags or in the problem's model.")

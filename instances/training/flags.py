@@ -57,7 +57,7 @@ EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 def read_torchtitan(problem: TrainingProblem, flags: Flags) -> None:
     """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
     flags.names = TORCHTITAN_NAMES
-    degrees = {name: flags.whole(TORCHTITAN_NAMES[name], 1) for name in ("tensor", "context", "pipeline", "expert")}
+    degrees = {name: flags.whole(name, 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, flags, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
     schedule = _torchtitan_schedule(flags)
     layout, virtual = read_torchtitan_layout(problem, flags, degrees["pipeline"], schedule)
@@ -82,7 +82,7 @@ def read_torchtitan(problem: TrainingProblem, flags: Flags) -> None:
 
 def _data(problem: TrainingProblem, flags: Flags, apart: int) -> int:
     """Data-parallel degree: replicas times shards, where shards of -1 are all that is left of the devices."""
-    replicas, shards = flags.whole(REPLICAS, 1), flags.whole(TORCHTITAN_NAMES["data"], -1, least=-1)
+    replicas, shards = flags.whole(REPLICAS, 1), flags.whole("data", -1, least=-1)
     if shards < 1:
         shards = max(problem.devices // (apart * replicas), 1)
     return replicas * shards
@@ -90,7 +90,7 @@ def _data(problem: TrainingProblem, flags: Flags, apart: int) -> int:
 
 def _expert_tensor(problem: TrainingProblem, flags: Flags, degrees: dict[str, int]) -> int:
     """Tensor-parallel degree of the experts; without expert parallelism they are divided as all else is."""
-    degree = flags.whole(TORCHTITAN_NAMES["expert-tensor"], 1)
+    degree = flags.whole("expert-tensor", 1)
     if problem.model.experts is None:
         return 1
     return degree if degrees["expert"] > 1 else degrees["tensor"]
@@ -98,19 +98,17 @@ def _expert_tensor(problem: TrainingProblem, flags: Flags, degrees: dict[str, in
 
 def _torchtitan_schedule(flags: Flags) -> str:
     """The schedule that the flags name, by our name for it."""
-    word = flags.text(TORCHTITAN_NAMES["schedule"]) or "1F1B"
+    word = flags.text("schedule") or "1F1B"
     name = SCHEDULES.get(word.lower())
     if name is None:
-        raise flags.wrong(
-            TORCHTITAN_NAMES["schedule"], f"is {word}, which is not known here", "give " + " or ".join(SCHEDULES)
-        )
+        raise flags.wrong("schedule", f"is {word}, which is not known here", "give " + " or ".join(SCHEDULES))
     return name
 
 
 def _torchtitan_micro_batch(flags: Flags, problem: TrainingProblem, pipeline: int, data: int) -> int:
     """Sequences of a micro-batch: of a pipeline, the size that divides its local batch; without one, the local
     batch itself."""
-    local = flags.whole(TORCHTITAN_NAMES["micro-batch"], 8)
+    local = flags.whole("micro-batch", 8)
     batch = flags.whole("training.global-batch-size", -1, least=-1)
     batch = local * data if batch < 1 else batch
     if batch != problem.batch:
@@ -131,8 +129,8 @@ def _torchtitan_micro_batch(flags: Flags, problem: TrainingProblem, pipeline: in
 def _torchtitan_zero(flags: Flags, problem: TrainingProblem, degrees: dict[str, int]) -> int:
     """ZeRO stage: 3 where weights are fully sharded, 2 where they stay gathered between passes of a pipeline, 0
     where there are replicas alone."""
-    policy = flags.choice(TORCHTITAN_NAMES["zero"], ("default", "always", "never"), "default")
-    replicas, shards = flags.whole(REPLICAS, 1), flags.whole(TORCHTITAN_NAMES["data"], -1, least=-1)
+    policy = flags.choice("zero", ("default", "always", "never"), "default")
+    replicas, shards = flags.whole(REPLICAS, 1), flags.whole("data", -1, least=-1)
     alone = shards == 1 and degrees["context"] == 1
     if alone and policy == "default":
         return 0
@@ -151,7 +149,7 @@ def read_torchtitan_layout(
 ) -> tuple[list[int] | None, int]:
     """Units of each chunk in the order of the pipeline (None: the flags leave the layout open), and number of
     chunks on a rank."""
-    parts = flags.words(TORCHTITAN_NAMES["layout"])
+    parts = flags.words("layout")
     weights = flags.whole(FIRST_LESS, 1, least=0), flags.whole(LAST_LESS, 1, least=0)
     each = flags.amount(LAYERS_OF_CHUNK)
     if pipeline == 1:
@@ -176,9 +174,7 @@ def _by_weights(flags: Flags, layers: int, chunks: int, weights: tuple[int, int]
     share, more = divmod(layers + sum(weights), chunks)
     counts = [share + (number < more) for number in range(chunks)]
     if share < max(*weights, 1):
-        raise flags.wrong(
-            TORCHTITAN_NAMES["pipeline"], f"makes {chunks} chunks of {layers} layers", "give fewer ranks"
-        )
+        raise flags.wrong("pipeline", f"makes {chunks} chunks of {layers} layers", "give fewer ranks")
     counts[0] += 1 - weights[0]
     counts[-1] += 1 - weights[1]
     return counts
@@ -189,9 +185,7 @@ def _of_names(
 ) -> tuple[list[int], int]:
     """Units of each chunk and chunks of a rank by the named modules of the chunks; the norm belongs to the head."""
     if len(parts) % pipeline:
-        raise flags.wrong(
-            TORCHTITAN_NAMES["layout"], f"has {len(parts)} parts for {pipeline} ranks", "give each rank as many"
-        )
+        raise flags.wrong("layout", f"has {len(parts)} parts for {pipeline} ranks", "give each rank as many")
     counts, row = [], []
     for part in parts:
         names = [name.strip(" []'\"") for name in part.split(",")]
@@ -201,7 +195,7 @@ def _of_names(
     wanted = [EMBEDDING, *(f"layers.{i}" for i in range(problem.model.layers))]
     if row[:-1] != wanted or row[-1] not in HEADS:
         raise flags.wrong(
-            TORCHTITAN_NAMES["layout"],
+            "layout",
             f"does not name the {len(wanted) + 1} units of the model in their order",
             f"give {EMBEDDING}, layers.0 to layers.{problem.model.layers - 1}, norm and output",
         )
@@ -210,7 +204,7 @@ def _of_names(
 
 def _torchtitan_recomputation(flags: Flags) -> str:
     """The word for what is computed again, by torchtitan's mode; what has no word here is told to the user."""
-    mode = flags.choice(TORCHTITAN_NAMES["recompute"], ("selective", "full", "none", "memory_budget"), "selective")
+    mode = flags.choice("recompute", ("selective", "full", "none", "memory_budget"), "selective")
     every = flags.text("activation-checkpoint.selective-ac-option") or "2"
     budget = flags.text("activation-checkpoint.memory-budget")
     if mode == FULL or (mode == "selective" and every == "1"):
@@ -295,7 +289,7 @@ def read_deepspeed(problem: TrainingProblem, flags: Flags) -> None:
         "zero": str(zero),
         "recompute": _deepspeed_recomputation(flags, problem),
     }
-    method = flags.text(DEEPSPEED_NAMES["layout"]) or flags.text("partition-method")
+    method = flags.text("layout") or flags.text("partition-method")
     if pipeline > 1:
         flags.keys["layout"] = "/".join(map(str, _deepspeed_layout(flags, method, problem, pipeline)))
     _compare_with_deepspeed(flags, problem, tensor)
@@ -328,7 +322,7 @@ def _deepspeed_zero(flags: Flags) -> int:
         flags.tell("Without zero_optimization every rank holds all weights, gradients and states (zero=0).")
         return 0
     if stage > 3:
-        raise flags.wrong(DEEPSPEED_NAMES["zero"], f"is {stage}", "give a stage from 0 to 3")
+        raise flags.wrong("zero", f"is {stage}", "give a stage from 0 to 3")
     return stage
 
 

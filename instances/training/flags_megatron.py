@@ -50,32 +50,32 @@ FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidde
 def read_megatron(problem: TrainingProblem, flags: Flags) -> None:
     """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
     flags.names = NAMES
-    tensor, pipeline = flags.whole(NAMES["tensor"], 1), flags.whole(NAMES["pipeline"], 1)
+    tensor, pipeline = flags.whole("tensor", 1), flags.whole("pipeline", 1)
     experts = problem.model.experts is not None
-    expert_tensor = flags.amount(NAMES["expert-tensor"])
+    expert_tensor = flags.amount("expert-tensor")
     if expert_tensor is None:
         expert_tensor = tensor if experts else 1
         if experts and tensor > 1:
             flags.tell(f"Without --{NAMES['expert-tensor']} experts are divided by the tensor degree, {tensor}.")
-    expert = flags.whole(NAMES["expert"], 1)
+    expert = flags.whole("expert", 1)
     if expert > 1 and not experts:
         flags.tell(f"--{NAMES['expert']} is {expert}, and the problem's model has no experts.")
     layout, virtual = read_layout(problem, flags, pipeline)
     zero = _zero(flags)
     flags.keys = {
         "tensor": str(tensor),
-        "context": str(flags.whole(NAMES["context"], 1)),
+        "context": str(flags.whole("context", 1)),
         "pipeline": str(pipeline),
         "virtual": str(virtual),
         "expert": str(expert if experts else 1),
         "expert-tensor": str(expert_tensor if experts else 1),
-        "micro-batch": str(flags.whole(NAMES["micro-batch"], 1)),
+        "micro-batch": str(flags.whole("micro-batch", 1)),
         "zero": str(zero),
         "recompute": read_recomputation(flags, problem),
     }
     if layout is not None:
         flags.keys["layout"] = "/".join(map(str, layout))
-    data = flags.amount(NAMES["data"])
+    data = flags.amount("data")
     if data is not None:
         flags.keys["data"] = str(data)
     flags.compare("the group of micro-batches", pipeline, GROUP)
@@ -162,12 +162,12 @@ def _absent(flags: Flags, problem: TrainingProblem) -> None:
 
 def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[list[int] | None, int]:
     """Units of each chunk (None: layers alike, with embedding and head beside them), and number of chunks on a rank."""
-    text = flags.text(NAMES["layout"])
+    text = flags.text("layout")
     if text is not None:
         stages = expanded(text)
         if len(stages) % pipeline:
             raise flags.wrong(
-                NAMES["layout"], f"has {len(stages)} stages for {pipeline} ranks", "give each rank equally many"
+                "layout", f"has {len(stages)} stages for {pipeline} ranks", "give each rank equally many"
             )
         _same_letters(problem, flags, stages)
         return [len(stage) for stage in stages], len(stages) // pipeline
@@ -181,11 +181,10 @@ def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[
 
 
 def _same_letters(problem: TrainingProblem, flags: Flags, stages: tuple[str, ...]) -> None:
-    letters = {"embedding": "E", "prediction": "m", "head": "L"}
-    row = "".join(letters.get(unit, "t") for unit in problem.model.units)
+    row = problem.model.letters
     if "".join(stages) != row:
         raise flags.wrong(
-            NAMES["layout"],
+            "layout",
             f"holds {len(''.join(stages))} letters that are not the model's {len(row)}",
             f"give E, {row.count('t')} times t{', m' * row.count('m')} and L in this order",
         )
@@ -200,7 +199,7 @@ def _layers_of_ranks(
     among = pipeline - sum(count is not None for count in ends)
     if left < 0 or (left % among if among > 0 else left) or among < 0:
         raise flags.wrong(
-            NAMES["pipeline"],
+            "pipeline",
             f"is {pipeline}, and {left} layers do not divide among {max(among, 0)} ranks",
             f"give --{NAMES['layout']}, or other numbers",
         )
@@ -213,7 +212,7 @@ def _layers_of_ranks(
 
 
 def _virtual(flags: Flags, layers_of_rank: int | None) -> int:
-    chunks, of_chunk = flags.amount(NAMES["virtual"]), flags.amount(LAYERS_OF_CHUNK)
+    chunks, of_chunk = flags.amount("virtual"), flags.amount(LAYERS_OF_CHUNK)
     if chunks is not None:
         return chunks
     if of_chunk is None:
@@ -233,9 +232,7 @@ def _units(
     """Units of each chunk: layers of a rank divided evenly, the embedding in the first chunk, the head in the last."""
     for count in layers:
         if count % virtual:
-            raise flags.wrong(
-                NAMES["virtual"], f"is {virtual} for {count} layers of a rank", "give a divisor of them"
-            )
+            raise flags.wrong("virtual", f"is {virtual} for {count} layers of a rank", "give a divisor of them")
     units = [count // virtual for _ in range(virtual) for count in layers]
     row = problem.model.units
     units[0] += not counted[0]
@@ -342,9 +339,9 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
     if model.attention is not None:
         _compare_attention(flags, model.attention, described)
     gated = (model.mlp or experts).gated  # type: ignore[union-attr]  # one of them is there
-    _compare_switch(flags, "swiglu", gated, described, "A gated MLP")
-    name = "untie-embeddings-and-output-weights"
-    _compare_switch(flags, name, not model.tied, described, "A head with weights of its own")
+    flags.compare_switch("A gated MLP", gated, "swiglu", described)
+    untied = "untie-embeddings-and-output-weights"
+    flags.compare_switch("A head with weights of its own", not model.tied, untied, described)
     norm = flags.text("normalization")
     if norm is not None and ("rms" in norm.lower()) != (model.norm == "rms"):
         flags.tell(f"--normalization is {norm}, and the norm of the problem's model is {model.norm}.")
@@ -356,12 +353,6 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
         )
     for name in ("disable-bias-linear", "num-query-groups", "max-position-embeddings"):
         flags.words(name)
-
-
-def _compare_switch(flags: Flags, name: str, known: bool, described: bool, what: str) -> None:
-    """Tell where a switch is set and the problem is otherwise, or is absent from flags that describe the model."""
-    if flags.flag(name) != known and (described or not known):
-        flags.tell(f"{what} ({flags.shown(name)}) is on one side alone: in the flags or in the problem's model.")
 
 
 def _compare_vocabulary(flags: Flags, model: Model, tensor: int) -> None:
@@ -416,7 +407,7 @@ def _compare_attention(flags: Flags, attention: Attention, described: bool) -> N
     flags.compare("the size of a head", attention.head_size, "qk-head-dim")
     flags.compare("the size of positions in a head", attention.rope_size, "qk-pos-emb-head-dim")
     flags.compare("the size of a head's values", attention.values, "v-head-dim")
-    _compare_switch(flags, "multi-latent-attention", attention.latent, described, "Latent attention")
+    flags.compare_switch("Latent attention", attention.latent, "multi-latent-attention", described)
     bias = flags.flag("add-qkv-bias") or (described and not flags.flag("disable-bias-linear"))
     if bias != attention.bias and (described or bias):
         flags.tell(
@@ -425,7 +416,7 @@ def _compare_attention(flags: Flags, attention: Attention, described: bool) -> N
         )
     if not attention.latent:  # whose size of a head and norms are stated otherwise
         flags.compare("the size of a head", attention.head_size, "kv-channels")
-        _compare_switch(flags, "qk-layernorm", attention.query_key_norm, described, "A norm of queries and keys")
+        flags.compare_switch("A norm of queries and keys", attention.query_key_norm, "qk-layernorm", described)
     window = flags.words("window-size")
     tokens = None if not window else whole_number(window[0].strip("(").partition(",")[0])
     if window is not None and (tokens is None or attention.window not in (tokens, tokens + 1)):

@@ -90,15 +90,11 @@ def _random_experts(chosen: random.Random, dense_layers: int) -> Experts:
     return Experts(count, chosen.choice((1, 2)), chosen.choice((64, 128)), shared, dense_layers=dense_layers)
 
 
-def _training(accelerators: int, layers: int, experts: bool, latent: bool, seed: int) -> TrainingProblem:
-    return random_training(seed, accelerators, layers, experts, latent)
-
-
 GENERATORS: Mapping[str, Generator[Any]] = {
     "training": Generator(
         "training",
         "a random small transformer on a few GPUs",
-        _training,
+        random_training,
         (
             Parameter("accelerators", "int", 4, "number of devices"),
             Parameter("layers", "int", 6, "for transformers: layers between the embedding and the head"),

@@ -168,6 +168,12 @@ class Model:
         return tuple(name for name, count in counts.items() for _ in range(count))
 
     @property
+    def letters(self) -> str:
+        """The row of units, in the letters of Megatron's layouts."""
+        others = {"embedding": "E", "prediction": "m", "head": "L"}
+        return "".join(others.get(unit, "t") for unit in self.units)
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """What its layers can compute again by themselves, by Megatron's names: modules that they have, and whose
         recomputation changes something. A norm before one product is one kernel with it, so that only norms before

@@ -141,10 +141,14 @@ class _Shapes:
     def profile(self, name: str, source: Mapping[str, Any]) -> Profile:
         embedding, layers, norm, head = self.names
         units = [unit for unit in self.model.units if unit in ("dense", "experts")]
+        table = count_of(self.model, "embedding").total
+        last = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
         nodes = [
-            self._embedding(embedding),
+            self._node(
+                embedding, self._run_by("embedding"), self._kept_by("embedding"), {f"{embedding}.weight": table}
+            ),
             *(self._layer(f"{layers}.{i}", unit) for i, unit in enumerate(units)),
-            self._norm(norm),
+            self._node(norm, self._run_by("head")[:-1], self._hidden_bytes, {f"{norm}.weight": last}),
             self._head(head),
         ]
         size = self._hidden_bytes
@@ -217,14 +221,6 @@ class _Shapes:
     def _wide(self, half_bytes: float) -> float:
         """Bytes of numbers as wide as the profile's, where they are so many with numbers of sixteen bits."""
         return half_bytes * self.element / HALF
-
-    def _embedding(self, id: str) -> ProfileNode:
-        count = count_of(self.model, "embedding").total
-        return self._node(id, self._run_by("embedding"), self._kept_by("embedding"), {f"{id}.weight": count})
-
-    def _norm(self, id: str) -> ProfileNode:
-        count = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
-        return self._node(id, self._run_by("head")[:-1], self._hidden_bytes, {f"{id}.weight": count})
 
     def _head(self, id: str) -> ProfileNode:
         model = self.model

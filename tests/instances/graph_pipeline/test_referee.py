@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.graph_pipeline import all_plans, convex_sets
+from oracles.graph_pipeline import all_plans, convex_sets, slowest_stage, stage_fits
 from problems.graph_pipelines_with_plans import (
     chain_plan,
     chain_problem,
-    operator,
     random_graph_problem,
     random_plan,
     table_row,
@@ -20,7 +19,7 @@ from problems.graph_pipelines_with_plans import (
 
 from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee import (
     NotAStageGraphError,
     evaluate_stage_graph,
@@ -36,43 +35,19 @@ RULES = {
 # ---- costs -----------------------------------------------------------------------------------------------
 
 
-def test_a_stage_by_hand() -> None:
-    """Two operators on 2 devices with micro-batches of 4: q = 2, two tensors in, one out to two readers."""
-    curve = TimeCurve((1, 2, 4), (1.0, 1.5, 2.5))
-    problem = GraphPipelineProblem(
-        operators=(
-            operator("a", output_bytes=10),
-            operator("b", output_bytes=20),
-            Operator("c", curve, curve, weight_bytes=100, stash_bytes=6, output_bytes=7),
-            Operator("d", curve, curve, weight_bytes=60, stash_bytes=4, output_bytes=30),
-            operator("e"),
-            operator("f"),
-        ),
-        edges=(("a", "c"), ("b", "c"), ("b", "d"), ("c", "d"), ("d", "e"), ("d", "f")),
-        mini_batch=8,
-        devices=4,
-        link=Link(10.0, 0.5),
-        node_link=Link(5.0, 1.0),
-        devices_per_node=2,
-        weight_copies=3,
-        workspace_bytes=1000,
-    )
-    stages = (
-        GraphStage(("a", "b"), 1, 4, 1, 8),
-        GraphStage(("c", "d"), 2, 4, 1, 8),
-        GraphStage(("e", "f"), 1, 4, 1, 4),
-    )
-    evaluation = evaluate_stage_graph(problem, StageGraphPlan(stages, ((0, 1), (1, 2))))
-    cost = evaluation.stages[1]
-    assert (cost.forward, cost.backward) == (3.0, 3.0)
-    # Each tensor forward and its gradient back: latency 1, bytes * 4 / (2 devices * 5 bytes per second).
-    assert cost.transfers == pytest.approx(2 * (3 * 1 + (10 + 20 + 30) * 4 / 10))
-    # Inside the node: half a second and 2 (d - 1) / d of the weights at 10 bytes per second.
-    assert cost.synchronisation == pytest.approx(0.5 + 160 / 10)
-    assert cost.time_per_sample == pytest.approx((6 + cost.transfers) / 4 + cost.synchronisation / 8)
-    assert cost.memory_bytes == 3 * 160 + 8 * (6 + 4) / 2 + 1000
-    assert evaluation.depth == 3
-    assert evaluation.time_per_sample == max(stage.time_per_sample for stage in evaluation.stages)
+@pytest.mark.parametrize("seed", range(20))
+def test_times_and_memory_are_those_of_the_definitions(seed: int) -> None:
+    problem = random_graph_problem(seed)
+    plan = random_plan(problem, seed)
+    evaluation = evaluate_stage_graph(problem, plan)
+    assert evaluation.time_per_sample == pytest.approx(slowest_stage(problem, plan))
+    for stage, cost in zip(plan.stages, evaluation.stages, strict=True):
+        members = frozenset(problem.index[node] for node in stage.nodes)
+        full = problem.replace(memory_bytes=cost.memory_bytes)
+        assert stage_fits(full, members, stage.in_flight, stage.devices)
+        assert cost.memory_bytes == 0 or not stage_fits(
+            problem.replace(memory_bytes=0.999 * cost.memory_bytes), members, stage.in_flight, stage.devices
+        )
 
 
 @pytest.mark.parametrize("length", [1, 3, 5])

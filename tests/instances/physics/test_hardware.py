@@ -105,15 +105,6 @@ def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -
     assert DEVICES["a100-40gb"].seconds(1.0, 1555e9) == pytest.approx(1 / 0.8, rel=1e-4)  # waits for memory
 
 
-@pytest.mark.parametrize("name", GPUS)
-def test_profiles_and_training_configurations_assume_the_same_shares_of_a_gpu(name: str) -> None:
-    """A large product, traffic of memory and a kernel's start take the same seconds by both ways into a problem."""
-    problem = problem_of("llama-3-8b", f"1x{name}", batch=1, sequence=8_192, precision="fp16")
-    device, usual = DEVICES[name], problem.efficiencies
-    assert device.seconds(1e15, 0, 2) == 1e15 / (GPUS[name].half_flops * usual.products) + usual.launch_seconds
-    assert device.seconds(0, 1e12, 2) == 1e12 / (GPUS[name].memory_rate * usual.memory) + usual.launch_seconds
-
-
 # ---- links ---------------------------------------------------------------------------------------------------
 
 

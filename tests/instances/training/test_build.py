@@ -18,7 +18,7 @@ from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import MODELS, known_model, model_of, problem_of, with_layers
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
-from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
+from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import TrainingProblem
 
 from .test_config_json import PUBLISHED
@@ -50,23 +50,9 @@ def test_the_same_in_more_words_is_the_same_problem() -> None:
     spelt = llama(levels="8x450GB/s,8x50GB/s", memory_bytes=81_559 * 2**20, reserve_bytes=1.5 * GIB, name="other")
     assert spelt.hash == llama().hash
     assert llama(memory_bytes=80e9).hash != llama().hash
-
-
-def test_everything_can_be_said() -> None:
-    problem = llama(
-        precision="fp8",
-        framework="torchtitan",
-        layers=12,
-        efficiencies={"links": 0.5},
-        reserve_bytes=0,
-        flash_attention=False,
-        levels=[(4, 1e9), (16, 1e8)],
-    )
-    assert problem.peak == 1_978.9e12
-    assert problem.model.layers == 12
-    assert problem.efficiencies == replace(usual_of("h100-80gb"), links=0.5)
-    assert not problem.flash_attention
-    assert [level.count for level in problem.levels] == [4, 16]
+    other = llama(precision="fp8", efficiencies={"links": 0.5}, levels=[(4, 1e9), (16, 1e8)])
+    assert (other.peak, [level.count for level in other.levels]) == (1_978.9e12, [4, 16])
+    assert other.efficiencies == replace(usual_of("h100-80gb"), links=0.5)
 
 
 def test_files_and_folders_of_files_are_models(tmp_path: Path) -> None:
@@ -128,6 +114,29 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
 )
 def test_bad_words_are_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
     assert refused(**given).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attention": None}, "model.attention is null; give heads, head_size and key_value_heads."),
+        ({"mlp": None}, "model.mlp is missing; give the hidden size of its products, or experts."),
+        ({"norm": "batch"}, 'model.norm is \'batch\'; give "rms" or "layer".'),
+        ({"attention": Attention(8, 8, 3)}, "model.attention.key_value_heads is 3 for 8 heads; give a divisor"),
+        ({"attention": Attention(8, 8, 4, windowed_share=2)}, "model.attention.windowed_share is 2; give a share"),
+        ({"experts": Experts(2, 3, 8)}, "model.experts.per_token is 3 of 2; give at most their count."),
+        (
+            {"experts": Experts(4, 2, 8, dense_layers=99)},
+            "model.experts.dense_layers is 99 of 32 layers; give fewer",
+        ),
+        ({"own": (OwnLayer("a", 1, 1.0, 1.0, ()),)}, "model.own[0].times is empty; give how long one pass takes."),
+    ],
+    ids=str,
+)
+def test_shapes_that_no_model_has_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(known_model("llama-3-8b"), **changes)
+    assert str(caught.value).startswith(said)
 
 
 # ---- models by name ----------------------------------------------------------------------------------------

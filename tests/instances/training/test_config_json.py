@@ -224,6 +224,7 @@ def test_layers_without_experts_come_first() -> None:
 
 LLAMA = PUBLISHED["meta-llama/Meta-Llama-3-8B"].config
 V2 = PUBLISHED["deepseek-ai/DeepSeek-V2"].config
+OPT = PUBLISHED["facebook/opt-125m"].config
 WRONG: dict[str, tuple[Any, str]] = {
     "not an object": ([1], "content is a list"),
     "no architecture": ({"hidden_size": 64}, "model_type is missing, beside hidden_size 64; give a model of one"),
@@ -244,6 +245,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         gpt_oss(4, 4) | {"layer_types": ["x"] * 10_001},
         "layer_types has 10001 entries; give at most",
     ),
+    "norms": (OPT | {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine is false; give norms"),
     "top of experts": (gpt_oss(4, 4) | {"num_experts_per_tok": 5}, "num_experts_per_tok is 5 of 4 experts"),
     "in turns": (V2 | {"moe_layer_freq": 2}, "moe_layer_freq is 2: layers with and without experts take turns"),
     "dense layers": (V2 | {"first_k_dense_replace": 61}, "first_k_dense_replace is 61 of 60 layers"),

@@ -12,7 +12,6 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
-from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words
 
@@ -51,44 +50,102 @@ def read(text: str, problem: TrainingProblem = LLAMA) -> Read:
     return configuration_from_flags(problem, text)
 
 
-def by_words(text: str, problem: TrainingProblem = LLAMA) -> Configuration:
-    return configuration_from_words(problem, text)
+# ---- words ---------------------------------------------------------------------------------------------
 
-
-# ---- Megatron ------------------------------------------------------------------------------------------
+TITAN = LLAMA.replace(framework="torchtitan")
+BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
+SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
+RECOMPUTE = f"{QUIET} --recompute-granularity"
+STAGES = "--parallelism.pipeline_parallel_degree"
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("problem", "flags", "words"),
     [
-        ("", "tensor=1"),
-        ("--tensor-model-parallel-size=8 --pipeline-model-parallel-size=4", "tensor=8 pipeline=4"),
+        (LLAMA, f"{QUIET} --tensor-model-parallel-size=8 --pipeline_model_parallel_size=4", "tensor=8 pipeline=4"),
         (
-            "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
             "pipeline=4 virtual=4",
         ),
         (
-            "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
             "--decoder-last-pipeline-num-layers 20",
             "pipeline=4 layout=19/21/21/21",
         ),
         (
-            "--pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
             "--num-virtual-stages-per-pipeline-rank 2",
             "pipeline=4 virtual=2 layout=12/11/11/7/11/11/11/8",
         ),
         (
-            "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
             "pipeline=2 layout=40/42",
         ),
-        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
-        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
-        ("--recompute-granularity selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
+        (LLAMA, f"{RECOMPUTE} full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
+        (LLAMA, f"{RECOMPUTE} full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
+        (LLAMA, f"{RECOMPUTE} selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
+        (LLAMA, f"{QUIET} --recompute-activations", "recompute=core_attn"),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.tensor_parallel_degree=8 --training.local-batch-size 2",
+            "tensor=8 micro-batch=2",
+        ),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
+            "zero=2",
+        ),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.data_parallel_replicate_degree 64 --training.local_batch_size 1 "
+            "--parallelism.data_parallel_shard_degree 1",
+            "zero=0",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 8 --training.local_batch_size 32 --parallelism.pipeline_parallel_microbatch_size 4",
+            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
+            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
+            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
+            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble --training.local_batch_size 8",
+            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
+        ),
+        (
+            SPEED,
+            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
+            '"bf16": {"enabled": true}}',
+            "micro-batch=2 zero=3",
+        ),
+        (
+            SPEED,
+            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, "bf16": {"enabled": true}, '
+            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
+            '"pipeline": {"activation_checkpoint_interval": 1}}',
+            "tensor=8 micro-batch=32 zero=0 recompute=full",
+        ),
+        (
+            SPEED,
+            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
+            "--micro-batch-size 2 --checkpoint-activations --bf16",
+            "pipeline=4 micro-batch=2 zero=1 recompute=full",
+        ),
     ],
 )
-def test_megatron(flags: str, words: str) -> None:
-    found = read(QUIET + flags)
-    assert (found.configuration, found.notes) == (by_words(words), ())
+def test_flags_and_files_are_configurations(problem: TrainingProblem, flags: str, words: str) -> None:
+    found = read(flags, problem)
+    assert (found.configuration, found.notes) == (configuration_from_words(problem, words), ())
 
 
 def test_embedding_and_head_that_count_as_layers() -> None:
@@ -207,45 +264,6 @@ def test_absent_flags_that_mean_something_else_in_megatron() -> None:
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
 
-TITAN = LLAMA.replace(framework="torchtitan")
-BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--parallelism.tensor_parallel_degree=8 --training.local_batch_size 2", "tensor=8 micro-batch=2 zero=3"),
-        (
-            "--parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
-            "zero=2",
-        ),
-        (
-            "--parallelism.data_parallel_replicate_degree 64 --parallelism.data_parallel_shard_degree 1 "
-            "--training.local_batch_size 1",
-            "zero=0",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 8 --training.local_batch_size 32 "
-            "--parallelism.pipeline_parallel_microbatch_size 4",
-            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
-            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
-            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
-            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble "
-            "--training.local_batch_size 8",
-            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
-        ),
-    ],
-)
-def test_torchtitan(flags: str, words: str) -> None:
-    found = read(BATCH + flags, TITAN)
-    assert (found.configuration, found.notes) == (by_words(words, TITAN), ())
-
 
 @pytest.mark.parametrize(
     ("flags", "told"),
@@ -270,43 +288,6 @@ def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
         assert read(flags + more, problem).configuration.degrees.expert_tensor == degree
 
 
-# ---- DeepSpeed -----------------------------------------------------------------------------------------
-
-SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
-            '"bf16": {"enabled": true}}',
-            "micro-batch=2 zero=3",
-        ),
-        (
-            '{"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, '
-            '"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}',
-            "zero=2",
-        ),
-        (
-            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, '
-            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
-            '"pipeline": {"activation_checkpoint_interval": 1}, '
-            '"bf16": {"enabled": true}}',
-            "tensor=8 micro-batch=32 zero=0 recompute=full",
-        ),
-        (
-            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
-            "--micro-batch-size 2 --checkpoint-activations --bf16",
-            "pipeline=4 micro-batch=2 zero=1 recompute=full",
-        ),
-    ],
-)
-def test_deepspeed(text: str, words: str) -> None:
-    found = read(text, SPEED)
-    assert (found.configuration, found.notes) == (by_words(words, SPEED), ())
-
-
 # ---- whose flags they are --------------------------------------------------------------------------------
 
 
@@ -328,6 +309,16 @@ def test_flags_of_another_framework_say_so() -> None:
         (
             "--tensor-model-parallel-size four",
             "--tensor-model-parallel-size is 'four'; give a whole number.",
+        ),
+        ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
+        (
+            "--recompute-granularity full",
+            "--recompute-method is missing; give uniform or block, as full recomputation",
+        ),
+        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
+        (
+            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
+            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
         ),
         ("--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0'; give a whole number from 1 on."),
         (
