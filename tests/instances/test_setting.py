@@ -67,7 +67,7 @@ def test_what_shapes_do_not_say_is_refused_with_what_to_type(name: str, options:
     with pytest.raises(UsageError) as caught:
         at(name, **options)
     assert str(caught.value).startswith(
-        f"--{next(iter(options)).replace('_', '-')} is for llama-3-70b and llama-3-8b"
+        f"--{next(iter(options)).replace('_', '-')} is for llama-3-70b, llama-3-8b and mixtral-8x7b"
     )
     assert answer in str(caught.value)
 
