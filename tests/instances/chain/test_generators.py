@@ -7,8 +7,10 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from recipes.chain import known_chains
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.catalogue import best_known
 from pipeplan.instances.chain.generators import (
     VARIANTS,
     KnownChain,
@@ -31,6 +33,10 @@ from pipeplan.instances.chain.generators import (
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
+
+# ---- Chains with known answers, checked where trying everything is cheap; the recipe gives the same chains for
+# ever.
+
 
 ALL = (*theory_chains(), *golden_chains(), *guard_chains())
 
@@ -211,3 +217,16 @@ def test_tightness_lies_between_two_memories() -> None:
 def test_senseless_arguments_are_refused(build: Callable[[], ChainProblem]) -> None:
     with pytest.raises(InputError):
         build()
+
+
+# ---- Packaged chains: the table of best known values holds what is proved of them.
+
+
+@pytest.mark.parametrize("known", known_chains(), ids=lambda known: known.name)
+def test_the_table_holds_what_is_known_by_proof(known: KnownChain) -> None:
+    assert known.answers
+    for variant, value in known.answers.items():
+        row = best_known(known.name, variant)
+        assert row is not None
+        assert (row.value, row.bound, row.proven) == (value, value, True)
+        assert (row.source, row.hash, row.objective) == (known.source, known.problem.hash, "period")
