@@ -129,10 +129,6 @@ class Attempt:
         """Did a backend reach the limit that it was given?"""
         return any(answer.stop == Stop.TIME for answer in self.answers)
 
-    def excludes_more(self, plans: Sequence[Plan]) -> bool:
-        """Can the next models cut off something of these refused plans that the models of this attempt did not?"""
-        return any(len(exclusions(runner.built, plans)) > runner.exclusions for runner in self.runners)
-
     def has_plan_of(self, value: float | None) -> bool:
         """Has it found a plan of at most this value (None: any)?"""
         return self.value is not None and (value is None or self.value <= value)
@@ -211,7 +207,13 @@ class Attempt:
         running = list(self.runners)
         while running:
             for runner in list(running):
-                self._note(runner, self._poll(runner, POLL_S / len(running)))
+                try:
+                    events = runner.job.poll(POLL_S / len(running))
+                except UsageError:  # its outcome says the same
+                    if not self.forgiving:
+                        raise
+                    events = []
+                self._note(runner, events)
                 if runner.job.outcome is not None:
                     running.remove(runner)
                     self._finish(runner, runner.job.outcome)
@@ -221,14 +223,6 @@ class Attempt:
                 return
             if deadline is not None and self.board.seconds > deadline + GRACE_S:
                 return
-
-    def _poll(self, runner: _Runner, seconds: float) -> Sequence[Event]:
-        try:
-            return runner.job.poll(seconds)
-        except UsageError:
-            if not self.forgiving:
-                raise
-            return ()  # its outcome says the same
 
     def _note(self, runner: _Runner, events: Sequence[Event]) -> None:
         """Plans are judged at once (of a whole batch only the last and best), bounds hold up to the cut-off."""
@@ -571,11 +565,12 @@ class _Run:
                 self.board.accept(self.judge(board.plan), source=stage.kind)
 
     def _exclude(self, attempt: Attempt) -> bool:
-        """Are there plans that the next attempt can cut off?"""
+        """Are there plans that the next attempt can cut off, and this one did not?"""
         for plan in attempt.refused:
             if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded:
                 self.excluded.append(plan)
-        return bool(attempt.refused) and len(self.refusals) < MOST_EXCLUDED and attempt.excludes_more(self.excluded)
+        more = any(len(exclusions(runner.built, self.excluded)) > runner.exclusions for runner in attempt.runners)
+        return bool(attempt.refused) and len(self.refusals) < MOST_EXCLUDED and more
 
     def _stuck(self, attempt: Attempt) -> Stop:
         if attempt.decider is not None and attempt.stop in COMPLETE:

@@ -218,15 +218,21 @@ def compile_pyomo(model: Any, grids: Mapping[str, float] | None = None, grid_los
     A maximisation is turned into a minimisation and marked. Fixed variables become fixed columns.
     """
     from pyomo.common.errors import InfeasibleConstraintException
-    from pyomo.core.base import Var
+    from pyomo.core.base import Objective, Var
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     every_variable = list(model.component_data_objects(Var, active=True))
-    maximise = _maximises(model)
+    objectives = list(model.component_data_objects(Objective, active=True))
+    if len(objectives) > 1:
+        raise ValueError(f"the model has {len(objectives)} active objectives; deactivate all but one")
+    maximise = any(not objective.is_minimizing() for objective in objectives)
     try:
         form = LinearStandardFormCompiler().write(model, mixed_form=True)
     except InfeasibleConstraintException as error:
-        return _contradiction(every_variable, str(error), maximise)
+        # Some constraint without variables is false: the model is infeasible, and one empty row says so.
+        row: tuple[dict[int, float], float, float] = ({}, 1.0, np.inf)
+        nothing, columns = [0.0] * len(every_variable), _columns(every_variable)
+        return from_rows(nothing, [row], **columns, row_names=(str(error),), maximise=maximise)
     seen = {id(variable) for variable in form.columns}
     variables = [*form.columns, *(variable for variable in every_variable if id(variable) not in seen)]
     rows = _rows(form)
@@ -243,15 +249,6 @@ def compile_pyomo(model: Any, grids: Mapping[str, float] | None = None, grid_los
         grids=dict(grids or {}),
         grid_loss=grid_loss,
     )
-
-
-def _maximises(model: Any) -> bool:
-    from pyomo.core.base import Objective
-
-    objectives = list(model.component_data_objects(Objective, active=True))
-    if len(objectives) > 1:
-        raise ValueError(f"the model has {len(objectives)} active objectives; deactivate all but one")
-    return any(not objective.is_minimizing() for objective in objectives)
 
 
 def _rows(form: Any) -> dict[str, Any]:
@@ -292,9 +289,3 @@ def _columns(variables: Sequence[Any]) -> dict[str, Any]:
         "integer": np.array([not variable.is_continuous() for variable in variables], dtype=np.bool_),
         "column_names": tuple(variable.name for variable in variables),
     }
-
-
-def _contradiction(variables: Sequence[Any], why: str, maximise: bool) -> MatrixModel:
-    """Some constraint without variables is false: the model is infeasible, and one empty row says so."""
-    row: tuple[dict[int, float], float, float] = ({}, 1.0, np.inf)
-    return from_rows([0.0] * len(variables), [row], **_columns(variables), row_names=(why,), maximise=maximise)

@@ -267,7 +267,10 @@ class Search:
             self._relax(level, improving, refuted, waiting)
 
     def _walk(self) -> bool:
-        """Go on with the walk over partitions; False where there is none or nothing in it to do now."""
+        """Go on with the walk over partitions; False where there is none or nothing in it to do now.
+
+        A candidate is scheduled, unless it is refuted, put off, or another worker's.
+        """
         if self.plan is None or now() - self.started < BRIEF_S or self.levels.facts is None:
             return False
         with self.changed:
@@ -279,21 +282,18 @@ class Search:
         with self.changed:
             self.walked_s += now() - begun
         if allocation is not None:
-            self._try(allocation, walk.period)
+            with self.changed:
+                known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
+                known = known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= walk.period
+                if not known:
+                    self.busy.add(allocation)
+            if not known:
+                with self._busy_with(allocation):
+                    self._schedule(allocation, self.lower, walk.period)
             walk.settle()
         elif walk.done:
             self._exhausted(walk.period, walk.found)
         return not walk.idle
-
-    def _try(self, allocation: tuple[int, ...], level: int) -> None:
-        """Schedule a candidate, unless it is refuted, put off, or another worker's."""
-        with self.changed:
-            known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
-            if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
-                return
-            self.busy.add(allocation)
-        with self._busy_with(allocation):
-            self._schedule(allocation, self.lower, level)
 
     @contextmanager
     def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:

@@ -249,7 +249,11 @@ def _shifts(
 def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
     """Precedence along the path, order on the resources around the period, and exclusive buffers."""
     durations = [_duration(problem, path, i) for i in range(len(path.activities))]
-    waits = [Wait(i, i + 1, _delay(problem, path, i), shift) for i, shift in enumerate(shifts)]
+    waits = []
+    for i, ((a, b), shift) in enumerate(zip(pairwise(path.activities), shifts, strict=True)):
+        alone = a.task is not None and b.task is not None and a.gpu != b.gpu  # a transfer that nobody contends for
+        delay = as_written(problem.edge_times[a.task]) if alone and a.task is not None else Fraction(0)
+        waits.append(Wait(i, i + 1, durations[i] + delay, shift))
     for users in orders:
         waits += [Wait(i, j, durations[i], 0) for i, j in itertools.pairwise(users)]
         waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
@@ -267,15 +271,6 @@ def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
         return as_written(problem.durations[activity.task])
     assert activity.edge is not None
     return as_written(problem.edge_times[activity.edge - 1])
-
-
-def _delay(problem: ChainProblem, path: Path, i: int) -> Fraction:
-    """An activity's own time, and that of a transfer which nobody contends for."""
-    a, b = path.activities[i], path.activities[i + 1]
-    delay = _duration(problem, path, i)
-    if a.task is not None and b.task is not None and a.gpu != b.gpu:
-        delay += as_written(problem.edge_times[a.task])
-    return delay
 
 
 def _plan(
@@ -462,6 +457,7 @@ class Annealer:
             sent=np.zeros(tasks, np.int64),
             busy=np.zeros((resources, 2 * tasks, 2), np.int64),
             counts=np.zeros(resources, np.int64),
+            missing=np.zeros(1, np.int64),
             saved_gpu=np.zeros(len(allocation), np.int64),
             saved_passed=np.zeros(tasks, np.int64),
             saved_middle=np.zeros(1, np.int64),
@@ -481,12 +477,15 @@ def tables(chain: IntegerChain) -> anneal_kernel.Tables:
     assert chain.memory is not None
     chain = coarser(chain)
     assert chain.memory is not None
+    # Of tasks that take no time, a forward one holds its input.
+    timeless = [*chain.activations[: chain.layers], *(0 for _ in range(chain.layers))]
+    own = [timeless[task] if chain.timeless[task] else chain.own_size(task) for task in range(chain.tasks)]
     return anneal_kernel.Tables(
         durations=array(chain.durations),
         transfers=array(chain.transfers),
         activations=array(chain.activations),
         weights=array(chain.weights),
-        own=array([_own_size(chain, task) for task in range(chain.tasks)]),
+        own=array(own),
         timeless=array(chain.timeless),
         gpus=chain.gpus,
         memory=chain.memory,
@@ -510,13 +509,6 @@ def coarser(chain: IntegerChain) -> IntegerChain:
         memory=chain.memory // unit,
         exact_sizes=False,
     )
-
-
-def _own_size(chain: IntegerChain, task: int) -> int:
-    """What a task alone holds while it runs; of tasks that take no time, a forward one holds its input."""
-    if chain.timeless[task]:
-        return chain.activations[task] if task < chain.layers else 0
-    return chain.own_size(task)
 
 
 def array(values: Sequence[int], kind: str = "int64") -> Any:

@@ -260,7 +260,9 @@ def _choose_planner(
 
 def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     kind = problem.kind
-    entry = default_formulation(kind) if formulation is None else _formulation(formulation)
+    entry = default_formulation(kind) if formulation is None else FORMULATIONS.get(formulation)
+    if entry is None and formulation is not None:
+        entry = _another("formulation", formulation, FORMULATIONS, FORMULATION_PLUGINS, find_formulation)
     if entry is None:
         names = _list(dict.fromkeys(other.name for other in methods_of(kind)))
         raise UsageError(
@@ -299,12 +301,6 @@ def check_native(solver: str, limits: SolveOptions) -> None:
             f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
             "name one solver with --solver."
         )
-
-
-def _formulation(name: str) -> Entry:
-    return FORMULATIONS.get(name) or _another(
-        "formulation", name, FORMULATIONS, FORMULATION_PLUGINS, find_formulation
-    )
 
 
 def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callable[[str], Entry | None]) -> Entry:

@@ -325,7 +325,9 @@ def _answer(result: Result, second: Result, ask: _Ask) -> ProofCheck:
 
 def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     """Independent methods over the same plans, then related ones and those that took part, then the same one."""
-    asked, took_part = list[Method](), _helpers(problem, method)
+    asked, took_part = list[Method](), set[str]()
+    if method.formulation is not None:  # planners that it calls by itself, so that their word may be its own
+        took_part = {own.planner for own in method.entry.load().portfolio(problem, method.options, found=True)}
     for entry in provers(problem.kind):
         for options in entry.proves_anew if entry.name != method.name else ():
             other = _second(problem, entry.name, {**_common(problem, method, entry), **options})
@@ -343,14 +345,6 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
         if solver != used:
             yield _Ask(replace(method, solver=solver), False, same=True)
     yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1, same=True)
-
-
-def _helpers(problem: Problem, method: Method) -> set[str]:
-    """Planners that a formulation calls by itself, so that their word may be its own."""
-    if method.formulation is None:
-        return set()
-    stages = method.entry.load().portfolio(problem, method.options, found=True)
-    return {stage.planner for stage in stages if stage.planner}
 
 
 def _common(problem: Problem, method: Method, entry: Entry) -> dict[str, Any]:

@@ -46,10 +46,6 @@ class MeasuredRun:
     told: tuple[str, ...] = ()
     """Sentences on how it was read."""
 
-    def predicted_seconds(self, efficiencies: Efficiencies) -> float:
-        """Seconds of an iteration by the model with these efficiencies."""
-        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan).seconds()
-
     def predicted_peak(self) -> float:
         """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
         ranks = memory_of_ranks(self.problem, self.plan)
@@ -61,7 +57,7 @@ class MeasuredRun:
         `by_hand`: somebody wrote the amounts down, perhaps in other units.
         """
         if self.seconds is not None:
-            predicted = self.predicted_seconds(self.problem.efficiencies)
+            predicted = Iteration(self.problem, self.plan).seconds()
             _check_near("seconds", self.seconds, predicted, "s", by_hand * INSTEAD_OF_SECONDS)
         if self.peak_bytes is not None:
             _check_near(

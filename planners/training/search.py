@@ -380,7 +380,9 @@ class Search:
         """Open an item in which this many whole layers of each chunk are computed again, and one for more of
         them."""
         gamma, count = word.gamma, word.count or 1
-        entry, most = self.entries[gamma], self._most_layers(gamma)
+        entry, layers = self.entries[gamma], self.problem.model.layers or len(self.problem.model.own)
+        # The most layers that one chunk can have; few are ever asked for beyond those of even chunks.
+        most = max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
         entry.left -= 1
         if self.scope.layouts != "even":
             loads = LoadBound(self.loads(gamma), self._judge(word), count)
@@ -419,11 +421,6 @@ class Search:
             else:
                 low = middle
         return high
-
-    def _most_layers(self, gamma: ParallelismChoice) -> int:
-        """The most layers that one chunk can have; few are ever asked for beyond those of even chunks."""
-        layers = self.problem.model.layers or len(self.problem.model.own)
-        return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
 
     def _useful(self, gamma: ParallelismChoice) -> list[Modules]:
         """Words that no other word beats by taking no longer and keeping no more in every type of unit."""

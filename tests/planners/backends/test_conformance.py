@@ -112,31 +112,20 @@ def test_small_models_have_their_optimum(
     assert values is None or list((outcome.values or {}).values()) == values
 
 
-def test_integer_and_continuous_columns_together(backend: Backend, mixed: MatrixModel) -> None:
-    outcome = solve(backend.name, mixed, ONE_THREAD)
-    assert outcome.stop == Stop.PROVEN
-    assert outcome.objective == pytest.approx(2.5)
-    assert_solution(mixed, outcome.values, outcome.objective)
-
-
 @pytest.mark.parametrize(
-    "rows",
+    ("row", "lower"),
     [
-        [({0: 2.0, 1: 2.0}, 1.0, 1.0)],  # only the integers forbid it
-        [({0: 1.0, 1: 1.0}, 3.0, INF)],  # the relaxation forbids it as well
-        [({}, 1.0, INF)],  # no column can help
+        (({0: 2.0, 1: 2.0}, 1.0, 1.0), 0.0),  # only the integers forbid it
+        (({0: 1.0, 1: 1.0}, 3.0, INF), 0.0),  # the relaxation forbids it as well
+        (({}, 1.0, INF), 0.0),  # no column can help
+        (({0: 1.0, 1: 1.0}, 0.0, 3.0), 2.0),
     ],
-    ids=["parity", "relaxation", "empty row"],
+    ids=["parity", "relaxation", "empty row", "crossed bounds"],
 )
-def test_infeasible(backend: Backend, rows: Any) -> None:
-    model = from_rows([1.0, 1.0], rows, [0.0] * 2, [1.0] * 2, [True] * 2)
+def test_infeasible(backend: Backend, row: Any, lower: float) -> None:
+    model = from_rows([1.0, 1.0], [row], [lower, 0.0], [1.0] * 2, [True] * 2)
     outcome = solve(backend.name, model, ONE_THREAD)
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.INFEASIBLE, None, None)
-
-
-def test_crossed_bounds_are_infeasible(backend: Backend) -> None:
-    model = from_rows([1.0, 1.0], [({0: 1.0, 1: 1.0}, 0.0, 3.0)], [2.0, 0.0], [1.0, 1.0], [True] * 2)
-    assert solve(backend.name, model, ONE_THREAD).stop == Stop.INFEASIBLE
 
 
 UNBOUNDED = from_rows([-1.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0)], [0.0] * 2, [INF] * 2, [True, True])
@@ -172,11 +161,10 @@ def test_a_linear_program(backend: Backend) -> None:
         [1.0] * 2,
         [False] * 2,
     )
+    outcome = solve(backend.name, model, ONE_THREAD)
     if backend.capabilities.continuous:
-        outcome = solve(backend.name, model, ONE_THREAD)
         assert outcome.stop == Stop.PROVEN
         assert outcome.objective == pytest.approx(0.4)
-    outcome = solve(backend.name, model, ONE_THREAD)
     assert outcome.bound is not None
     assert outcome.bound <= 0.4 + 1e-6
 
@@ -273,13 +261,14 @@ def start_of(model: MatrixModel, numbers: list[float]) -> dict[str, float]:
     ],
     ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"],
 )
-def test_what_becomes_of_a_warm_start(
+def test_integers_and_a_continuous_column_have_their_optimum_whatever_the_start(
     backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: StartOutcome, value: float | None
 ) -> None:
     result = solve(backend.name, mixed, ONE_THREAD, start_of(mixed, numbers))
     assert result.warm_start.outcome == outcome
     assert result.warm_start.value == (None if value is None else pytest.approx(value))
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(2.5))
+    assert_solution(mixed, result.values, result.objective)
 
 
 @pytest.mark.timing

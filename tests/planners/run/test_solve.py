@@ -146,15 +146,24 @@ def test_the_options_decide_the_rules(run: Callable[..., Result]) -> None:
 # ---- faults --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [ValueError("rubbish"), AssertionError(), ZeroDivisionError("0/0")])
-def test_a_method_that_fails_costs_itself_only(run: Callable[..., Result], fault: Exception) -> None:
+@pytest.mark.parametrize(
+    ("fault", "stop", "said"),
+    [
+        (ValueError("rubbish"), Stop.ERROR, "ValueError"),
+        (AssertionError(), Stop.ERROR, "AssertionError"),
+        (MemoryError(), Stop.MEMORY, "ran out of memory"),
+    ],
+)
+def test_a_method_that_fails_costs_itself_only(
+    run: Callable[..., Result], fault: Exception, stop: Stop, said: str
+) -> None:
     def act(request: Request) -> Outcome:
         request.board.post(POOR, 5.0, bound=2.0)
         raise fault
 
     result = run(act)
-    assert (result.stop, result.found, result.plan, result.bound) == (Stop.ERROR, Found.FEASIBLE, POOR, 2.0)
-    assert type(fault).__name__ in result.messages[0]
+    assert (result.stop, result.found, result.plan, result.bound) == (stop, Found.FEASIBLE, POOR, 2.0)
+    assert said in result.messages[0]
 
 
 def test_an_interrupt_keeps_the_best_plan_and_its_gap(run: Callable[..., Result]) -> None:
@@ -181,13 +190,6 @@ def test_an_interrupt_while_the_referee_works_loses_nothing(
 
     monkeypatch.setattr(solve, "judge", interrupted_once)
     assert run(answer(plan=GOOD)).objective == 3.0
-
-
-def test_running_out_of_memory_is_a_stop(run: Callable[..., Result]) -> None:
-    def act(request: Request) -> Outcome:
-        raise MemoryError
-
-    assert run(act).stop == Stop.MEMORY
 
 
 def test_what_the_user_can_mend_is_left_to_the_user(run: Callable[..., Result]) -> None:
@@ -324,7 +326,3 @@ def test_the_result_names_its_problem(run: Callable[..., Result]) -> None:
     facts = run(answer(plan=GOOD)).to_json()["problem"]
     assert facts["hash"] == PROBLEM.hash
     assert (facts["kind"], facts["nodes"], facts["edges"], facts["accelerators"]) == ("placement", 3, 2, 2)
-
-
-def test_plans_have_one_type() -> None:
-    assert isinstance(GOOD, PlacementPlan)

@@ -279,45 +279,34 @@ def test_work_of_another_kind_on_the_stages_devices_is_refused() -> None:
 
 # ---- Zero bubble by greedy choices: beside the published heuristic, and within any memory.
 
-PUBLISHED = [
-    # devices, micro-batches, times, lag, memory, span of the published heuristic
-    (4, 12, (5, 6, 4), 0, 8, 201),
-    (4, 12, (5, 6, 4), 0, 10, 193),
-    (4, 12, (5, 6, 4), 0, 11, 193),
-    (4, 12, (5, 6, 4), 0, 12, 188),
-    (4, 12, (5, 6, 4), 0, 14, 183),
-    (4, 12, (5, 6, 4), 0, 16, 183),
-    (4, 6, (5, 6, 4), 0, 10, 105),
-    (4, 12, (5478, 5806, 3534), 200, 32, 178898),
+NEAR = [
+    # Devices, micro-batches, times, lag, memory; the span of the published heuristic, and how much more may be taken.
+    (4, 6, (5, 6, 4), 0, 10, 105, 1.03),
+    # Between the memory of ZB-H1 and that of ZB-H2, beside the optimum, which the bounds of exact-schedule meet.
+    (8, 24, (5, 6, 4), 0, 24, 382, 1.002),
+    (16, 64, (10, 11, 9), 1, 48, 2035, 1.002),
+    (8, 32, (10, 12, 8), 2, 24, 1032, 1.002),
+    (8, 32, (10, 12, 8), 2, 28, 1012, 1.002),
+    # The published heuristic again.
+    (4, 12, (5, 6, 4), 0, 8, 201, 1.03),
+    (4, 12, (5, 6, 4), 0, 10, 193, 1.03),
+    (4, 12, (5, 6, 4), 0, 11, 193, 1.03),
+    (4, 12, (5, 6, 4), 0, 12, 188, 1.03),
+    (4, 12, (5, 6, 4), 0, 14, 183, 1.03),
+    (4, 12, (5, 6, 4), 0, 16, 183, 1.03),
+    (4, 12, (5478, 5806, 3534), 200, 32, 178898, 1.03),
 ]
 
 
-@pytest.mark.parametrize(("p", "m", "times", "lag", "memory", "published"), PUBLISHED)
-def test_it_is_near_the_published_heuristic(
-    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, published: float
+@pytest.mark.at_once(2)
+@pytest.mark.parametrize(("p", "m", "times", "lag", "memory", "span", "above"), NEAR)
+def test_it_is_near_the_published_heuristic_and_the_optimum(
+    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, span: float, above: float
 ) -> None:
-    """Within 3 %: its choices are of the same sort, and not the same."""
-    problem = divided_pipeline(equal_stages(p, *times), m, memory, lag)
-    spans = [evaluate_schedule(problem, plan).span for plan in greedy_schedules(problem, "span")]
-    assert min(span for span in spans if span is not None) <= 1.03 * published
-
-
-@pytest.mark.parametrize(
-    ("p", "m", "times", "lag", "memory", "best"),
-    [
-        (16, 64, (10, 11, 9), 1, 48, 2035),
-        (8, 24, (5, 6, 4), 0, 24, 382),
-        (8, 32, (10, 12, 8), 2, 24, 1032),
-        (8, 32, (10, 12, 8), 2, 28, 1012),
-    ],
-)
-def test_between_the_memory_of_both_rules_it_is_near_the_optimum(
-    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, best: float
-) -> None:
-    """The optima are met by the bounds of exact-schedule."""
+    """Its choices are of the same sort as those that were published, and not the same."""
     problem = divided_pipeline(equal_stages(p, *times), m, memory, lag)
     spans = (evaluate_schedule(problem, plan).span for plan in greedy_schedules(problem, "span"))
-    assert any(span is not None and span <= 1.002 * best for span in spans)
+    assert any(found is not None and found <= above * span for found in spans)
 
 
 @pytest.mark.sweeps
