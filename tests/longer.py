@@ -140,51 +140,37 @@ LONGER = {
         "test_whatever_the_referee_accepts_is_written[torchtitan]",
     ],
     "tests/pipeplan/show/test_answer.py": [
-        "test_no_scope_is_read_as_the_claim_itself[gap-tiny-graph]",
-        "test_no_scope_is_read_as_the_claim_itself[infeasible-tiny-graph]",
-        "test_no_scope_is_read_as_the_claim_itself[optimal-tiny-graph]",
+        "test_no_scope_is_read_as_the_claim_itself[tiny-graph]",
     ],
     "tests/pipeplan/show/test_browser.py": [
-        "test_a_table_is_sorted_by_its_heading_with_the_keyboard",
         "test_every_part_is_seen_and_the_console_is_silent[tiny-chain-desk]",
         "test_every_part_is_seen_and_the_console_is_silent[tiny-chain-phone]",
         "test_zooming_widens_the_picture_within_its_frame",
     ],
-    "tests/pipeplan/show/test_canvas.py": [
-        "test_logarithmic_axes_have_numbers_and_no_source_of_formulas",
-        "test_the_ending_decides_the_format",
-        "test_the_same_facts_give_the_same_svg_with_escaped_text",
-    ],
-    "tests/pipeplan/show/test_configuration_page.py": [
-        "test_a_result_of_another_command_has_no_such_parts",
-        "test_a_time_that_the_referee_contradicts_is_told_and_not_shown",
-        "test_the_page_loads_nothing",
-        "test_the_shortlist_says_whose_times_it_has",
-        "test_what_is_faster_than_the_best_but_may_not_fit_says_so",
-    ],
     "tests/pipeplan/show/test_explore_page.py": [
         "test_what_the_sliders_cannot_say_is_refused_with_the_reason[case-study-graphpipe-its stages are no chain]",
     ],
-    "tests/pipeplan/show/test_iteration.py": [
-        "test_an_even_split_that_does_not_fit_says_by_how_much[on1]",
+    "tests/pipeplan/show/test_pictures.py": [
+        "test_every_kind_has_a_picture_which_is_the_same_for_the_same_plan[chain]",
+        "test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend",
+        "test_logarithmic_axes_have_numbers_and_no_source_of_formulas",
+        "test_stages_and_times_stand_in_the_picture",
+        "test_the_ending_decides_the_format",
+        "test_the_words_of_a_stage_stay_in_its_box",
+        "test_what_cannot_run_is_not_drawn",
     ],
-    "tests/pipeplan/show/test_narrow.py": [
+    "tests/pipeplan/show/test_report.py": [
+        "test_a_comparison_has_values_profile_and_every_run_and_an_unfinished_one_has_a_page",
+        "test_the_command_finds_packaged_instances_by_itself",
+        "test_the_shortlist_says_whose_times_it_has_and_what_may_not_fit",
+    ],
+    "tests/pipeplan/show/test_terminal.py": [
         "test_a_file_holds_whole_tables[instances]",
         "test_a_file_holds_whole_tables[planners]",
         "test_few_characters_and_few_columns_garble_nothing[instances]",
         "test_few_characters_and_few_columns_garble_nothing[planners]",
     ],
-    "tests/pipeplan/show/test_plan_pictures.py": [
-        "test_every_kind_has_a_picture[chain]",
-        "test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend",
-        "test_stages_and_times_stand_in_the_picture",
-        "test_the_words_of_a_stage_stay_in_its_box",
-    ],
-    "tests/pipeplan/show/test_report.py": [
-        "test_an_unfinished_comparison_has_a_page_as_well",
-        "test_the_command_finds_packaged_instances_by_itself",
-    ],
-    "tests/pipeplan/show/test_schedule_view.py": [
+    "tests/pipeplan/show/test_views.py": [
         "test_the_picture_has_numbers_kinds_and_memory_below",
     ],
     "tests/pipeplan/show/test_words.py": [
@@ -724,7 +710,9 @@ LONGEST = {
         "test_the_gradients_are_those_of_one_process[t5]",
         "test_the_gradients_are_those_of_one_process[whisper]",
     ],
-    "tests/pipeplan/show/test_plan_pictures.py": ["test_every_kind_has_a_picture"],
+    "tests/pipeplan/show/test_pictures.py": [
+        "test_every_kind_has_a_picture_which_is_the_same_for_the_same_plan",
+    ],
     "tests/pipeplan/test_cli_import.py": ["test_a_result_knows_its_cluster"],
     "tests/pipeplan/test_cli_pareto.py": ["test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew"],
     "tests/pipeplan/test_cli_writers.py": [

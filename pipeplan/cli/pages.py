@@ -38,7 +38,7 @@ def explore(
     The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
     from ..instances.base.json_file import write_text_atomically
-    from ..show.explore import explore_page
+    from ..show.report import explore_page
 
     if instance is None:
         if on != Cluster():
@@ -54,7 +54,7 @@ def explore(
 
 def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
     from ..instances.simulate import pipeline_of
-    from ..show.explore import BATCHES, plan_explorer
+    from ..show.report import BATCHES, plan_explorer
 
     if plan is None:
         raise UsageError(f"There is no plan to explore; name its file after {instance}, or name neither.")

@@ -77,7 +77,7 @@ def command(
     if json:
         print_json(report_of_run.to_json())
     else:
-        from ..show.run import draw_run
+        from ..show.terminal import draw_run
 
         draw_run(report_of_run)
     raise typer.Exit(REJECTED if report_of_run.agrees is False else OK)
@@ -104,6 +104,6 @@ def _write(run_report: RunReport, save_profile: str | None, report: str | None) 
         write_json(save_profile, profile_to_json(run_report.profile))
     if report is not None:
         from ..instances.base.json_file import write_text_atomically
-        from ..show.run import run_page
+        from ..show.report import run_page
 
         write_text_atomically(report, run_page(run_report))

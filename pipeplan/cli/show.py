@@ -20,7 +20,7 @@ from .verify import Case, read_case, report, with_rules
 if TYPE_CHECKING:
     from ..instances.base.kind import Samples
     from ..instances.registry import Problem
-    from ..show.view import PlanView
+    from ..show.views import PlanView
 
 _Plan = Annotated[
     str | None,
@@ -100,7 +100,7 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
     from ..show.terminal import draw_instance
-    from ..show.view import about
+    from ..show.views import about
 
     facts = about(problem)
     if json:
@@ -117,7 +117,7 @@ def _latency(case: Case) -> Any:
 
 def _seen(case: Case) -> PlanView | PipeplanError:
     """What is shown of the plan, or the error that says why a plan without meaning cannot be shown."""
-    from ..show.view import view_of
+    from ..show.views import view_of
 
     try:
         return view_of(case.problem, case.plan, case.rules)
@@ -134,7 +134,7 @@ def _draw(
 ) -> None:
     from ..show.answer import about_plan, describe_iteration
     from ..show.terminal import draw, say_differences, say_verdict
-    from ..show.view import PlanView
+    from ..show.views import PlanView
     from ..show.words import amount
 
     if isinstance(seen, PlanView):
@@ -157,7 +157,7 @@ def _draw(
 
 def _draw_picture(seen: PlanView | PipeplanError | None, path: str) -> None:
     from ..show.pictures import draw_view
-    from ..show.view import PlanView
+    from ..show.views import PlanView
 
     if isinstance(seen, PlanView):
         draw_view(seen, path)

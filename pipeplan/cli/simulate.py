@@ -74,7 +74,7 @@ def command(
 
 
 def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | None) -> None:
-    from ..show.views.simulated import view_of_simulation
+    from ..show.views import view_of_simulation
 
     view = view_of_simulation(problem, simulation)
     if json:

@@ -222,18 +222,15 @@ def new_table(padding: int = 0) -> Table:
     )
 
 
-def columns(table: Table, titles: str, left: str = "") -> None:
-    """Columns by their titles, the ones in `left` (and untitled ones) aligned to the left."""
-    for title in titles.split(","):
-        table.add_column(title, justify="left" if title in ("", *left.split(",")) else "right", no_wrap=True)
-
-
 def draw_rows(
     titles: Sequence[str], rows: Iterable[Sequence[object]], left: str = "", bold: Container[int] = ()
 ) -> None:
-    """Print rows of text below their titles; rows with these numbers in bold."""
+    """Print rows of text below their titles: columns whose titles are in `left`, or empty, are aligned to the left, and
+    rows with the numbers in `bold` are bold."""
     table = new_table()
-    columns(table, ",".join(titles), left)
+    for title in titles:
+        justify: Any = "left" if title in ("", *left.split(",")) else "right"
+        table.add_column(clean(title), justify=justify, no_wrap=True)
     for i, row in enumerate(rows):
         table.add_row(*(styled(cell, "bold" if i in bold else "") for cell in row))
     draw_table(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeplan.instances.base.kind import Rules
-from pipeplan.show.view import PlanView, Row, Table
+from pipeplan.show.views import PlanView, Row, Table
 from toy_kind.problem import ToyPlan, ToyProblem
 
 

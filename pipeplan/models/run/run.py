@@ -24,7 +24,7 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from ...instances.stored_results import load_plan
 from ...instances.timeline.model import WEIGHTS, WHOLE, Pass, Pipeline
-from ...show.answer import placements
+from ...show.views.placement import even_plans
 from ..from_torch import require
 from ..stages import ModelStage, stages_of
 from .job import Case, Job
@@ -353,7 +353,7 @@ def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
 def even_split(profile: Profile, devices: int) -> Plan:
     """A plan with equally many nodes on each device, in their order, which needs no planner."""
     problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=math.inf).problem
-    return next(placements(problem))
+    return next(even_plans(problem))
 
 
 def _measured(profile: Profile, model: str) -> Profile:

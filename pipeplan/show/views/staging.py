@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from ...instances.base.kind import Rules
@@ -12,48 +13,62 @@ from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import FLUSH, StagingProblem
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
-from ...planners.staging.equal import RECOMPUTATION
-from ..answer import staging_blocks, staging_plans
-from ..view import MOST_TOLD, Graph, PlanView, Row, Table
+from ...planners.referee import rules_of
+from ...planners.staging.equal import RECOMPUTATION, configured, equal_plans, equal_trees, on_types
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
+from . import MOST_TOLD, Graph, PlanView, Row, Table, shares_of_blocks
 
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
 
-# Make plans that anyone would try first, for comparison, from a problem.
-even_plans = staging_plans
-block_plans = staging_blocks
 # The even plans in words.
 EVEN = "as many layers in each stage, the same degrees for all"
+# Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
+# same plan.
+MOST_LAYERS = 50_000
+
+
+def even_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
+    """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
+    plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, "paper", True)
+    if problem.levels:
+        plans = equal_trees(problem, "precise", True)
+    tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
+    fitting = (plan for plan in tried if not rules.violations(problem, plan))
+    best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
+    yield from tried if best is None else [best]
+
+
+def block_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
+    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
+    order = problem.topological_order
+    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
+    if groups is not None and not problem.levels:
+        for again in (False, True):
+            chosen = configured(problem, groups, 1, again)
+            if chosen is not None:
+                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
     degrees = ", ".join(map(str, problem.degrees))
+    replicas = f"data-parallel: {exactly} {problem.micro_batches} in sum" if problem.replication else "no replicas"
+    memory = "" if problem.device_types else f" {with_memory(problem.memory_bytes)}"
+    links = "" if problem.levels else f", {rate(problem.bandwidth, problem.time_unit)} between them"
     facts = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
-        "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, "
-        f"{rate(problem.bandwidth, problem.time_unit)} between them",
-        "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
+        "cluster": f"{several(problem.devices, 'device')}{memory}{links}",
+        "degrees": f"tensor-parallel {degrees}; {replicas}",
     }
-    if not problem.replication:
-        facts["degrees"] = f"tensor-parallel {degrees}; no replicas"
-    if problem.levels:
-        facts["cluster"] = f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}"
-    if problem.device_types:
-        facts["cluster"] = (
-            f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
-        )
     for kind in problem.device_types:
-        facts[kind.name] = (
-            f"{several(kind.devices, 'device')} of speed {kind.speed:g} {with_memory(kind.memory_bytes)}"
-        )
-    levels = [
-        f"{several(level.devices, 'device')}, {rate(level.bandwidth, problem.time_unit)}"
-        for level in problem.levels
-    ]
-    return facts | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+        speed = f"{several(kind.devices, 'device')} of speed {kind.speed:g}"
+        facts[kind.name] = f"{speed} {with_memory(kind.memory_bytes)}"
+    for number, level in enumerate(problem.levels, start=1):
+        speed = rate(level.bandwidth, problem.time_unit)
+        facts[f"level {number}"] = f"{several(level.devices, 'device')}, {speed}"
+    return facts
 
 
 def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:

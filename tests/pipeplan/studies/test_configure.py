@@ -30,7 +30,7 @@ from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.run.claims import recompute
-from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
+from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.choices import MOST_CHARACTERS, MOST_JUDGED, stored_answer
 from pipeplan.studies.configure.judge import judge
