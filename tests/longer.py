@@ -170,9 +170,6 @@ LONGER = {
         "test_few_characters_and_few_columns_garble_nothing[instances]",
         "test_few_characters_and_few_columns_garble_nothing[planners]",
     ],
-    "tests/pipeplan/show/test_views.py": [
-        "test_the_picture_has_numbers_kinds_and_memory_below",
-    ],
     "tests/pipeplan/show/test_words.py": [
         "test_what_more_memory_is_worth_has_a_name_and_an_axis_from_zero",
     ],

@@ -293,7 +293,7 @@ def run_page(report: RunReport) -> str:
 
 def _case(case: CaseReport) -> Iterator[Element]:
     name, line = "Even split" if case.name == "even" else "Plan", timeline(case)
-    view = PlanView(case.name, "", "", (), UNIT, line.end, (), time_unit=UNIT)
+    view = PlanView("", "", (), line.end, (), case.name, UNIT, time_unit=UNIT)
     yield timeline_section(line, view, f"{name}: predicted over measured", f"{case.name}-gantt")
     for what, over, table in zip(("ranks", "stages"), ("iterations", "passes"), run_tables(case), strict=True):
         drawn = html.table(*table, f"Medians over the {over}")

@@ -333,7 +333,7 @@ def draw_result(
     """Print the answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run
     as well; `named`: with the problem's name and devices, for readers who have not given them; `samples`: what a
     micro-batch is, if known."""
-    rules = rules_of(problem, result.options)
+    rules, facts = rules_of(problem, result.options), run_facts(result, problem.time_unit)
     what = f"{problem.name} on {devices(problem)}: " if named else ""
     put(what + answer(problem, result, view, rules), style="bold")
     if view is not None and result.plan is not None and result.verified:
@@ -341,17 +341,15 @@ def draw_result(
         put(iteration and iteration.in_words())
     if verbose:
         draw_instance(problem, About({}))
-        if result.model_size:
-            counted = {
-                name: f"{count} ({COUNTED[name]})" for name, count in result.model_size.items() if name in COUNTED
+        if sizes := result.model_size:
+            told = {
+                name: f"{count} ({COUNTED[name]})" if name in COUNTED else count for name, count in sizes.items()
             }
-            sizes = {**result.model_size, **counted}
-            _block("model", {name.replace("_", " "): text for name, text in sizes.items()})
+            _block("model", {name.replace("_", " "): text for name, text in told.items()})
         options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
-        _block("run", {**run_facts(result, problem.time_unit), "options": options})
+        _block("run", {**facts, "options": options})
     if view is not None:
         draw(view, briefly=not verbose)
-    facts = run_facts(result, problem.time_unit)
     if not verbose and "cross-check" in facts:
         put(f"cross-check: {facts['cross-check']}")
     say_verdict(problem, result.plan, result.violations, rules)
@@ -438,8 +436,7 @@ def draw_profile(profile: Profile) -> None:
     put(*_sentences(profile, report["profile"]))
     table = new_table(padding=1)
     times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
-    passes = ("forward", "backward") if profile.training else ("forward",)
-    kept = ("saved",) if profile.training else ()
+    passes, kept = (("forward", "backward"), ("saved",)) if profile.training else (("forward",), ())
     put(f"times{times.inside}")
     for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
         table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
@@ -449,9 +446,8 @@ def draw_profile(profile: Profile) -> None:
         sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
         table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
     draw_table(table)
-    if len(report["nodes"]) > SHOWN_NODES:
-        left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
-        put(f"... and {left}; --json has all of them")
+    left = len(report["nodes"]) - SHOWN_NODES
+    put(f"... and {several(left, 'more node')}; --json has all of them" if left > 0 else "")
 
 
 def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
@@ -459,13 +455,13 @@ def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     twice = f", {size(profile.tied_bytes)} of them in a second node as well" if profile.tied else ""
     passes = f"forward {amount(facts['forward'], unit, 4)}"
     if profile.training:
-        passes += f", backward {amount(facts['backward'], unit, 4)}"
-    kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
+        kept = f"; {size(facts['saved_bytes'])} saved between them"
+        passes += f", backward {amount(facts['backward'], unit, 4)}{kept}"
     entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
     source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
     return [
         f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
-        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",
+        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}",
         f"parameters {size(facts['parameter_bytes'])}{twice}",
         *([f"source: {source}"] if source else []),
     ]

@@ -23,11 +23,9 @@ def view(problem: ToyProblem, plan: ToyPlan, rules: Rules) -> PlanView:
         Row(f"machine {m}", load, {"work": load}, {}, slowest=load == max(loads)) for m, load in enumerate(loads)
     )
     return PlanView(
-        name=problem.name,
         value=f"{max(loads):g} s",
         headline=f"longest work {max(loads):g} s",
         tables=(Table("machine", rows),),
-        unit="s",
         full_load=max(loads),
         sentences=(),
     )

@@ -323,20 +323,20 @@ class About:
 class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
-    name: str
-    """Name of the problem."""
     headline: str
     """The value and what goes with it."""
     value: str
     """Value of the plan with its unit and what it is for, as `6 ms per sample`."""
     tables: tuple[Table, ...]
     """Devices or stages first."""
-    unit: str | None
-    """Unit of the loads."""
     full_load: float
     """The load that a bar of full length stands for."""
     sentences: tuple[str, ...]
     """Sentences on what binds, and on what else the tables leave open."""
+    name: str = ""
+    """Name of the problem: `of` says it, and the units of its times."""
+    unit: str | None = None
+    """Unit of the loads."""
     limits: str = ""
     """The words for what keeps the plan from being faster; empty: the slowest row."""
     each: str = ""
@@ -351,6 +351,11 @@ class PlanView:
     """Unit of the memory in rows and curves."""
     graph: Graph | None = None
     flow: Flow | None = None
+
+    def of(self, problem: Problem) -> PlanView:
+        """The view with the name and the unit of times of its problem, in units that suit its amounts."""
+        unit = problem.time_unit
+        return in_units_that_suit(replace(self, name=problem.name, unit=unit, time_unit=unit))
 
     def named(self, lane: str, most: int) -> str:
         """A lane of a timeline with what its row holds; the lane alone where several rows have its name, or none."""
@@ -417,7 +422,7 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """The view of a plan in units that suit its amounts; raises what the referee raises where it has no value."""
-    return in_units_that_suit(module_of(problem).view(problem, plan, rules))
+    return module_of(problem).view(problem, plan, rules).of(problem)
 
 
 def view_of_result(problem: Problem, result: Result) -> PlanView | None:
@@ -496,7 +501,7 @@ MOST_MICRO_BATCHES = 24
 
 def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
     """Stages with their work, their memory and the timeline of the iteration."""
-    iteration, unit = simulation.iteration, simulation.time_unit
+    iteration = simulation.iteration
     rows = tuple(
         Row(
             name=stage.name,
@@ -513,18 +518,15 @@ def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
         for stage in simulation.stages
     )
     view = PlanView(
-        name=problem.name,
         value="",
         headline=f"{several(len(simulation.stages), 'stage')}, simulated",
         tables=(Table("stage", rows),),
-        unit=unit,
         full_load=iteration,
         sentences=(),
-        time_unit=unit,
         timelines=(timeline_of(simulation, kind_of(problem).counted),),
         memory=memory_of(simulation),
     )
-    return in_units_that_suit(view)
+    return view.of(problem)
 
 
 def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:

@@ -96,11 +96,9 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
     batches, unit = evaluation.batches_per_period, problem.time_unit
     period = amount(evaluation.period, unit, 6) + (f" for {several(batches, 'batch')}" if batches > 1 else "")
     return PlanView(
-        name=problem.name,
         value=f"{amount(evaluation.period_per_batch, unit)} per batch",
         headline=f"period {period}, batches under way: {evaluation.in_flight}",
         tables=(Table("GPU", tuple(_row(problem, use, evaluation) for use in evaluation.devices)),),
-        unit=unit,
         full_load=evaluation.period,
         limits=_limits(problem, evaluation),
         sentences=(
@@ -113,7 +111,6 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
                 for overrun in evaluation.overruns
             ),
         ),
-        time_unit=unit,
         timelines=(_one_period(problem, plan), _unrolled(problem, plan)),
         memory=_memory(problem, plan, evaluation.period),
     )

@@ -99,11 +99,9 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     rows = tuple(_row(problem, plan, x, evaluation, operators) for x in order)
     position = {x: row for row, x in enumerate(order)}
     return PlanView(
-        name=problem.name,
         value=text,
         headline=f"{text}, depth {evaluation.depth}",
         tables=(Table("stage", rows, "operator"),),
-        unit=unit,
         full_load=evaluation.time_per_sample,
         sentences=(
             *([] if levels is None else [f"stages: {' -> '.join(','.join(map(str, group)) for group in groups)}"]),
@@ -112,7 +110,6 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
         ),
         legend=f"b, held: samples; load (transfers and synchronisation included): "
         f"{time_scale(evaluation.time_per_sample, unit)[1] or 'time'} per sample",
-        time_unit=unit,
         timelines=(timeline,),
         memory=memory,
         graph=Graph.of(

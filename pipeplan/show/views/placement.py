@@ -48,15 +48,12 @@ def latency_view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -
     work = sum(problem.nodes[problem.index[node_id]].cpu_time for node_id in pool)
     names = f": {nodes.fold(pool).text()}" if pool else ""
     return PlanView(
-        name=problem.name,
         value=f"{amount(evaluation.latency, problem.time_unit)} for one sample",
         headline=f"latency {amount(evaluation.latency, problem.time_unit, 6)}",
         tables=(Table("device", rows, "node"),),
-        unit=problem.time_unit,
         full_load=max((row.load for row in rows), default=0.0),
         limits=_limits(rows, _covered(_pool(problem, plan, evaluation)), problem.time_unit),
         sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}{names}",),
-        time_unit=problem.time_unit,
         timelines=(schedule(problem, plan, evaluation),),
         graph=graph_of(problem, plan),
     )
@@ -280,11 +277,9 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     if any(_implied(problem, device) for device in plan.devices):
         legend.append("each backward node is on the device of its forward node")
     return PlanView(
-        name=problem.name,
         value=f"{amount(value, unit)} per micro-batch",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",
         tables=tuple(tables),
-        unit=unit,
         full_load=evaluation.max_load,
         sentences=(
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
@@ -292,7 +287,6 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             f"stages: {stages}",
         ),
         legend="; ".join(legend),
-        time_unit=unit,
         graph=graph_of(problem, plan),
     )
 

@@ -75,17 +75,14 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
         of_what = f"for {problem.micro_batches} micro-batch{'' if problem.micro_batches == 1 else 'es'}"
     text = f"{amount(float(value), unit)} {of_what}"
     return PlanView(
-        name=problem.name,
         value=f"{rules.objective} {text}",
         headline=f"{value_name(rules)} {text}, {_idle_in_words(evaluation, value, rules)}",
         tables=(Table("device", tuple(_rows(evaluation, value, rules))),),
-        unit=unit,
         full_load=most,
         limits=_limits(evaluation, value, rules, unit),
         sentences=tuple(_sentences(evaluation, unit)),
         legend=f"load: {time_scale(most, unit)[1] or 'time'} of work "
         + ("in a period" if unrolled.period else "for all micro-batches"),
-        time_unit=unit,
         timelines=(_timeline(unrolled, end),),
         memory=_memory(unrolled, end),
         memory_unit=memory_unit(problem.memory_unit),

@@ -110,12 +110,10 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
-        name=problem.name,
         value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
-        unit=unit,
         full_load=largest,
         sentences=(
             f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
@@ -125,7 +123,6 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         ),
         legend=f"load (transfers and synchronisation included): {time_scale(largest, unit)[1] or 'time'} "
         f"per micro-batch; {_legend(rows, problem)}",
-        time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
 
@@ -165,7 +162,7 @@ def _stage_row(
             "held": str(cost.in_flight),
             **_recomputed(stage),
         },
-        label=_label(str(i), *_degrees(stage), *filter(None, [stage.device_type])),
+        label=_label(str(i), stage, of_type=stage.device_type),
         memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
@@ -180,14 +177,14 @@ def _recomputed(stage: PlannedStage | LeveledStage) -> dict[str, str]:
     return {"again": f"{again}/{len(stage.nodes)}"} if again else {}
 
 
-def _degrees(stage: PlannedStage | LeveledStage) -> tuple[str, ...]:
-    """The degrees that are more than one, by their columns in tables."""
+def _label(
+    name: str, stage: PlannedStage | LeveledStage, level: str | None = None, of_type: str | None = None
+) -> str:
+    """The name with the level, the degrees that are more than one, by their columns in tables, and the type."""
     degrees = {"d": stage.data_parallel, "t": stage.tensor_parallel}
-    return tuple(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
-
-
-def _label(name: str, *facts: str) -> str:
-    return f"stage {name} ({', '.join(facts)})" if facts else f"stage {name}"
+    told = [level, *(f"{name} {degree}" for name, degree in degrees.items() if degree > 1), of_type]
+    facts = ", ".join(filter(None, told))
+    return f"stage {name} ({facts})" if facts else f"stage {name}"
 
 
 def _memory(
@@ -205,11 +202,8 @@ def _memory(
 
 
 def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
-    return {
-        "computation": cost.compute * share,
-        "transfers": cost.transfers * share,
-        "synchronisation": cost.synchronisation * share,
-    }
+    parts = {"computation": cost.compute, "transfers": cost.transfers, "synchronisation": cost.synchronisation}
+    return {name: part * share for name, part in parts.items()}
 
 
 def _told(row: Row, cost: StageCost | LeafCost) -> str:
@@ -237,11 +231,9 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     rows = tuple(_leveled_row(problem, row, largest, layers) for row in leveled)
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
-        name=problem.name,
         value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
-        unit=unit,
         full_load=largest,
         sentences=(
             f"a load is the largest over its levels: {amount(largest, unit)}",
@@ -252,7 +244,6 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         each="stage of each level",
         legend=f"load: {time_scale(largest, unit)[1] or 'time'} per micro-batch that leaves the pipeline; "
         f"{_legend(rows, problem)}",
-        time_unit=unit,
     )
 
 
@@ -272,7 +263,7 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
             **({} if leaf is None else _recomputed(stage)),
             "binds": ", ".join(cost.binds),
         },
-        label=_label(row.name, *(() if leaf is not None else (f"level {cost.level}",)), *_degrees(stage)),
+        label=_label(row.name, stage, level=None if leaf is not None else f"level {cost.level}"),
         memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - SAME),

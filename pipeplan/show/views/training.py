@@ -89,18 +89,15 @@ def view(problem: TrainingProblem, plan: Configuration, rules: Rules) -> PlanVie
     own: ConfigurationEvaluation = rules.evaluation(problem, plan)
     timing = own.timing
     return PlanView(
-        name=problem.name,
         value=f"{shortly(plan)} takes {amount(timing.seconds, problem.time_unit)} per iteration",
         headline=f"{amount(timing.seconds, problem.time_unit, 6)} per iteration, {_rates(own)}",
         tables=(Table("stage", tuple(_rows(problem, plan, own)), item="unit"),),
-        unit=problem.time_unit,
         full_load=timing.seconds,
         sentences=(words_of(plan), memory_in_words(own), *_told(own)),
         limits=_limits(own),
         each=f"pipeline stage of {several(plan.degrees.stage_ranks, 'GPU')}",
         legend=f"load: what a rank is busy with in an iteration of {several(own.micro_batches, 'micro-batch')}; "
         "tensor, context, expert and data are communication that nothing hides; memory: at the fullest moment",
-        time_unit=problem.time_unit,
         timelines=(_timeline(plan, own),),
     )
 

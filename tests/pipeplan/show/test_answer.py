@@ -61,9 +61,13 @@ def sentence(problem: Any, **asked: Any) -> str:
         ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
         ("tiny-levels", "dp-piper",
          "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
+        ("tiny-levels", "dp-piper", "; this is an even split (as many layers in each stage, the same degrees"),
         ("tiny-graph", "graphpipe", " per iteration: stage "),
         ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
         ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
+        ("memory-tight", "greedy",
+         "; no even split that was tried fits (as many nodes on each accelerator): the nearest holds 335 MiB on its "
+         "fullest device, 35 MiB more than it has."),
     ],
 )  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
@@ -96,22 +100,6 @@ def test_whoever_starts_from_a_plan_is_told_how_far_it_is() -> None:
 
 
 # ---- even splits -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("tiny-chain", 6.0),  # two nodes each
-        ("golden-4", 18.0),  # two layers each: both batches wait for each other's memory
-        ("tiny-stages", 6.0),
-        ("memory-tight", None),  # no even split fits
-        ("tiny-levels", 6.0),
-    ],
-)
-def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) -> None:
-    problem = load_packaged(name)
-    split = even_split(problem, rules_of(problem, {}))
-    assert (None if split is None else split.value) == value
 
 
 def test_of_equal_stages_so_many_are_tried_as_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,15 +152,10 @@ def test_an_even_split_of_a_graph_is_as_long_as_its_simulation_and_tells_its_mic
 
 @pytest.mark.slow
 def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan) -> None:
-    """There may be more even splits than can be tried, or none that fits."""
+    """There may be more even splits than can be tried."""
     on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
     degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "600s")
     has(plan("solve", "llama-3-8b", *on, *degrees).out, "even split")
-    has(
-        " ".join(plan("solve", "memory-tight", "--planner", "dp").out.split()),
-        "no even split that was tried fits (as many nodes on each accelerator): the nearest holds 335 MiB",
-        "on its fullest device, 35 MiB more than it has",
-    )
 
 
 @pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-stages", "tiny-levels", "tiny-graph"])

@@ -278,15 +278,6 @@ def test_two_kinds_of_idle_have_two_names() -> None:
     assert all("idle" in found.tables[0].rows[0].cells for found in (shown(pipeline()), shown(TWO, STEADY)))
 
 
-def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
-    path, problem = tmp_path / "plan.svg", pipeline()
-    draw_plan(problem, one_after_the_other(problem), path)
-    words = ("d0", "0", "2", "forward", "backward for weights", "limit", "d0, memory up to 2 of 10 half-activation")
-    has(path.read_text("utf-8"), *(f">{word}</text>" for word in words), *PHASES[:3])
-    draw_plan(TWO, STEADY, path)
-    has(path.read_text("utf-8"), "from 6 on everything repeats")
-
-
 @pytest.mark.slow
 def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None:
     problem, path = pipeline(4, 64), tmp_path / "plan.svg"
