@@ -11,7 +11,7 @@ from .instances.base.kind import Function, Later
 if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
     from .show.front import Front
-    from .show.view import About, Views
+    from .show.views import About, Views
     from .studies.sweep import Sweep
 
 

@@ -1,4 +1,4 @@
-"""Pages of every kind, as text by name. Those in `KINDS` are made in a moment and stand for all of their kind."""
+"""Pages of every kind, as text by name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
 from pipeplan.show.front import of_chain, of_schedule, of_staging, pareto_page
-from pipeplan.show.report import result_page
-from pipeplan.show.run import run_page
+from pipeplan.show.report import result_page, run_page
 from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked
@@ -42,17 +41,6 @@ COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"
 CURVES = ("pareto of stagings", "pareto of chains", "pareto of schedules")
 TRAINING = "configurations of a training"
-KINDS = (
-    "tiny-chain",
-    "resnet34-chain",
-    "tiny-stages",
-    "tiny-graph",
-    "zero-bubble-4x12",
-    COMPARISON,
-    CURVES[0],
-    RUN,
-    TRAINING,
-)
 EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED, TRAINING)
 SOON = SolveOptions(time_limit_s=5.0)
 

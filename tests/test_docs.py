@@ -30,7 +30,7 @@ from pipeplan.instances.catalogue import best_known, packaged_info, packaged_kin
 from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.registry import plan_types
 from pipeplan.planners.registry import methods_of
-from pipeplan.show.explore import SITUATIONS
+from pipeplan.show.report import SITUATIONS
 from pipeplan.studies.compare.suite import expand, load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -174,7 +174,7 @@ def command(
     if json:
         print_json(answer.to_json())
     else:
-        from ..show.configurations import draw_answer
+        from ..show.views.training import draw_answer
 
         draw_answer(answer)
     raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))

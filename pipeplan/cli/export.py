@@ -245,7 +245,7 @@ def run_plan(
     if json:
         print_json(report_of_run.to_json())
     else:
-        from ..show.run import draw_run
+        from ..show.terminal import draw_run
 
         draw_run(report_of_run)
     raise typer.Exit(REJECTED if report_of_run.agrees is False else OK)
@@ -269,6 +269,6 @@ def _write_run(run_report: RunReport, save_profile: str | None, report: str | No
 
         write_json(save_profile, profile_to_json(run_report.profile))
     if report is not None:
-        from ..show.run import run_page
+        from ..show.report import run_page
 
         write_text_atomically(report, run_page(run_report))

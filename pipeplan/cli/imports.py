@@ -325,7 +325,7 @@ def megatron(
         print_json(result.to_json())
     else:
         from ..show.terminal import draw_result
-        from ..show.view import view_of_result
+        from ..show.views import view_of_result
 
         draw_result(lowered.problem, result, view_of_result(lowered.problem, result), False)
     raise typer.Exit(exit_code(result))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..instances.base.result import Result
     from ..instances.registry import Plan
     from ..instances.timeline.model import Simulation
-    from ..show.view import PlanView
+    from ..show.views import PlanView
 
 
 # ---- a plan and the rules by which it is judged ---------------------------------------------------------------
@@ -315,7 +315,7 @@ def show_plan(
         _draw_case(case, seen, [str(violation) for violation in violations], unrolled, samples)
     if picture is not None:
         from ..show.pictures import draw_view
-        from ..show.view import PlanView
+        from ..show.views import PlanView
 
         if isinstance(seen, PlanView):
             draw_view(seen, picture)
@@ -339,7 +339,7 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
     from ..show.terminal import draw_instance
-    from ..show.view import about
+    from ..show.views import about
 
     facts = about(problem)
     if json:
@@ -356,7 +356,7 @@ def _latency(case: Case) -> Any:
 
 def _seen(case: Case) -> PlanView | PipeplanError:
     """What is shown of the plan, or the error that says why a plan without meaning cannot be shown."""
-    from ..show.view import view_of
+    from ..show.views import view_of
 
     try:
         return view_of(case.problem, case.plan, case.rules)
@@ -373,7 +373,7 @@ def _draw_case(
 ) -> None:
     from ..show.answer import about_plan, describe_iteration
     from ..show.terminal import draw, say_differences, say_verdict
-    from ..show.view import PlanView
+    from ..show.views import PlanView
     from ..show.words import amount
 
     if isinstance(seen, PlanView):
@@ -438,7 +438,7 @@ def simulate_plan(
 
 
 def _show_simulation(problem: Problem, simulation: Simulation, json: bool, picture: str | None) -> None:
-    from ..show.views.simulated import view_of_simulation
+    from ..show.views import view_of_simulation
 
     view = view_of_simulation(problem, simulation)
     if json:
@@ -493,7 +493,7 @@ def explore(
 
     The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
-    from ..show.explore import explore_page
+    from ..show.report import explore_page
 
     if instance is None:
         if on != Cluster():
@@ -509,7 +509,7 @@ def explore(
 
 def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
     from ..instances.simulate import pipeline_of
-    from ..show.explore import BATCHES, plan_explorer
+    from ..show.report import BATCHES, plan_explorer
 
     if plan is None:
         raise UsageError(f"There is no plan to explore; name its file after {instance}, or name neither.")

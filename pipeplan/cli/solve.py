@@ -211,7 +211,7 @@ def show_result(
 
     `named` tells the terminal to name the instance; `lowered` has the profile that the problem was made of.
     """
-    from ..show.view import view_of_result
+    from ..show.views import view_of_result
 
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:

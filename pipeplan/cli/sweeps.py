@@ -20,7 +20,7 @@ from ..instances.registry import Problem, kind_of
 from ..kinds import shown_kind
 from ..planners.options import SolveOptions
 from ..show.console import print_json, put, say_note
-from ..show.view import counted_devices, devices
+from ..show.views import counted_devices, devices
 from ..show.words import amount, memory_unit, several
 from .arguments import (
     BESIDE_METHODS,

@@ -17,7 +17,7 @@ from pipeplan.cli.app import app
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.staging.problem import DeviceType
-from pipeplan.show.views.simulated import view_of_simulation
+from pipeplan.show.views import view_of_simulation
 
 
 @pytest.fixture

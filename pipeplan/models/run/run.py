@@ -23,7 +23,7 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from ...instances.stored_results import load_plan
 from ...instances.timeline.model import WEIGHTS, WHOLE, Pass, Pipeline
-from ...show.answer import placements
+from ...show.views.placement import even_plans
 from ..from_torch import function_of, import_torch, require, takes_samples
 from ..stages import ModelStage, stages_of
 from .launch import Case, Job, address_of, launch
@@ -351,7 +351,7 @@ def _schedules(
 def even_split(profile: Profile, devices: int) -> Plan:
     """A plan with equally many nodes on each device, in their order, which needs no planner."""
     problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=math.inf).problem
-    return next(placements(problem))
+    return next(even_plans(problem))
 
 
 def _measured(profile: Profile, model: str) -> Profile:

@@ -44,6 +44,7 @@ PARTS: Mapping[str, str] = {
     "tensor": "tensor communication",
     "context": "context communication",
     "expert": "expert communication",
+    "host": "waiting for the host",
     "data": "data communication",
     "pipeline": "sending between stages",
     "optimizer": "the update",

@@ -28,7 +28,7 @@ from pipeplan.instances.training.referee import evaluate_configuration, memory_o
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.run.claims import recompute
-from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
+from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked, by_part, lost
 from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
 from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
