@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from ..formulations.plugin_code import code_digest
-from ..formulations.plugins import OURS, installed
+from ..formulations.plugins import OURS, code_digest, installed
 from ..formulations.registry import FORMULATIONS, Entry
 from ..formulations.registry import GROUP as FORMULATION_PLUGINS
 from ..planners.backends.registry import BACKENDS, STANDARD, backend_named

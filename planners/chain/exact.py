@@ -8,9 +8,8 @@ import threading
 from dataclasses import replace
 from fractions import Fraction
 
-from ...formulations.beaumont.bounds import lower_bound, lower_bound_of
+from ...formulations.beaumont.bounds import loads_decide, lower_bound, lower_bound_of
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from ...formulations.beaumont.scope import loads_decide
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError

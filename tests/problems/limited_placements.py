@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from problems.placements import random_placement
 
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.planners.contract import Request
 from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE
 
@@ -52,10 +52,6 @@ def _with_free_nodes(problem: PlacementProblem, rng: random.Random) -> Placement
         return problem
     free = {"accelerator_time": 0.0, "cpu_time": 0.0, "size_bytes": 0.0}
     return problem.replace(nodes=tuple(replace(n, **free) if rng.random() < 0.3 else n for n in problem.nodes))
-
-
-def _like_all_others(node: Node) -> Node:
-    return replace(node, accelerator_time=float(node.accelerator_time > 0), cpu_time=3.0)
 
 
 def _without_support(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....formulations.tarnawski.bounds import average_load_bound, worst_value
 from ....formulations.tarnawski.groups import capped, contract
-from ....formulations.tarnawski.reductions import absorb_free_groups
+from ....formulations.tarnawski.reductions import absorb_free_groups, average_load_bound, worst_value
 from ....instances.base.result import Stop, relative_gap
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request

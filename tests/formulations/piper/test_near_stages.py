@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from oracles.staging import best_stages
+from problems.nasty import in_fifteen_digits, nasty, scaled
 from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import Refuted
-from pipeplan.formulations.piper import FORMULATION, formulation, lattice, near
+from pipeplan.formulations.piper import formulation, lattice, near
+from pipeplan.formulations.piper.formulation import FORMULATION, column_bound
 from pipeplan.formulations.piper.near import NearStages
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.errors import InputError
@@ -226,3 +228,20 @@ def test_a_larger_limit_never_leaves_fewer_stages() -> None:
 def test_full_lattices_are_listed_once() -> None:
     book = StageBook(random_staging(1), "paper")
     assert book.lattice(None) is book.lattice(1.0) is book.all_stages
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bound_without_a_solver_is_none_too_high_in_any_unit(seed: int) -> None:
+    problem = in_fifteen_digits(nasty("staging", seed))
+    best = best_stages(problem)
+    bounds = []
+    for time, memory in ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6)):
+        book = StageBook(scaled(problem, time, memory), "paper")
+        bounds.append(column_bound(book) / 10.0**time)
+        if best is not None:
+            limit = best[0] * 10.0**time
+            assert bounds[-1] <= best[0] * (1 + 1e-9)
+            assert book.near_stages.possible(limit), "a plan is within it"
+            kept = book.near_stages.within(limit)
+            assert pairs(kept) >= stages_of(problem, best[1])
+    assert bounds == pytest.approx([bounds[0]] * len(bounds), rel=1e-6, abs=0)

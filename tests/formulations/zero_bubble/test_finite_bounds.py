@@ -6,14 +6,15 @@ from __future__ import annotations
 import pytest
 from recipes.other_kinds import measured_even, measured_uneven
 
-from pipeplan.formulations.zero_bubble.finite_bounds import (
+from pipeplan.formulations.zero_bubble.finite_problem import (
+    FiniteProblem,
+    finite_problem,
     idle_bound,
     lower_bound,
     path_bound,
     warm_up_bound,
     work_bound,
 )
-from pipeplan.formulations.zero_bubble.finite_problem import FiniteProblem, finite_problem
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 
 

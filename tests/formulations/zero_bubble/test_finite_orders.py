@@ -59,12 +59,7 @@ def crossing() -> ScheduleProblem:
     later."""
     devices = tuple(ScheduleDevice(name) for name in "de")
     blocks = tuple(Block(f"{name}{i}", "X", (name,), 1) for name in "de" for i in range(2))
-    edges = (
-        BlockEdge("d0", "d1"),
-        BlockEdge("e0", "e1"),
-        BlockEdge("d0", "e1", 1),
-        BlockEdge("e0", "d1", 4),
-    )
+    edges = (BlockEdge("d0", "d1"), BlockEdge("e0", "e1"), BlockEdge("d0", "e1", 1), BlockEdge("e0", "d1", 4))
     return ScheduleProblem(devices, blocks, edges, 1)
 
 
@@ -91,10 +86,7 @@ def test_fine_times_are_rounded_down_for_integer_solvers() -> None:
 
 def test_blocks_without_time_are_kept_apart_where_memory_asks_for_it() -> None:
     """The taker comes first at one instant, by the order in the file; so it starts a hair after the giver."""
-    blocks = (
-        Block("take", "X", ("d",), 0, memory={"d": 1}),
-        Block("give", "X", ("d",), 0, memory={"d": -1}),
-    )
+    blocks = (Block("take", "X", ("d",), 0, memory={"d": 1}), Block("give", "X", ("d",), 0, memory={"d": -1}))
     problem = ScheduleProblem((ScheduleDevice("d", 1, 1),), blocks, (), 1)
     plan = tightest(finite_problem(problem, "a test"), (((1, 0), (0, 0)),), "makespan")
     assert plan is not None

@@ -7,10 +7,15 @@ from oracles.schedule import least_makespan, least_span
 
 from pipeplan import SolveOptions, solve
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.result import Stop
+from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.planners.backends import solve as solve_model
 from pipeplan.planners.backends.compiler import compile_pyomo
+
+
+def solved(problem: ScheduleProblem, objective: str, solver: str) -> Result:
+    options, limits = {"objective": objective}, SolveOptions(threads=1)
+    return solve(problem, formulation="ilp-zero-bubble", solver=solver, options=options, limits=limits)
 
 
 def decimals(lag: float, *times: float) -> ScheduleProblem:
@@ -25,13 +30,7 @@ def decimals(lag: float, *times: float) -> ScheduleProblem:
 def test_decimal_times_are_whole_steps(problem: ScheduleProblem, solver: str) -> None:
     """0.2 + 0.1 is 0.30000000000000004 in floating point, which no multiple of 0.1 meets."""
     for objective, least in (("makespan", least_makespan), ("span", least_span)):
-        result = solve(
-            problem,
-            formulation="ilp-zero-bubble",
-            solver=solver,
-            options={"objective": objective},
-            limits=SolveOptions(threads=1),
-        )
+        result = solved(problem, objective, solver)
         assert result.stop == Stop.PROVEN, result.messages
         assert result.objective == pytest.approx(float(least(problem) or 0), rel=1e-12)
 
@@ -59,3 +58,21 @@ def test_times_ten_digits_apart_leave_a_schedule_in_floating_point(solver: str, 
     built = FORMULATIONS["ilp-zero-bubble"].load().build(problem, {"objective": objective}, native=False)
     told = solve_model(solver, compile_pyomo(built.model), SolveOptions(threads=1))
     assert told.objective == pytest.approx(float(least_makespan(problem) or 0))
+
+
+@pytest.mark.parametrize("solver", ["highs", "cp-sat"])
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_the_last_digit_of_an_amount_decides(objective: str, solver: str) -> None:
+    """Of seventeen, which a float solver does not see. When b gives back, the device holds 0.1 that stands there,
+    0.30000000000000004 and a workspace of 0.1."""
+    amount = 0.30000000000000004
+    blocks = (
+        Block("a", "F", ("d",), 0.5, memory={"d": amount}),
+        Block("b", "B", ("d",), 0.5, memory={"d": -amount}, workspace={"d": 0.1}),
+    )
+    edges = (BlockEdge("a", "b"), BlockEdge("b", "a", 1, 1))
+    for memory, stop in ((0.5, Stop.INFEASIBLE), (0.5000000000000001, Stop.PROVEN)):
+        problem = ScheduleProblem((ScheduleDevice("d", memory, 0.1),), blocks, edges, 2)
+        result = solved(problem, objective, solver)
+        assert result.stop == stop, result.messages
+        assert result.verified == (stop == Stop.PROVEN)
