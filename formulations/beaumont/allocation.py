@@ -119,14 +119,6 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     return _Allocation(data).build()
 
 
-def _least_load(data: Mapping[str, Any]) -> int:
-    """Lower bound on the largest load: the largest layer, an even share, and the least two layers that must meet."""
-    loads, gpus = sorted(data["loads"], reverse=True), data["gpus"]
-    shared = loads[gpus - 1] + loads[gpus] if len(loads) > gpus else 0
-    least: int = max(loads[0], -(-sum(loads) // gpus), shared)
-    return least
-
-
 def partition(model: Any, layers: int, gpus: int) -> list[list[Any]]:
     """on[layer][gpu]: GPUs are numbered by their first layers, so each partition has one form."""
     on = [[model.new_bool_var(f"x{i}_{g}") for g in range(gpus)] for i in range(layers)]
@@ -162,7 +154,11 @@ class _Allocation(NativeBuilder):
         names = {f"x{i}_{g}": self.on[i][g] for i in self.layers for g in self.gpus}
         if self.period is None:
             limit = sum(data["loads"]) + sum(map(sum, data["transfers"]))
-            self.period = names["period"] = model.new_int_var(_least_load(data), limit, "period")
+            # No largest load is below the largest layer, an even share, and the least two layers that must meet.
+            loads, gpus = sorted(data["loads"], reverse=True), len(self.gpus)
+            shared = loads[gpus - 1] + loads[gpus] if len(loads) > gpus else 0
+            least = max(loads[0], -(-sum(loads) // gpus), shared)
+            self.period = names["period"] = model.new_int_var(least, limit, "period")
             model.minimize(self.period)
         for g in self.gpus:
             model.add(sum(load * self.on[i][g] for i, load in enumerate(data["loads"])) <= self.period)

@@ -30,9 +30,11 @@ def lower_bound(problem: ChainProblem) -> float:
     bounds = [loads[-1], sum(loads, Fraction(0)) / gpus]
     if problem.layers > gpus:
         bounds.append(loads[-gpus] + loads[-gpus - 1])  # two of the largest P + 1 share a GPU
-    area = _area_bound(problem, gpus)
-    if area is not None:
-        bounds.append(area)
+    if problem.memory_bytes is not None and math.isfinite(problem.memory_bytes):
+        # By Little's law: bytes that are held on average, over all GPUs, fit beside the weights.
+        room = gpus * as_written(problem.memory_bytes) - sum(problem.held_weights)
+        if room > 0:
+            bounds.append(sum(areas(problem, problem.held_activations), Fraction(0)) / room)
     return float_below(max(bounds))
 
 
@@ -68,14 +70,6 @@ def areas(problem: ChainProblem, sizes: Sequence[Fraction]) -> list[Fraction]:
             area += (sizes[last] + sizes[last + 1]) * as_written(problem.backward[layer])
         areas.append(area)
     return areas
-
-
-def _area_bound(problem: ChainProblem, gpus: int) -> Fraction | None:
-    """Lower bound by Little's law: bytes that are held on average, over all GPUs, fit beside the weights."""
-    if problem.memory_bytes is None or not math.isfinite(problem.memory_bytes):
-        return None
-    room = gpus * as_written(problem.memory_bytes) - sum(problem.held_weights)
-    return sum(areas(problem, problem.held_activations), Fraction(0)) / room if room > 0 else None
 
 
 def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:

@@ -22,16 +22,7 @@ from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from .bounds import MOST_BATCHES, Grid, check_chain, grid_below, lower_bound_of, sequential_period
 from .cp_pattern import BUILDER, plain_chain
-from .draft import (
-    Activity,
-    NoGoods,
-    draft_of,
-    edge_is_cut,
-    fold,
-    is_activity,
-    plan_of,
-    shifts_at,
-)
+from .draft import Activity, NoGoods, draft_of, edge_is_cut, fold, is_activity, plan_of, shifts_at
 from .integer_chain import integer_chain
 
 # With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each

@@ -139,10 +139,6 @@ class PatternModel(OrderBuilder[Node]):
 
     # ---- (18), (23)-(30): shifts and transfers -------------------------------------------------------------
 
-    def is_staged(self, e: int) -> bool:
-        """Is the transfer of an edge an activity of its own?"""
-        return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
-
     def shift(self, r: int, e: int) -> None:
         """Number of batches by which task e lags behind task e - 1 (both counted from 0)."""
         later, *twice = self.next_shifts((r, e - 1), (r, e))
@@ -152,7 +148,7 @@ class PatternModel(OrderBuilder[Node]):
         end, start = self.start[r, e - 1] + self.chain.durations[e - 1], self.start[r, e]
         remote = self.remote(e)
         outward: list[Any] = []
-        if self.is_staged(e):
+        if self.chain.transfers[e] or self.chain.exclusive_buffers:  # the transfer is an activity of its own
             transfer, duration = self.place_transfer(r, e, remote), self.chain.transfers[e]
             outward = self.wrapped_shifts(f"v[{r},{e}]", end, transfer, remote)
             for literal in outward:

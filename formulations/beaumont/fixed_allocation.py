@@ -226,7 +226,10 @@ class _Schedule(OrderBuilder[int]):
 
     def build(self) -> NativeBuilt:
         self.order_users()
-        self.order_timeless()
+        for x, z in self.data["pairs"]:
+            self.order_with_timeless(x, z, self.starts, self.durations[x], self.period)
+        for tasks in self.data["gpus"]:
+            self.keep_order(tasks, frozenset(i for i in tasks if not self.durations[i]))
         self.shift()
         for facts in self.data["memory"]:
             self.memory(facts)
@@ -252,12 +255,6 @@ class _Schedule(OrderBuilder[int]):
                 model.add_linear_constraint(gap, durations[i] - self.period, self.period - durations[j])
             self.order_instants([i for i in users if durations[i] == 0])
             model.add_no_overlap([model.new_fixed_size_interval_var(starts[i], durations[i], "") for i in users])
-
-    def order_timeless(self) -> None:
-        for x, z in self.data["pairs"]:
-            self.order_with_timeless(x, z, self.starts, self.durations[x], self.period)
-        for tasks in self.data["gpus"]:
-            self.keep_order(tasks, frozenset(i for i in tasks if not self.durations[i]))
 
     def shift(self) -> None:
         """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""

@@ -13,18 +13,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .bounds import FINE, check_chain, grid_below, lower_bound_of, most_periods
-from .draft import (
-    Activity,
-    Folded,
-    NoGoods,
-    draft_of,
-    edge_is_cut,
-    fold,
-    is_activity,
-    link_of,
-    plan_of,
-    shifts_at,
-)
+from .draft import Activity, Folded, NoGoods, draft_of, edge_is_cut, fold, is_activity, link_of, plan_of, shifts_at
 from .ilp_program import CORRECTED, PRINTED, Facts, Frame, assemble, facts_of, fix_allocation
 from .instants import timeless_pairs
 

@@ -61,16 +61,10 @@ def _runs(node: Series, parts: list[int]) -> Iterator[int]:
         run = _union(parts[first:last])
         yield run
         before = node.children[first - 1] if first else None
-        if isinstance(before, Parallel):
-            for end in _branch_ends(before):
-                yield run | end
-
-
-def _branch_ends(node: Parallel) -> Iterator[int]:
-    for branch in node.children:
-        row = branch.children if isinstance(branch, Series) else (branch,)
-        for cut in range(len(row)):
-            yield _union(map(_bits, row[cut:]))
+        for branch in before.children if isinstance(before, Parallel) else ():
+            row = branch.children if isinstance(branch, Series) else (branch,)
+            for cut in range(len(row)):
+                yield run | _union(map(_bits, row[cut:]))
 
 
 def _convex_sets(problem: GraphPipelineProblem) -> Iterator[int]:

@@ -139,7 +139,9 @@ def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
         if not partners:
             conflicts = _conflicts(network, alone, cutoff)
             break
-        groups = _fuse(groups, partners)
+        # With stages, whatever lies between forced partners joins as well: a common stage is convex.
+        components = strong_components(groups.count, [*groups.arcs, *partners, *((h, g) for g, h in partners)])
+        groups = merge(groups, {g: component[0] for component in components for g in component})
     pinned = _pinned(groups, conflicts, cutoff)
     clique = takewhile(
         lambda r: all((min(pinned[r], h), max(pinned[r], h)) in conflicts for h in pinned[:r]), range(len(pinned))
@@ -264,12 +266,6 @@ def _conflicts(network: CutNetwork, alone: Loads, cutoff: float) -> set[tuple[in
         if groups.total_times[g] + groups.total_times[h] > limit or network.least_load((g, h), ())[0] > limit:
             conflicts.add((min(g, h), max(g, h)))
     return conflicts
-
-
-def _fuse(groups: GroupProblem, pairs: Sequence[tuple[int, int]]) -> GroupProblem:
-    """Fuse forced partners; with stages, whatever lies between them joins as well (a common stage is convex)."""
-    components = strong_components(groups.count, [*groups.arcs, *pairs, *((h, g) for g, h in pairs)])
-    return merge(groups, {g: component[0] for component in components for g in component})
 
 
 def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float) -> list[int]:

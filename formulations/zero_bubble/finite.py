@@ -136,24 +136,20 @@ def _extremes(finite: FiniteProblem, blocks: Sequence[int]) -> tuple[list[int], 
 
 
 def decode(exact: FiniteProblem, finite: FiniteProblem, objective: str, values: Values) -> SchedulePlan:
-    """The plan with the orders of a solution, which is one of `finite`, and the best times for them."""
-    plan = tightest(exact, orders_in(finite, values), objective)
-    assert plan is not None, "a solution's times and ranks follow its orders"
-    return plan
-
-
-def orders_in(finite: FiniteProblem, values: Values) -> tuple[tuple[Node, ...], ...]:
-    """Runs of each device in the order of their starts in a solution; among equal starts, by ranks and by the
-    referee's rules for blocks without time."""
-    depths, times = finite.problem.depths, finite.times
+    """The plan with the orders of a solution, which is one of `finite`, and the best times for them. Runs of a device
+    are in the order of their starts; among equal starts, by ranks and by the referee's rules for blocks without time.
+    """
+    depths, times, batches = finite.problem.depths, finite.times, range(finite.batches)
 
     def key(node: Node) -> tuple[object, ...]:
         b, n = node
         rank = values.get(rank_name(b, n), 0) if not times[b] else 0
         return round(values[start_name(b, n)]), times[b] > 0, round(rank), n, depths[b], b
 
-    batches = range(finite.batches)
-    return tuple(tuple(sorted(((b, n) for b in blocks for n in batches), key=key)) for blocks in finite.on_device)
+    orders = tuple(tuple(sorted(product(blocks, batches), key=key)) for blocks in finite.on_device)
+    plan = tightest(exact, orders, objective)
+    assert plan is not None, "a solution's times and ranks follow its orders"
+    return plan
 
 
 def encode(
@@ -259,31 +255,25 @@ class MemoryRow:
 
 
 def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
-    """The rows of memory of all devices that some order can break which edges and windows leave open."""
+    """The rows of memory of all devices that some order can break which edges and windows leave open: a device holds no
+    more than its room while a run is on, and has never given back more than was there once the run is over."""
     for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
-        for k in blocks:
-            for u in range(finite.batches):
-                if memory.room is not None and memory.needed(k):
-                    yield from _at_most(finite, windows, memory, (k, u))
-                if memory.changes.get(k, 0) < 0:
-                    yield from _at_least(finite, windows, memory, (k, u))
+        for k, u in product(blocks, range(finite.batches)):
+            change, needed = memory.changes.get(k, 0), memory.needed(k)
+            if (memory.room is None or not needed) and change >= 0:
+                continue
+            terms, before = _before(finite, windows, memory, (k, u))
+            if memory.room is not None and needed:
+                yield from _row(terms, memory.room - before - needed)
+            if change < 0:
+                given = [(first, second, -other) for first, second, other in terms]
+                yield from _row(given, memory.standing + before + change)
 
 
-def _at_most(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
-    """A row by which the device holds no more than its room while the run is on; none where no order breaks it."""
-    assert memory.room is not None
-    terms, before = _before(finite, windows, memory, run)
-    most = memory.room - before - memory.needed(run[0])
+def _row(terms: Sequence[tuple[Node, Node, int]], most: int) -> Iterator[MemoryRow]:
+    """None where no order breaks it."""
     if sum(change for *_, change in terms if change > 0) > most:
         yield MemoryRow(tuple(terms), most)
-
-
-def _at_least(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
-    """A row by which a device has never given back more than was there, once this run is over."""
-    terms, before = _before(finite, windows, memory, run)
-    most = memory.standing + before + memory.changes[run[0]]
-    if sum(-change for *_, change in terms if change < 0) > most:
-        yield MemoryRow(tuple((first, second, -change) for first, second, change in terms), most)
 
 
 def _before(
@@ -306,19 +296,13 @@ def _before(
 
 def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool | None:
     """Must the first run precede the second, by edges or since the other order fits no windows? None: it is open."""
-    precedes = finite.comes_before(first, second)
-    if precedes is None:
-        if _too_late(finite, windows, second, first):
-            return True
-        if _too_late(finite, windows, first, second):
-            return False
-    return precedes
-
-
-def _too_late(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool:
-    """Would the second run start after its latest start, if the first run came before it?"""
     (i, n), (k, u) = first, second
-    return windows.early[i][n] + finite.times[i] > windows.late[k][u]
+    precedes = finite.comes_before(first, second)
+    if precedes is None and windows.early[k][u] + finite.times[k] > windows.late[i][n]:
+        return True
+    if precedes is None and windows.early[i][n] + finite.times[i] > windows.late[k][u]:
+        return False
+    return precedes
 
 
 BUILDER = f"{__name__}:build"
