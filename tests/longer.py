@@ -53,15 +53,11 @@ LONGER = {
         "test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski-latency]",
         "test_rows_in_decimals_are_exact_or_called_rounded[mip-piper]",
     ],
-    "tests/formulations/zero_bubble/test_finite_bounds.py": [
-        "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",
-    ],
-    "tests/formulations/zero_bubble/test_finite_models.py": [
+    "tests/formulations/zero_bubble/test_finite.py": [
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[0-method1]",
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[inf-method0]",
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[inf-method1]",
-    ],
-    "tests/formulations/zero_bubble/test_finite_orders.py": [
+        "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",
         "test_times_of_given_orders_are_never_worse[makespan-0]",
     ],
     "tests/formulations/zero_bubble/test_periodic.py": [
@@ -685,13 +681,13 @@ LONGEST = {
         "test_no_plan_is_better_than_the_bounds_many_times",
     ],
     "tests/formulations/test_decimal_rows.py": ["test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski]"],
-    "tests/formulations/zero_bubble/test_finite_bounds.py": ["test_filling_and_draining_cost_time_together"],
-    "tests/formulations/zero_bubble/test_finite_models.py": [
+    "tests/formulations/zero_bubble/test_finite.py": [
         "test_a_start_is_an_incumbent_of_the_models",
+        "test_filling_and_draining_cost_time_together",
         "test_no_bound_exceeds_the_optimum[0]",
         "test_no_bound_exceeds_the_optimum[2]",
+        "test_times_of_given_orders_are_never_worse",
     ],
-    "tests/formulations/zero_bubble/test_finite_orders.py": ["test_times_of_given_orders_are_never_worse"],
     "tests/formulations/zero_bubble/test_periodic.py": ["test_two_chains_on_eight_devices_with_six_units"],
     "tests/formulations/zero_bubble/test_period_bounds.py": [
         "test_most_problems_of_these_tests_have_a_standstill",

@@ -157,11 +157,7 @@ def huge(path: Path) -> None:
 
 CYCLE = [["a", "b"], ["b", "a"]]
 LONG_CYCLE_NODES = [{"id": i, "accelerator_time": 1, "cpu_time": 1} for i in range(1000)]
-LONG_CYCLE = {
-    **OWN,
-    "nodes": LONG_CYCLE_NODES,
-    "edges": [[i, (i + 1) % 1000] for i in range(1000)],
-}
+LONG_CYCLE = {**OWN, "nodes": LONG_CYCLE_NODES, "edges": [[i, (i + 1) % 1000] for i in range(1000)]}
 ESCAPES = "\x1b[31mred\r\n\u202eback\x07"
 NUMBER = "finite number >= 0"
 
@@ -312,13 +308,11 @@ PUBLISHED_FILES = [
         ("published unsupported", "nodes[2].supportedOnFpga", 0, "add a CPU"),
         ("published zero devices", "maxFPGAs", 0, "at least one device"),
         ("published fractional devices", "maxFPGAs", 0.5, "whole number"),
-    ),
+    )
 ]
 
 PROFILES = [
-    *spoilt_profiles(
-        ("profile rubbish", "n2 -- Linear(2, 2) -- ", "n2: ", "line 2", "forward_compute_time"),
-    ),
+    *spoilt_profiles(("profile rubbish", "n2 -- Linear(2, 2) -- ", "n2: ", "line 2", "forward_compute_time")),
     Malformed("profile cut", PROFILE_SUFFIX, PROFILE.encode()[:150], "line 2", "forward_compute_time=..."),
     *spoilt_profiles(
         ("profile without edges' tab", "\tn1", "n1", "line 4", "description"),
@@ -372,10 +366,7 @@ MALFORMED_PLANS = [
         ("plan subgraphs are flat", "devices[1].subgraphs", ["b"], "list", "devices[1].subgraphs[0]"),
         ("plan subgraphs are a text", "devices[1].subgraphs", "b", "list"),
     ),
-    *spoilt_files(
-        RESULT,
-        ("result of another version", "schema", "pipeplan.result/9", "pipeplan.result/1"),
-    ),
+    *spoilt_files(RESULT, ("result of another version", "schema", "pipeplan.result/9", "pipeplan.result/1")),
     Malformed("problem as a plan", ".json", json.dumps(OWN).encode(), "schema", "pipeplan.result/1"),
     *spoilt_files(
         RESULT,

@@ -30,10 +30,11 @@ OPTIONS = {"semantics": "paper"}
 def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every lattice is too large to list all its stages; books of other tests are forgotten."""
     monkeypatch.setattr(lattice, "LISTED_SETS", 1)
-    for cached in (formulation._book, formulation._bound):
+    caches = (formulation._book, formulation._bound)
+    for cached in caches:
         cached.cache_clear()
     yield
-    for cached in (formulation._book, formulation._bound):
+    for cached in caches:
         cached.cache_clear()
 
 
@@ -97,8 +98,7 @@ def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.M
 
 def test_only_what_is_short_enough_in_devices_is_near() -> None:
     """Four layers of time 1 on two devices: within 2 each device takes two, within 3 one may take three."""
-    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
-    problem = chain_of(layers, devices=2)
+    problem = chain_of(1.0, 1.0, 1.0, 1.0)
     stages = near_stages(problem)
     assert not stages.possible(1.9)
     # One stage of all layers on both devices is within 2 as well.
@@ -106,17 +106,16 @@ def test_only_what_is_short_enough_in_devices_is_near() -> None:
     assert len(pairs(stages.within(3.0))) == 7
 
 
-def chain_of(layers: tuple[Layer, ...], devices: int) -> StagingProblem:
+def chain_of(*times: float) -> StagingProblem:
+    """Layers that take so long, on two devices."""
+    layers = tuple(Layer(v, {1: (Configuration("keep", time),)}) for v, time in enumerate(times))
     edges = tuple(Edge(v, v + 1) for v in range(len(layers) - 1))
-    return StagingProblem(layers, edges, devices=devices, bandwidth=1.0, micro_batches=devices)
+    return StagingProblem(layers, edges, devices=2, bandwidth=1.0, micro_batches=2)
 
 
 def test_layers_that_take_no_time_are_within_every_limit() -> None:
-    free = tuple(Layer(v, {1: (Configuration("keep", 0.0),)}) for v in range(2))
-    assert len(pairs(near_stages(chain_of(free, devices=2)).within(0.0))) == 3
-    assert not pairs(
-        near_stages(chain_of((*free[:1], Layer(1, {1: (Configuration("keep", 1.0),)})), 2)).within(0.0)
-    )
+    assert len(pairs(near_stages(chain_of(0.0, 0.0)).within(0.0))) == 3
+    assert not pairs(near_stages(chain_of(0.0, 1.0)).within(0.0))
 
 
 # ---- the model made of them ------------------------------------------------------------------------------
@@ -159,8 +158,7 @@ def test_where_few_stages_may_be_listed_limits_rise_step_by_step(
 
 @pytest.mark.usefixtures("no_list")
 def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
-    problem = chain_of(layers, devices=2)
+    problem = chain_of(1.0, 1.0, 1.0, 1.0)
 
     def next_cutoff(bound: float | None, cutoff: float | None) -> Any:
         return FORMULATION.next_cutoff(problem, OPTIONS, bound, cutoff, lambda: False)

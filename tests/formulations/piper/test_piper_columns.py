@@ -118,18 +118,10 @@ def test_a_column_costs_what_the_referee_says_over_its_whole_range(seed: int, se
 
 
 def _without_gathers(problem: StagingProblem) -> tuple[Layer, ...]:
+    ways_of = [layer.configurations.items() for layer in problem.layers]
     return tuple(
-        Layer(
-            layer.id,
-            {
-                t: tuple(
-                    Configuration(way.id, way.time, way.weight_bytes, way.memory_per_batch, way.memory_fixed)
-                    for way in ways
-                )
-                for t, ways in layer.configurations.items()
-            },
-        )
-        for layer in problem.layers
+        Layer(layer.id, {t: tuple(replace(way, gather_in={}, gather_out={}) for way in ways) for t, ways in items})
+        for layer, items in zip(problem.layers, ways_of, strict=True)
     )
 
 

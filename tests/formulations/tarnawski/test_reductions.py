@@ -8,7 +8,7 @@ import random
 
 import pytest
 from problems.nasty import nasty
-from problems.small import random_problem
+from problems.placements import random_problem
 
 from pipeplan.formulations.contract import Refuted, near_cutoff
 from pipeplan.formulations.tarnawski import reductions

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from hypothesis import given
-from problems.strategies_of_problems import placement_problems
+from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import dump_json

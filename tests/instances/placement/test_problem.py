@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from problems.strategies_of_problems import placement_problems
+from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem

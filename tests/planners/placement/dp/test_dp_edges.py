@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import pytest
-from problems.limited_placements import optimum
 from problems.nasty import nasty
+from problems.placements import optimum
 
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem

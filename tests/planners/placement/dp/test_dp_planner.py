@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from problems.limited_placements import limited_placement, optimum, relaxed
-from problems.placements import random_placement
+from problems.placements import limited_placement, optimum, random_placement, relaxed
 
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop
 from pipeplan.instances.placement.generators import GENERATORS
