@@ -155,7 +155,7 @@ def _second_argument(original: Any) -> Any:
 
 
 def _nothing_together(original: Any) -> Any:
-    from pipeplan.formulations.zero_bubble.standstills import Standstill
+    from pipeplan.formulations.zero_bubble.period_bounds import Standstill
 
     return lambda problem: Standstill(problem, problem, ())
 
@@ -404,7 +404,7 @@ GROUPS = (
     Group("mip-piper", "start", "no plan of `dp-piper` to begin with", starts_without("dp-piper"),
         ("mip-piper: bert-large-stages", "mip-piper: gpt2-medium-stages"), 5, ("start of the model",)),
     Group("exact-schedule", "bounds", "no bound from idle times and from the warm-up",
-        {f"{_Z}.finite_bounds:idle_bound": always(0), f"{_Z}.finite_bounds:warm_up_bound": _second_argument},
+        {f"{_Z}.finite_problem:idle_bound": always(0), f"{_Z}.finite_problem:warm_up_bound": _second_argument},
         ("span: zero-bubble-32x16", "span: zero-bubble-4x12", "span: 4x12 without divided passes"), 115,
         ("bound by idle time", "bound by warm-up"),
         kept="with both off nothing was planned yet; a random schedule loses 6.7 % of its bound without idle times"),

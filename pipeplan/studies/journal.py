@@ -14,8 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..formulations.plugin_code import code_digest
-from ..formulations.plugins import OURS, installed
+from ..formulations.plugins import OURS, code_digest, installed
 from ..formulations.registry import FORMULATIONS, Entry
 from ..formulations.registry import GROUP as FORMULATION_PLUGINS
 from ..instances.base.errors import InputError

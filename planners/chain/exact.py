@@ -22,10 +22,9 @@ from fractions import Fraction
 from itertools import count
 from types import ModuleType
 
-from ...formulations.beaumont.bounds import lower_bound, lower_bound_of
+from ...formulations.beaumont.bounds import loads_decide, lower_bound, lower_bound_of
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from ...formulations.beaumont.scope import loads_decide
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now, processor_seconds
 from ...instances.base.compiled import is_kept, repays_loading

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...formulations.native import Steps
-from ...formulations.tarnawski.bounds import average_load_bound, worst_value
 from ...formulations.tarnawski.groups import GroupProblem, capped, contract
-from ...formulations.tarnawski.reductions import absorb_free_groups
+from ...formulations.tarnawski.reductions import absorb_free_groups, average_load_bound, worst_value
 from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop, relative_gap
 from ...instances.placement.plan import PlacementPlan

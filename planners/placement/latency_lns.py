@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ...formulations.tarnawski_latency.atoms import atoms_of
-from ...formulations.tarnawski_latency.cell_plan import stages_of_row
+from ...formulations.tarnawski_latency.cells import stages_of_row
 from ...instances.base import clock
 from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, FunctionPlanner, Outcome, Request

@@ -16,9 +16,14 @@ import numpy as np
 
 from ...formulations.contract import BuiltModel, Refuted, Values
 from ...formulations.zero_bubble.finite import MOST_RUNS, native_model
-from ...formulations.zero_bubble.finite_bounds import lower_bound_of, work_bound
 from ...formulations.zero_bubble.finite_orders import Sequences, in_order, sequences_of, tightest
-from ...formulations.zero_bubble.finite_problem import SPAN, FiniteProblem, finite_problem
+from ...formulations.zero_bubble.finite_problem import (
+    SPAN,
+    FiniteProblem,
+    finite_problem,
+    lower_bound_of,
+    work_bound,
+)
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled, repays_loading
 from ...instances.base.errors import TooLargeError, UsageError

@@ -13,7 +13,7 @@ from problems.graph_pipelines_with_plans import random_graph_problem, random_pla
 from problems.malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
 from problems.profiles import DIAMOND
 from problems.stagings import random_staging
-from problems.strategies_of_problems import placement_problems
+from problems.strategies import placement_problems
 from problems.trainings import random_configuration, random_own_training, random_training
 from referencing import Registry, Resource
 

@@ -9,9 +9,8 @@ import pytest
 from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
+from pipeplan.formulations.tarnawski_latency.atoms import atoms_of, plan_of, read_staged, staged_of, write_staged
 from pipeplan.formulations.tarnawski_latency.path_bound import critical_paths, joined_arcs, path_bound
-from pipeplan.formulations.tarnawski_latency.translate import plan_of, read_staged, staged_of, write_staged
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem

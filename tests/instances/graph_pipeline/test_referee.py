@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.graph_pipeline import all_plans, convex_sets, slowest_stage, stage_fits
+from oracles.graph_pipeline import all_plans, convex_sets, more_in_flight, slowest_stage, stage_fits
 from problems.graph_pipelines_with_plans import (
     chain_plan,
     chain_problem,
     random_graph_problem,
     random_plan,
-    table_row,
 )
 
 from pipeplan.instances.catalogue import best_known, load_packaged
@@ -95,7 +94,7 @@ SHAPES = st.tuples(st.integers(1, 8), st.integers(1, 16))
 @given(SHAPES, SHAPES, st.integers(1, 500))
 def test_one_formula_says_what_the_ten_rows_say(one: tuple[int, int], other: tuple[int, int], held: int) -> None:
     first, second = (GraphStage((), 1, b, k, 1) for k, b in (one, other))
-    assert in_flight_before(first, second, held) == table_row(*one, *other, held)
+    assert in_flight_before(first, second, held) == held + more_in_flight(*one[::-1], *other[::-1])
 
 
 def test_samples_in_flight_are_whole_micro_batches_of_the_branch_that_asks_for_more() -> None:

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from oracles.extended_placement import tiny_extended
-from problems.strategies_of_problems import placement_problems
+from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import dump_json

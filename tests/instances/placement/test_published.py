@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from problems.malformed import EXPERT, PUBLISHED
-from problems.strategies_of_problems import placement_problems
+from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import write_json

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from problems.small import random_problem
+from problems.placements import random_problem
 
 import pipeplan
 from pipeplan.instances.base import clock

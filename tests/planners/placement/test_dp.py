@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from oracles.extended_placement import best_value, tiny_levels, tiny_replicated, tiny_types
-from problems.limited_placements import limited_placement, optimum, relaxed
 from problems.nasty import nasty
-from problems.placements import random_placement
+from problems.placements import limited_placement, optimum, random_placement, relaxed
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop

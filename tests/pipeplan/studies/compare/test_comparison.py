@@ -314,7 +314,7 @@ def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder:
 
 
 def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeplan.formulations.plugin_code import code_digest
+    from pipeplan.formulations.plugins import code_digest
 
     package = folder / "site-packages" / "stale_package"
     package.mkdir(parents=True)
