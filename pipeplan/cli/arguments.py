@@ -16,7 +16,7 @@ from ..instances.base.amounts import as_written
 from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, SECONDS, check_cluster, check_figure, is_real
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, show
 from ..instances.base.json_file import STDIN, read_json
-from ..instances.base.quantities import TimeGap, whole_numbers
+from ..instances.base.quantities import TimeGap
 from ..instances.base.result import SCHEMA, Asked
 from ..instances.lookup import Cluster, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
@@ -29,6 +29,7 @@ from .signatures import (
     declared,
     drawable,
     flags_of,
+    list_of,
     readable,
     shared,
     with_narrow_options,
@@ -53,13 +54,6 @@ InstanceArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 # ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
-
-
-def _degrees(text: str) -> tuple[int, ...]:
-    degrees = whole_numbers(text)
-    if degrees is None:
-        raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
-    return degrees
 
 
 def _efficiency(text: str) -> float | str:
@@ -94,7 +88,7 @@ PROFILE_OPTIONS = declared(
     micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
     """,
     panel=_panel(PROFILES),
-    tensor_parallel={"parser": _degrees},
+    tensor_parallel={"parser": list_of("degrees")},
     efficiency={"parser": _efficiency},
 )
 

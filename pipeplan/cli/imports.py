@@ -14,19 +14,12 @@ from ..instances.lookup import Cluster
 from ..show.console import print_json, put, say_note
 from .arguments import Json, with_cluster
 from .exits import exit_code
-from .signatures import declared, described, in_bytes, shared
+from .signatures import declared, described, in_bytes, list_of, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
 
 WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    sizes = whole_numbers(text)
-    if sizes is None:
-        raise typer.BadParameter(f"{text!r} is no list of sizes like 1,2,4.")
-    return sizes
 
 
 # The options of all commands that make profiles, under the names of arguments of the functions that do it.
@@ -60,7 +53,7 @@ OPTIONS = declared(
         fused kernels and flash attention; or as PyTorch does, operation by operation; default: fused where the
         shapes are known.
     """,
-    micro_batch={"parser": _sizes},
+    micro_batch={"parser": list_of("sizes")},
 )
 
 

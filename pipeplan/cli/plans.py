@@ -6,7 +6,6 @@ All read it with `read_case`, which says by which rules the plan is judged. What
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from .arguments import (
     with_limits,
 )
 from .exits import NO_PLAN, OK, REJECTED, graceful
-from .signatures import described, flag_of, option, shared
+from .signatures import declared, described, flag_of, shared
 
 if TYPE_CHECKING:
     from ..instances.base.errors import Violation
@@ -60,24 +59,25 @@ PlanArgument = Annotated[
 ]
 
 
-def _choice(name: str, what: str, default: str) -> inspect.Parameter:
-    choices = [choice for kind in KINDS.values() for choice in kind.choices.get(name, ())]
-    sentence = f"{what}; default: that of the result, else {default}."
-    return option(name, str, metavar="|".join(choices), help=sentence)
+def _choices(name: str) -> str:
+    """All choices of a rule, of whichever kind of problem."""
+    return "|".join(choice for kind in KINDS.values() for choice in kind.choices.get(name, ()))
 
 
-RULE_OPTIONS = (
-    _choice("contiguity", "What the nodes of each device must form", "none"),
-    _choice("objective", "The value to recompute", "the first of its kind"),
-    _choice("semantics", "When weights are synchronised, for staging problems", "paper"),
-    _choice("hierarchy", "How memory is counted, for staging problems with levels", "precise"),
-    option(
-        "subgraphs_per_device",
-        int,
-        metavar="Q",
-        min=1,
-        help="For the latency of a sample, pieces that an accelerator may hold; default: what the result was made for.",
-    ),
+RULE_OPTIONS = declared(
+    f"""
+    contiguity text {_choices("contiguity")}: What the nodes of each device must form; default: that of the result, else
+        none.
+    objective text {_choices("objective")}: The value to recompute; default: that of the result, else the first of its
+        kind.
+    semantics text {_choices("semantics")}: When weights are synchronised, for staging problems; default: that of the
+        result, else paper.
+    hierarchy text {_choices("hierarchy")}: How memory is counted, for staging problems with levels; default: that of
+        the result, else precise.
+    subgraphs_per_device int Q: For the latency of a sample, pieces that an accelerator may hold; default: what the
+        result was made for.
+    """,
+    subgraphs_per_device={"min": 1},
 )
 # Options of a result file that say by which rules its plan was judged.
 RULE_NAMES = (*(option.name for option in RULE_OPTIONS), "allocation")

@@ -130,6 +130,18 @@ time_gap = _parser(quantities.time_gap)
 short_time = _parser(quantities.short_time)
 
 
+def list_of(what: str) -> Callable[[str], tuple[int, ...]]:
+    """A reader of whole numbers that are joined by commas."""
+
+    def parser(text: str) -> tuple[int, ...]:
+        numbers = quantities.whole_numbers(text)
+        if numbers is None:
+            raise typer.BadParameter(f"{text!r} is no list of {what} like 1,2,4.")
+        return numbers
+
+    return parser
+
+
 def number(flag: str, text: str, wanted: Callable[[str], float]) -> float:
     """The number that was typed for an option; `wanted` is int or float."""
     try:

@@ -107,26 +107,20 @@ def test_completion_can_be_installed(tmp_path: Path) -> None:
     assert "_PLAN_COMPLETE=complete_bash" in (tmp_path / ".bash_completions" / "plan.sh").read_text()
 
 
+COMPLETED = {
+    "plan so": {"solve", "solvers"}, "plan solve --pla": {"--planner"},
+    "plan solve --planner latency-d": {"latency-dp"}, "plan report --out": {"--output"},
+}  # fmt: skip
+
+
 @pytest.mark.at_once(2)
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("plan so", {"solve", "solvers"}),
-        ("plan solve --pla", {"--planner"}),
-        ("plan solve --planner latency-d", {"latency-dp"}),
-        ("plan report --out", {"--output"}),
-    ],
-)
-def test_commands_options_and_methods_are_completed(line: str, found: set[str]) -> None:
-    environment = {
-        **os.environ,
-        "_PLAN_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(line.split()) - 1),
-    }
+@pytest.mark.parametrize("line", COMPLETED)
+def test_commands_options_and_methods_are_completed(line: str) -> None:
+    typed = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    environment = {**os.environ, "_PLAN_COMPLETE": "complete_bash", **typed}
     command = [sys.executable, "-m", "pipeplan"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
-    assert set(done.stdout.split()) == found, done.stderr
+    assert set(done.stdout.split()) == COMPLETED[line], done.stderr
 
 
 # ---- did you mean --------------------------------------------------------------------------------------

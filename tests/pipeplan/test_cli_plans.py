@@ -231,7 +231,6 @@ def test_whose_result_it_is_is_said(plan: Plan, tmp_path: Path, command: str) ->
 def test_convert_writes_to_standard_output(plan: Plan) -> None:
     done = plan("convert", "tiny-chain", "-o", "-")
     assert (done.code, done.json["schema"], done.err) == (0, "pipeplan.placement/1", "")
-    refused(plan("convert", "tiny-chain", "-o", "-", "--json"), "drop --json, or name a file.")
 
 
 def test_without_a_plan_the_page_has_equal_stages(

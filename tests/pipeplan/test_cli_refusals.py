@@ -166,6 +166,7 @@ CURVES = {
     "memory bert-large-stages --bandwidth 12": "write 12GB/s if ",
     "memory t.csv --bandwidth 12GB/s": "t.csv: cluster is missing",
     "pareto tiny-graph": "tiny-graph is a graph-pipeline problem",
+    "pareto typed.json": "device_types have memories of their own",
     "pareto --method dp": "no method 'dp'; choose from exact-beaumont",
     "pareto --method contigous": "(did you mean 'contiguous'?)",
     "pareto --points 1": "points is 1",

@@ -17,13 +17,13 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.training.kind_functions import with_devices
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
@@ -85,13 +85,6 @@ def test_tiny_levels_by_hand() -> None:
     assert all(point.certified for point in curve.points)
     assert curve.ends is not None
     assert curve.ends.lower == 12.0 == curve.ends.least.need
-
-
-def test_devices_with_memories_of_their_own_have_no_curve() -> None:
-    kinds = (DeviceType("big", 2, 1.0, 40.0), DeviceType("small", 2, 0.5, 20.0))
-    typed = load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds)
-    with pytest.raises(InputError, match="device_types have memories of their own"):
-        sweep(typed)
 
 
 def test_no_time_is_said() -> None:

@@ -301,12 +301,12 @@ def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(t
     )
 
 
-# A plain install: what the extras bring cannot be imported.
+# A plain install: what the extras bring cannot be imported. (gurobipy is in no install of the tests, and Pyomo fails
+# where a None stands in its place.)
 PLAIN = """
 import sys
-sys.modules.update(dict.fromkeys(("pymetis", "pyarrow", "openpyxl", "distributed", "gurobipy")))
-from pipeplan.studies.compare.suite import expand
-from pipeplan.studies.compare.suite import load_suite
+sys.modules.update(dict.fromkeys(("pymetis", "pyarrow", "openpyxl", "distributed")))
+from pipeplan.studies.compare.suite import expand, load_suite
 suite = load_suite(sys.argv[1], quick=len(sys.argv) == 3)
 expanded = expand(suite)
 """

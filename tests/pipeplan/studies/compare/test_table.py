@@ -225,7 +225,7 @@ def test_a_method_that_is_said_to_be_without_chance_reads_no_seed(name: str) -> 
 def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compared_folder = tmp_path_factory.mktemp("compared")
     hard = pipeplan.generate("layered", seed=3, nodes=10, devices=2).replace(name="50% of $x_1 & #2^~\\{}")  # type: ignore[union-attr,arg-type]
-    comparison = compare([hard, "tiny-chain"], ["dp", "greedy"], compared_folder=compared_folder, jobs=1)
+    comparison = compare([hard, "tiny-chain"], ["dp", "greedy"], folder=compared_folder, jobs=1)
     from pipeplan.show.comparison import write_tables
     from pipeplan.show.pictures import draw_profile
 
