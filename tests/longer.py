@@ -133,9 +133,6 @@ LONGER = {
         "test_counted_passes_take_and_hold_what_listed_ones_do[dualpipe-v]",
         "test_counted_passes_take_and_hold_what_listed_ones_do[zb-v]",
     ],
-    "tests/pipeplan/models/export/test_training_exports.py": [
-        "test_whatever_the_referee_accepts_is_written[torchtitan]",
-    ],
     "tests/pipeplan/show/test_answer.py": [
         "test_no_scope_is_read_as_the_claim_itself[gap-tiny-graph]",
         "test_no_scope_is_read_as_the_claim_itself[infeasible-tiny-graph]",
@@ -717,7 +714,7 @@ LONGEST = {
     "tests/pipeplan/models/export/test_real_parsers.py": [
         "test_the_script_trains_with_the_loss_inside_or_outside[functions1]"
     ],
-    "tests/pipeplan/models/run/test_transformers.py": [
+    "tests/pipeplan/models/run/test_engine.py": [
         "test_the_gradients_are_those_of_one_process[t5]",
         "test_the_gradients_are_those_of_one_process[whisper]",
     ],
