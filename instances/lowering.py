@@ -14,8 +14,8 @@ from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
 from .base.quantities import listed
 from .foreign import looks_like_graph_txt, looks_like_table, refuse_foreign_file
+from .networks.profile import load_packaged_profile, packaged_profile_names
 from .networks.profile.options import ProfileOptions, samples_of
-from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile, profile_from_json
 from .networks.profile.table import read_table

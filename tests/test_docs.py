@@ -27,7 +27,7 @@ from pipeplan.cli.app import GROUPS, app
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import best_known, packaged_info, packaged_kinds, read_best_known
-from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from pipeplan.instances.networks.profile import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.registry import plan_types
 from pipeplan.planners.registry import methods_of
 from pipeplan.show.report import SITUATIONS

@@ -12,7 +12,7 @@ from ..instances.base.json_file import dump_json
 from ..instances.base.kind import Parameter
 from ..instances.base.quantities import several
 from ..instances.chain.generators import KnownChain
-from ..instances.networks.profile.packaged import packaged_profile_names
+from ..instances.networks.profile import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
 from ..show.console import print_json, print_table, put, say_note, tell

@@ -10,7 +10,7 @@ import typer
 from ..instances.base import clock
 from ..instances.base.errors import unknown_name
 from ..instances.base.kind import Listing
-from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
+from ..instances.networks.profile import load_packaged_profile, packaged_profile_names, setting_of
 from ..show.console import out, print_json, print_table, put, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json

@@ -214,17 +214,13 @@ def _trained(graph: fx.GraphModule) -> set[fx.Node]:
             value = attribute(graph, node.target)
             follows = isinstance(value, torch.nn.Parameter) and value.requires_grad
         else:
-            follows = any(source in trained for source in node.all_input_nodes) and not _cuts_off(node)
+            follows = any(source in trained for source in node.all_input_nodes) and not (
+                node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default)
+                or ("wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False)
+            )
         if follows:
             trained.add(node)
     return trained
-
-
-def _cuts_off(node: fx.Node) -> bool:
-    """Does the operation stop gradients?"""
-    return node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) or (
-        "wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False
-    )
 
 
 def _summed(graph: fx.GraphModule, value: fx.Node) -> str:

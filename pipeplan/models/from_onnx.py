@@ -2,6 +2,7 @@
 
 Of weights only the sizes are read; nothing is executed. An operator takes the start of a kernel, and the larger of the
 times of its arithmetic and of the bytes that it reads and writes. Views are free; look-ups move only what they return.
+An operator that is unknown is added to `FORMULAS` (its arithmetic) or to `MOVERS` (so little that its bytes count).
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ def import_onnx(
     device = calculated_on(hardware, efficiency, kernel_start_s)
     if granularity not in GRANULARITIES:
         raise unknown_choice("--granularity", granularity, GRANULARITIES)
-    wanted = {name: _checked(name, shape) for name, shape in (shapes or {}).items()}
+    wanted = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    for name, shape in wanted.items():
+        if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in shape):
+            what = f"gives {name!r} a size that is no whole number >= 1"
+            raise InputError("--shape", what, f"give {name}=1,3,224,224")
     with errors_in(path):
         graph = read_onnx(path, wanted, allow_uncounted=allow_uncounted)
         nodes = group(graph, granularity)
@@ -93,14 +98,6 @@ def import_onnx(
             if name != first and first not in graph.buffers
         ),
     )
-
-
-def _checked(name: str, shape: Sequence[int]) -> tuple[int, ...]:
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in shape):
-        raise InputError(
-            "--shape", f"gives {name!r} a size that is no whole number >= 1", f"give {name}=1,3,224,224"
-        )
-    return tuple(shape)
 
 
 def _held(nodes: Sequence[OnnxNode]) -> list[dict[str, str]]:
@@ -551,7 +548,12 @@ class _Reader:
         # Of the outputs only the first needs a shape: nobody may read the others, such as indices of a pooling layer.
         self._require(name, node.op_type, [*inputs, *outputs[:1]])
         if node.op_type in FORMULAS:
-            self._take_weights(inputs)
+            # A constant matrix that a product reads is a parameter, also where the file fills it with one number.
+            for x in inputs:
+                matrix = self.tensors.get(x)
+                if self.constant.get(x) == frozenset() and matrix and matrix.is_float and len(matrix.shape) > 1:
+                    self.parameters[x] = matrix
+                    self.constant[x] = frozenset({x})
         parameters = tuple(sorted(self._parameters_of(inputs)))
         if node.op_type == "BatchNormalization":
             self.buffers.update(*(self.constant.get(x, ()) for x in node.input[3:5]))
@@ -570,14 +572,6 @@ class _Reader:
             moved_bytes=float(sum(tensor.bytes for tensor in moved)),
             element_bytes=max((-(-x.bits // 8) for x in (*read, *made) if x.is_float), default=4),
         )
-
-    def _take_weights(self, inputs: Iterable[str]) -> None:
-        """A constant matrix that a product reads is a parameter, also where the file only fills it with one number."""
-        for x in inputs:
-            matrix = self.tensors.get(x)
-            if x in self.constant and not self.constant[x] and matrix and matrix.is_float and len(matrix.shape) > 1:
-                self.parameters[x] = matrix
-                self.constant[x] = frozenset({x})
 
     def _require(self, name: str, kind: str, tensors: Iterable[str]) -> None:
         for tensor in tensors:

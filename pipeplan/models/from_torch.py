@@ -1,4 +1,8 @@
-"""PyTorch models as profiles. Importing this module needs no optional package."""
+"""PyTorch models as profiles: functions that make a model, and configurations of transformers.
+
+Importing this module must need no optional package: torch and transformers are imported when a model is traced, and
+where one of them is missing `require` says what to install. What a model costs is calculated in `torch_profile`.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +110,11 @@ def import_torch(
     require("torch")
     if not isinstance(build, str) and not callable(build):
         raise wrong_argument("build", build, "a function", _BUILD)
-    sizes = _sizes(micro_batch)
+    sizes = () if micro_batch is None else (micro_batch,) if isinstance(micro_batch, int) else tuple(micro_batch)
+    for size in sizes:
+        check_whole("--micro-batch", size, MAX_SAMPLES)
+    if len(set(sizes)) < len(sizes) or (micro_batch is not None and not sizes):
+        raise InputError("--micro-batch", "names a size twice" if sizes else "is empty", "give sizes such as 1,2,4")
     device = None
     if not measure:
         device = calculated_on(hardware, efficiency, kernel_start_s, _OR_MEASURE)
@@ -122,17 +130,6 @@ def import_torch(
     how = Costing(device, repeats, training, granularity, attention, loss, allow_uncounted)
     source: Mapping[str, Any] = {"function": build} if isinstance(build, str) else {}
     return torch_profile(lambda samples: for_samples(function, samples), sizes, how, name=name, source=source)
-
-
-def _sizes(micro_batch: int | Sequence[int] | None) -> tuple[int, ...]:
-    if micro_batch is None:
-        return ()
-    sizes = (micro_batch,) if isinstance(micro_batch, int) else tuple(micro_batch)
-    for size in sizes:
-        check_whole("--micro-batch", size, MAX_SAMPLES)
-    if len(set(sizes)) < len(sizes) or not sizes:
-        raise InputError("--micro-batch", "names a size twice" if sizes else "is empty", "give sizes such as 1,2,4")
-    return sizes
 
 
 def calculated_on(

@@ -90,17 +90,14 @@ def _nodes_by_path(
     if granularity == "module":
         return {path: path for path in paths}
     if head == "share":
-        return _by_share(captured, paths, _share(share), flops)
+        limit = 0.0
+        with suppress(ValueError):
+            limit = float(share)
+        if not 0 < limit <= 1:
+            remedy = "give a share above 0, such as share:0.1"
+            raise InputError("--granularity", f"is {show('share:' + share)}", remedy)
+        return _by_share(captured, paths, limit, flops)
     raise InputError("--granularity", f"is {show(granularity)}", f"give {GRANULARITIES}")
-
-
-def _share(text: str) -> float:
-    share = 0.0
-    with suppress(ValueError):
-        share = float(text)
-    if not 0 < share <= 1:
-        raise InputError("--granularity", f"is {show('share:' + text)}", "give a share above 0, such as share:0.1")
-    return share
 
 
 def _prefixes(path: str) -> list[str]:
@@ -395,26 +392,20 @@ class _Memory:
         self._users: dict[int, list[fx.Node]] = {}
         attributes = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
         for node in graph.graph.nodes:
-            if node.op == "call_function":
-                self._read(node)
-                self._write(node, attributes)
-            for storage in storages(node) if node.op == "call_function" else ():
+            if node.op != "call_function":
+                continue
+            read = {storage for source in node.all_input_nodes for storage in storages(source)}
+            earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
+            self.hidden[node] = list(dict.fromkeys(earlier))
+            for storage in read:
                 self._users.setdefault(storage, []).append(node)
-
-    def _read(self, node: fx.Node) -> None:
-        read = {storage for source in node.all_input_nodes for storage in storages(source)}
-        earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
-        self.hidden[node] = list(dict.fromkeys(earlier))
-        for storage in read:
-            self._users.setdefault(storage, []).append(node)
-
-    def _write(self, node: fx.Node, attributes: set[int]) -> None:
-        for target in written(node):
-            for storage in storages(target):
+            for storage in (storage for target in written(node) for storage in storages(target)):
                 if storage in attributes:
                     self.buffer_updates.add(node)
                 self.pairs += [(node, user) for user in self._users.get(storage, ()) if user is not node]
                 self._writes.setdefault(storage, []).append(node)
+            for storage in storages(node):
+                self._users.setdefault(storage, []).append(node)
 
 
 # ---- extraction ------------------------------------------------------------

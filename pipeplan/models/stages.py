@@ -185,22 +185,17 @@ def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[
     return tuple(reads)
 
 
-def _in_model_order(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
-    """The nodes of each stage in the order of the model.
+def _checked(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+    """The nodes of each stage in the order of the model, each in one stage.
 
     Without a profile that is the plan's order, or its reverse where numbers in names fall more often than they rise.
     """
+    _owners(lists, profile)
     names = [tuple(map(str, nodes)) for nodes in lists]
     if profile is None:
         return [nodes[::-1] for nodes in names] if runs_backward(names) else names
     place = {profile.nodes[i].id: number for number, i in enumerate(profile.model_order)}
     return [tuple(sorted(nodes, key=place.__getitem__)) for nodes in names]
-
-
-def _checked(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
-    """The nodes of each stage in the order of the model, each in one stage."""
-    _owners(lists, profile)
-    return _in_model_order(lists, profile)
 
 
 # ---- kinds that list their stages ----------------------------------------------------------------------

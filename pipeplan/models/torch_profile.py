@@ -1,4 +1,7 @@
-"""A captured model with its costs as a profile."""
+"""A captured model with its costs as a profile: each node's kernels, and its times, measured or by the roofline rule.
+
+A kernel without a formula is added to `_OURS` (its operations) or to `_LIGHT` (so few that its bytes decide its time).
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ..instances.base.quantities import size_or_none
 from ..instances.chain.generators import CHAIN_GENERATORS, KnownChain
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline.problem import MAX_MINI_BATCH
-from ..instances.networks.profile.packaged import packaged_profile_names
+from ..instances.networks.profile import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import KINDS
 
@@ -197,7 +197,7 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
 def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
     """A problem from a packaged profile and a cluster of the given hardware; with --profile, the profile alone."""
     from ..instances.lowering import lower
-    from ..instances.networks.profile.packaged import load_packaged_profile
+    from ..instances.networks.profile import load_packaged_profile
     from ..instances.networks.profile.work import on_hardware
     from ..instances.physics.hardware import DEVICES, LINKS
 

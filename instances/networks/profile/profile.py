@@ -1,7 +1,7 @@
 """A profile: what the parts of a model cost, measured or estimated, before any cluster is known.
 
 Nodes hold times and memory, tensors say what flows between them: a tensor with many readers is one tensor. Every
-amount is of one micro-batch of `micro_batch` samples.
+amount is of one micro-batch of `micro_batch` samples. `whole_layers` joins the nodes of each numbered layer.
 """
 
 from __future__ import annotations

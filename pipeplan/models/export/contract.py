@@ -1,4 +1,7 @@
-"""What an exporter is asked, what it answers, and the rules and notes that several targets share."""
+"""The door through which plans go to frameworks: what an exporter is asked and answers, and rules that several share.
+
+A new framework is a function from `ToExport` to `Exported` and a row of `TARGETS`.
+"""
 
 from __future__ import annotations
 
@@ -345,14 +348,21 @@ def export_files(
     _check_options(to, options)
     plan = _plan_in(planned)
     if SHOWN[kind_of_plan(plan).name].exports:
-        exported = _by_problem(plan, profile if profile is not None else _problem_in(planned), to, options)
+        # Results of `plan configure` and `plan schedule` bring their problem along.
+        whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
+        problem = problem_from_json(whole) if profile is None and whole is not None else profile
+        exported = _by_problem(plan, problem, to, options)
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     else:
         asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
         job = ToExport(to, stages_of(plan, profile), profile, options, asked)
         exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
-        exported = replace(exported, notes=(*_about_devices(job), *exported.notes))
+        count = asked.get("devices")
+        used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
+        if isinstance(count, int) and used < count:
+            about = f"the plan uses {used} of the {count} devices that it was made for"
+            exported = replace(exported, notes=(about, *exported.notes))
     # Nodes of two models can have the same names.
     name = planned.problem.get("name") if isinstance(planned, Result) else None
     if profile is None or name in (None, profile.name):
@@ -393,21 +403,6 @@ def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) ->
 def with_problem(result: Result, problem: Problem) -> Result:
     """A result that brings its problem along."""
     return replace(result, problem={**result.problem, WHOLE: kind_of(problem).write(problem)})
-
-
-def _problem_in(planned: Plan | Result) -> Problem | None:
-    """The problem that a result brings along, as those of `plan configure` and `plan schedule` do."""
-    whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
-    return None if whole is None else problem_from_json(whole)
-
-
-def _about_devices(job: ToExport) -> tuple[str, ...]:
-    """A note where the plan was made for more devices than it uses."""
-    count = job.asked.get("devices")
-    used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
-    if not isinstance(count, int) or used >= count:
-        return ()
-    return (f"the plan uses {used} of the {count} devices that it was made for",)
 
 
 def _plan_in(planned: object) -> Plan:

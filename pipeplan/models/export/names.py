@@ -45,9 +45,13 @@ class NodeNames:
             for p in n.parameters
             for around in around_of(p)
         }
-        _check_rename(
-            job.options.rename, [name for stage in job.stages for n in stage.nodes for name in self._own(n)]
-        )
+        names = [name for stage in job.stages for n in stage.nodes for name in self._own(n)]
+        for old in job.options.rename:
+            if not any(name == old or name.startswith(old + ".") for name in names):
+                raise UsageError(
+                    f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan does not have; "
+                    "name one that it has."
+                )
 
     def holds_parameters(self, node: str, module: str) -> bool:
         """Does the module of this node hold parameters? True where the profile lists no parameters at all."""
@@ -112,16 +116,6 @@ def around_of(name: str) -> Iterator[str]:
     while "." in name:
         name = name.rpartition(".")[0]
         yield name
-
-
-def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
-    """Refuse a rule that fits no module of the plan: it is misspelt."""
-    for old in rules:
-        if not any(name == old or name.startswith(old + ".") for name in names):
-            raise UsageError(
-                f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan does not have; "
-                "name one that it has."
-            )
 
 
 def read_rules(texts: list[str]) -> dict[str, str]:
@@ -239,8 +233,12 @@ def _around(
     reached = {node for node in order if place[node] > first}
     reaching = {node for node in order if place[node] < last}
     if profile is not None:
-        reached = _linked(inside, profile, profile.topological_order, profile.predecessors)
-        reaching = _linked(inside, profile, profile.topological_order[::-1], profile.successors)
+        import networkx as nx
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_edges_from(profile.ends)
+        graph.add_edges_from(edge for node in inside for edge in (("", node), (node, "\0")))
+        reached, reaching = nx.descendants(graph, ""), nx.ancestors(graph, "\0")
     before: list[str] = []
     after: list[str] = []
     for node in others:
@@ -251,17 +249,6 @@ def _around(
             )
         (after if node in reached else before).append(node)
     return tuple(before), tuple(after)
-
-
-def _linked(
-    start: set[str], profile: Profile, order: Sequence[int], neighbours: Sequence[Sequence[int]]
-) -> set[str]:
-    """The nodes of the start, and all that have one of them among their neighbours, directly or not."""
-    linked = {profile.index[node] for node in start}
-    for i in order:
-        if any(u in linked for u in neighbours[i]):
-            linked.add(i)
-    return {profile.nodes[i].id for i in linked}
 
 
 # ---- how many layers a stage holds ---------------------------------------------------------------------
@@ -276,10 +263,17 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
     if job.profile is not None:
         order = [job.profile.nodes[i].id for i in job.profile.model_order]
     parts = parts_of(NodeNames(job), order, job.profile, job.target)
-    _check_whole(job, (*parts.layers, *parts.predictors))
+    stage_of = job.plan.stage_of
+    for layer in (*parts.layers, *parts.predictors):
+        apart = next((node for node in layer if stage_of[node] != stage_of[layer[0]]), None)
+        if apart is not None:
+            raise job.refusal(
+                f"the node {show(layer[0])} is on stage {stage_of[layer[0]]} and {show(apart)}, a part of the same "
+                f"layer, on stage {stage_of[apart]}, and layers are moved whole",
+                RETRY,
+            )
     _check_ends(job, parts)
     check_neighbours(job)
-    stage_of = job.plan.stage_of
     counted: Counter[int] = Counter()
     predicting: Counter[int] = Counter()
     for counts, layers in ((counted, parts.layers), (predicting, parts.predictors)):
@@ -299,18 +293,6 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
         StageOfLayers(number == 0, counted[number], predicting[number], number == head)
         for number in range(len(job.stages))
     ]
-
-
-def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
-    for layer in layers:
-        first = job.plan.stage_of[layer[0]]
-        for node in layer[1:]:
-            if job.plan.stage_of[node] != first:
-                raise job.refusal(
-                    f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
-                    f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    RETRY,
-                )
 
 
 def _check_ends(job: ToExport, parts: Parts) -> None:

@@ -127,35 +127,20 @@ def accelerate(job: ToExport) -> Exported:
                     f"{device_of[module]}, and a module is on one device",
                     "plan with all nodes of the module together",
                 )
-    whole = _without_divided(device_of)
+    # Hooks move a module as a whole, so one that holds modules of other devices is left out.
+    divided = {a for name, on in device_of.items() for a in around_of(name) if device_of.get(a, on) != on}
+    whole = {name: device for name, device in device_of.items() if name not in divided}
     # A module inside a listed one is on the same device and need not be listed again.
     device_map = {name: device for name, device in whole.items() if not any(a in whole for a in around_of(name))}
     device_map |= _parameters(job, device_map, devices)
-    return Exported({FILE: json.dumps(device_map) + "\n"}, (*usual_notes(job), *_about_ties(job), NAIVE))
-
-
-def _about_ties(job: ToExport) -> list[str]:
-    """A note on parameters that two modules share.
-
-    A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
-    """
-    if job.profile is None or not job.profile.tied:
-        return []
-    one, other = job.profile.tied[0]
-    return [
-        f"{one} and {other} are one parameter: if it is also that of a module in which nothing runs, add that one"
-    ]
-
-
-def _without_divided(device_of: dict[str, int | str]) -> dict[str, int | str]:
-    """Leave out modules that hold modules of other devices, since hooks move a module as a whole."""
-    divided = {
-        around
-        for name, device in device_of.items()
-        for around in around_of(name)
-        if device_of.get(around, device) != device
-    }
-    return {name: device for name, device in device_of.items() if name not in divided}
+    notes = usual_notes(job)
+    if job.profile is not None and job.profile.tied:
+        # A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
+        same = " and ".join(job.profile.tied[0])
+        notes.append(
+            f"{same} are one parameter: if it is also that of a module in which nothing runs, add that one"
+        )
+    return Exported({FILE: json.dumps(device_map) + "\n"}, (*notes, NAIVE))
 
 
 def _parameters(job: ToExport, device_of: dict[str, int | str], devices: list[int | str]) -> dict[str, int | str]:

@@ -77,7 +77,15 @@ def modules_by_stage(job: ToExport) -> list[list[str]]:
                 "import the model with another --granularity",
             )
         stages.append([name for name in node_of if not any(around in node_of for around in around_of(name))])
-    _check_nesting(job, stages)
+    homes = {name: number for number, held in enumerate(stages) for name in held}
+    for name, number in homes.items():
+        outer = next((around for around in around_of(name) if homes.get(around, number) != number), None)
+        if outer is not None:
+            raise job.refusal(
+                f"the module {show(name)} is on stage {number} and {show(outer)}, which it is a part of, on stage "
+                f"{homes[outer]}, and a module is on one stage",
+                "import the model with --granularity block and plan again",
+            )
     return stages
 
 
@@ -88,19 +96,6 @@ def split_points(stages: list[list[str]]) -> list[str]:
         points.append(next(name for name in names if name not in seen))
         seen |= set(names)
     return points
-
-
-def _check_nesting(job: ToExport, stages: list[list[str]]) -> None:
-    """No module on one stage while another stage holds a part of it."""
-    homes = {name: number for number, names in enumerate(stages) for name in names}
-    for name, number in homes.items():
-        for around in around_of(name):
-            if homes.get(around, number) != number:
-                raise job.refusal(
-                    f"the module {show(name)} is on stage {number} and {show(around)}, which it is a part of, on stage "
-                    f"{homes[around]}, and a module is on one stage",
-                    "import the model with --granularity block and plan again",
-                )
 
 
 def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
@@ -165,7 +160,7 @@ def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     several stages, in that of its list scheduler.
     """
     if job.plan.ranks < len(job.stages):
-        return _shared(job, micro_batches)
+        return _listed(job, micro_batches)
     passes: list[list[Pass]] = [[] for _ in job.stages]
     for number, stage in enumerate(job.stages):
         order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
@@ -185,25 +180,24 @@ def check_one_micro_batch(job: ToExport) -> None:
             )
 
 
-def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
+def _listed(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     """The passes of each rank where ranks hold several stages, in the order of the list scheduler.
 
     Without a profile a stage takes the time of its number of nodes, backward twice as long as forward.
     """
-    stages = tuple(
-        Stage(stage.device, 1, *times, orders=((),)) for stage, times in zip(job.stages, _times(job), strict=True)
-    )
-    pipeline = Pipeline(stages, tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
+    stages = []
+    for stage in job.stages:
+        times = (float(len(stage.nodes)), 2.0 * len(stage.nodes))
+        if job.profile is not None:
+            nodes = [job.profile.nodes[job.profile.index[node]] for node in stage.nodes]
+            forward, backward = (
+                map(job.profile.time, (getattr(n, s) for n in nodes)) for s in ("forward", "backward")
+            )
+            times = (sum(forward), sum(backward))
+        stages.append(Stage(stage.device, 1, *times, orders=((),)))
+    pipeline = Pipeline(tuple(stages), tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
     ranks, in_flight = ([stage.rank for stage in job.stages], [stage.in_flight for stage in job.stages])
     return [list(order) for order in share_devices(pipeline, ranks, in_flight).shared]
-
-
-def _times(job: ToExport) -> list[tuple[float, float]]:
-    if job.profile is None:
-        return [(float(len(stage.nodes)), 2.0 * len(stage.nodes)) for stage in job.stages]
-    time = job.profile.time
-    held = [[job.profile.nodes[job.profile.index[node]] for node in stage.nodes] for stage in job.stages]
-    return [(sum(time(node.forward) for node in ns), sum(time(node.backward) for node in ns)) for ns in held]
 
 
 # ---- torch script ------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Frameworks that train: Megatron's flags, DeepSpeed's files and torchtitan's TOML file, for plans and for training
-configurations. (What torchtitan and torch are told of a plan is in `torch_pipelining`.)
+configurations; and Megatron's layouts read back as plans, which the referee judges as it judges the optimum. (What
+torchtitan and torch are told of a plan is in `torch_pipelining`.)
 
 In a layout of Megatron E is the embedding, t a transformer layer, m a layer that predicts several tokens (MTP) and L
 the head with the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on rank i mod p.
@@ -72,7 +73,15 @@ def megatron(job: ToExport) -> Exported:
         words.append(f'--pipeline-model-parallel-layout "{layout_text(letters)}"')
     words += [f"--tensor-model-parallel-size {tensor} --sequence-parallel"] * (tensor > 1)
     again, about = _recomputation(job)
-    words += [*again, *_batches(job)]
+    words += again
+    if job.profile is not None and job.plan.training is not False and job.asked:
+        count, size = job.asked.get("batch", job.asked.get("devices")), job.profile.micro_batch
+        sequence = job.profile.source.get("sequence")
+        words += _flags(
+            micro_batch_size=size,
+            global_batch_size=count * size if isinstance(count, int) else None,
+            seq_length=sequence if isinstance(sequence, int) else None,
+        )
     # The optimizer for which the plan's memory was counted.
     optimizer = OPTIMIZERS.get(str(job.asked.get("optimizer")))
     if optimizer is not None and optimizer.megatron is not None:
@@ -106,18 +115,6 @@ def _recomputation(job: ToExport) -> tuple[list[str], list[str]]:
     same = f"; Megatron has one number, so stages that need fewer recompute {most}, too"
     told = ", ".join(map(str, counts)) + same * (len(set(counts)) > 1)
     return [words], [f"layers that recompute, by stage: {told}"]
-
-
-def _batches(job: ToExport) -> list[str]:
-    """Samples of a micro-batch, and of all that pass between two updates, where the result says how many there are."""
-    if job.profile is None or job.plan.training is False or not job.asked:
-        return []
-    sequence = job.profile.source.get("sequence")
-    words = [f"--micro-batch-size {job.profile.micro_batch}"]
-    count = job.asked.get("batch", job.asked.get("devices"))
-    if isinstance(count, int):
-        words.append(f"--global-batch-size {count * job.profile.micro_batch}")
-    return words + ([f"--seq-length {sequence}"] if isinstance(sequence, int) else [])
 
 
 def layout_text(stages: Iterable[str]) -> str:
@@ -364,13 +361,30 @@ def torchtitan_configuration(problem: TrainingProblem, plan: Configuration, opti
     problem = _checked("torchtitan", problem, plan, options)
     # A pipeline divides its local batch; else gradients are added up until the batch is whole.
     local = plan.micro_batch if plan.degrees.pipeline == 1 else problem.batch // plan.degrees.data
+    d, experts = plan.degrees, problem.model.experts is not None
+    row = [["tok_embeddings"], *([f"layers.{i}"] for i in range(problem.model.layers)), ["norm", "output"]]
+    parts = [[name for unit in row[part.start : part.stop] for name in unit] for part in plan.intervals]
+    is_divided = d.pipeline > 1
+    parallelism = {
+        "tensor_parallel_degree": d.tensor,
+        "context_parallel_degree": d.context,
+        "data_parallel_replicate_degree": d.data if plan.zero == 0 else 1,
+        "data_parallel_shard_degree": 1 if plan.zero == 0 else d.data,
+        "fsdp_reshard_after_forward": RESHARD.get(plan.zero),
+        "expert_parallel_degree": d.expert if experts else None,
+        "expert_tensor_parallel_degree": d.expert_tensor if experts and d.expert > 1 else None,
+        "pipeline_parallel_degree": d.pipeline,
+        "pipeline_parallel_schedule": problem.rules.schedules[plan.schedule] if is_divided else None,
+        "pipeline_parallel_microbatch_size": plan.micro_batch if is_divided else None,
+        "module_fqns_per_model_part": parts if is_divided else None,
+    }
     sections: dict[str, Section] = {
         "training": {
             "local_batch_size": local,
             "global_batch_size": problem.batch,
             "seq_len": problem.sequence,
         },
-        "parallelism": {**_torchtitan_degrees(problem, plan), **_torchtitan_pipeline(problem, plan)},
+        "parallelism": {key: value for key, value in parallelism.items() if value is not None},
         "activation_checkpoint": {"mode": plan.recompute[0].word},
     }
     if problem.precision == "fp8":
@@ -397,36 +411,6 @@ def _value(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
         return "[\n" + "".join(f"    {json.dumps(entry)},\n" for entry in value) + "]"
     return json.dumps(value)
-
-
-def _torchtitan_degrees(problem: TrainingProblem, plan: Configuration) -> Section:
-    d = plan.degrees
-    degrees: dict[str, str | int] = {
-        "tensor_parallel_degree": d.tensor,
-        "context_parallel_degree": d.context,
-        "data_parallel_replicate_degree": d.data if plan.zero == 0 else 1,
-        "data_parallel_shard_degree": 1 if plan.zero == 0 else d.data,
-    }
-    if plan.zero:
-        degrees["fsdp_reshard_after_forward"] = RESHARD[plan.zero]
-    if problem.model.experts is not None:
-        degrees["expert_parallel_degree"] = d.expert
-        if d.expert > 1:
-            degrees["expert_tensor_parallel_degree"] = d.expert_tensor
-    return degrees
-
-
-def _torchtitan_pipeline(problem: TrainingProblem, plan: Configuration) -> Section:
-    if plan.degrees.pipeline == 1:
-        return {"pipeline_parallel_degree": 1}
-    row = [["tok_embeddings"], *([f"layers.{i}"] for i in range(problem.model.layers)), ["norm", "output"]]
-    parts = [[name for unit in row[part.start : part.stop] for name in unit] for part in plan.intervals]
-    return {
-        "pipeline_parallel_degree": plan.degrees.pipeline,
-        "pipeline_parallel_schedule": problem.rules.schedules[plan.schedule],
-        "pipeline_parallel_microbatch_size": plan.micro_batch,
-        "module_fqns_per_model_part": parts,
-    }
 
 
 # ---- layout plan ------------------------------------------------------------

@@ -229,7 +229,10 @@ class Engine:
             for message in (m for p in self.order[place : place + 2] for m in self.layout.read_by(p)):
                 if self.layout.sender(message) != self.rank:
                     self.links.expect(message)
-            marks.append(self._run(run_pass, inputs))
+            if run_pass.micro_batch > 0:
+                marks.append(self._forward(run_pass, inputs[run_pass.micro_batch - 1]))
+            else:
+                marks.append(self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass))
         if self.training:
             add_up(self.shared)
         self.links.finish()
@@ -254,12 +257,6 @@ class Engine:
             self.links.send(message, tensor)
 
     # ---- passes --------------------------------------------------------------------------------------
-
-    def _run(self, run_pass: Pass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-        """Run a pass, and return the marks of when it began and ended."""
-        if run_pass.micro_batch > 0:
-            return self._forward(run_pass, inputs[run_pass.micro_batch - 1])
-        return self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass)
 
     def _forward(self, run_pass: Pass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         piece, leaves = self.pieces[run_pass.stage], {}

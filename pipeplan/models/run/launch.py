@@ -1,4 +1,8 @@
-"""One process for each rank on this machine: started together, ended together, whatever happens to one of them."""
+"""One process for each rank on this machine: started together, ended together, whatever happens to one of them.
+
+Ranks are told their job as JSON, in a folder that the launcher makes and removes. What a `Job` holds may be changed
+freely, since both sides are of one version.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ from .orders import RunStage, Schedule
 POLL_S = 0.05
 # Seconds for the others to fail, too, after one rank has: the first cause may be theirs.
 GRACE_S = 5.0
+# Words in the sentence of a rank that only lost its connection to another.
+CONSEQUENCES = ("connection", "gloo", "timed out", "timeout", "peer")
 # One thread and few messages for each rank; gloo talks over the machine's own interface.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 if sys.platform == "linux":
@@ -89,7 +95,12 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
     while True:
         codes = [process.poll() for process in processes]
         if any(codes):
-            _settle(processes)
+            # The other ranks end soon, or one of them says what the user can mend.
+            grace = wall() + GRACE_S
+            while (
+                wall() < grace and None in (codes := [process.poll() for process in processes]) and 2 not in codes
+            ):
+                time.sleep(POLL_S)
             raise _failure([process.poll() for process in processes], folder)
         if all(code == 0 for code in codes):
             return
@@ -102,44 +113,26 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
         time.sleep(POLL_S)
 
 
-def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait a little until the other ranks end, or one of them says what the user can mend."""
-    end = wall() + GRACE_S
-    while wall() < end and any(process.poll() is None for process in processes):
-        if any(process.poll() == 2 for process in processes):
-            return
-        time.sleep(POLL_S)
-
-
 def _failure(codes: Sequence[int | None], folder: Path) -> PipeplanError:
     """The error of the rank that failed first: one that the user can mend, else one that is no lost connection."""
-    failed = [rank for rank, code in enumerate(codes) if code]
-    rank = min(failed, key=lambda rank: (codes[rank] != 2, _is_consequence(folder, rank), rank))
-    text = _said(folder, rank)
+    said = {rank: _said(folder, rank) for rank, code in enumerate(codes) if code}
+    lost = {rank: any(word in said[rank].lower() for word in CONSEQUENCES) for rank in said}
+    rank = min(said, key=lambda rank: (codes[rank] != 2, lost[rank], rank))
+    text = said[rank]
     if codes[rank] == 2:
         return RunError(text)
     code = codes[rank] or 0
     how = (
         f"was ended by signal {-code}" if code < 0 else f"failed with {text}" if text else f"ended with code {code}"
     )
-    return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{_log(folder, rank)}")
+    log = folder / f"rank-{rank}.log"
+    shown = "\n" + log.read_text(errors="replace") if os.environ.get("PIPEPLAN_DEBUG") == "1" else ""
+    return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{shown}")
 
 
 def _said(folder: Path, rank: int) -> str:
     file = error_file(folder, rank)
     return file.read_text() if file.exists() else ""
-
-
-def _is_consequence(folder: Path, rank: int) -> bool:
-    said = _said(folder, rank).lower()
-    return any(word in said for word in ("connection", "gloo", "timed out", "timeout", "peer"))
-
-
-def _log(folder: Path, rank: int) -> str:
-    """All that the process has written, where PIPEPLAN_DEBUG asks for it."""
-    if os.environ.get("PIPEPLAN_DEBUG") != "1":
-        return ""
-    return "\n" + (folder / f"rank-{rank}.log").read_text(errors="replace")
 
 
 def address_of(build: Callable[..., Any] | str) -> str:

@@ -264,11 +264,7 @@ def branch(path: Path) -> Path:
 
 
 def data_size(path: Path) -> Path:
-    made = [
-        node("MatMul", "x w", "a", "first"),
-        node("NonZero", "a", "i", "where"),
-        node("Cast", "i", "y", "last", to=1),
-    ]
+    made = [node("MatMul", "x w", "a", "a"), node("NonZero", "a", "i", "where"), node("Cast", "i", "y", "y", to=1)]
     return model(path, made, {"x": (4, 8)}, ["y"], [weights("w", 8, 8)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from problems.models import FAMILIES, cut_evenly, seeded  # noqa: E402
+from problems.nets import Net  # noqa: E402
 from torch import nn  # noqa: E402
 
 import pipeplan  # noqa: E402
@@ -43,15 +44,8 @@ def of(model: nn.Module, *args: Any, **options: Any) -> dict[str, NodeCost]:
     return costed(lambda: (model, args, {}), **options)
 
 
-class Layers(nn.Module):
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-    def forward(self, x: Any) -> Any:
-        for layer in self.layers:
-            x = layer(x)
-        return x.sum()
+def row(*layers: nn.Module) -> nn.Module:
+    return Net(lambda net, x: reduce(lambda y, layer: layer(y), net.layers, x).sum(), layers=nn.ModuleList(layers))
 
 
 # ---- counts by hand ------------------------------------------------------------------------------------
@@ -59,7 +53,7 @@ class Layers(nn.Module):
 
 def test_a_row_of_linear_layers() -> None:
     """2 m n k forward; twice that backward, but once where nobody needs the gradient of the input."""
-    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8))
+    found = of(row(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8))
     first, second = found["layers.0"], found["layers.1"]
     assert (first.flops_forward, first.flops_backward) == (2 * 32 * 8 * 16, 2 * 32 * 8 * 16)
     assert (second.flops_forward, second.flops_backward) == (2 * 32 * 16 * 4, 4 * 32 * 16 * 4)
@@ -68,24 +62,13 @@ def test_a_row_of_linear_layers() -> None:
 
 
 def test_a_convolution() -> None:
-    found = of(Layers(nn.Conv2d(3, 8, 3, padding=1, bias=False)), torch.randn(2, 3, 16, 16))
+    found = of(row(nn.Conv2d(3, 8, 3, padding=1, bias=False)), torch.randn(2, 3, 16, 16))
     assert found["layers.0"].flops_forward == 2 * 2 * 16 * 16 * 8 * 3 * 9
-
-
-class Coded(nn.Module):
-    """A layer, and code that makes a scalar of what it says and the input."""
-
-    def __init__(self, layer: nn.Module, code: Callable[[nn.Module, Any], Any]) -> None:
-        super().__init__()
-        self.layer, self.code = layer, code
-
-    def forward(self, x: Any) -> Any:
-        return self.code(self.layer, x).sum()
 
 
 def test_recurrent_layers() -> None:
     """Two layers, eight steps of two samples: four gates, each with a matrix for the input and one for the state."""
-    model = Coded(nn.LSTM(16, 32, 2, batch_first=True), lambda layer, x: layer(x)[0])
+    model = Net(lambda net, x: net.layer(x)[0].sum(), layer=nn.LSTM(16, 32, 2, batch_first=True))
     found = of(model, torch.randn(2, 8, 16))["layer"]
     assert found.flops_forward == 2 * 2 * 8 * 4 * 32 * ((16 + 32) + (32 + 32))
     assert found.flops_backward == 2 * found.flops_forward
@@ -93,23 +76,23 @@ def test_recurrent_layers() -> None:
 
 def test_times_follow_the_roofline() -> None:
     """Forward: x, weight and bias are read, y is written; a billion bytes a second are the limit here."""
-    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=DEVICE)
+    found = of(row(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=DEVICE)
     moved = 4 * (32 * 8 + 8 * 16 + 16 + 32 * 16)
     assert found["layers.0"].forward_s == pytest.approx(moved / 1e9)
     slow = Hardware("slow", 1e6, 1e6, 1e15, 1e9, efficiency=0.5, launch_s=3.0)
-    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=slow)
+    found = of(row(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=slow)
     assert found["layers.0"].forward_s == pytest.approx(2 * 32 * 8 * 16 / 5e5 + 3.0)
 
 
 def test_gradients_are_added_to_those_of_earlier_micro_batches() -> None:
     """The weight's gradient is written once, and then read with the sum, which is written: four more times its size."""
-    wide = of(Layers(nn.Linear(8, 4096, bias=False)), torch.randn(1, 8), hardware=DEVICE)["layers.0"]
+    wide = of(row(nn.Linear(8, 4096, bias=False)), torch.randn(1, 8), hardware=DEVICE)["layers.0"]
     weight = 4 * 8 * 4096
     assert wide.backward_s * 1e9 >= 4 * weight
 
 
 def test_views_are_free_and_look_ups_move_what_they_return() -> None:
-    model = Coded(nn.Embedding(1000, 16), lambda layer, x: layer(x).view(-1).unsqueeze(0))
+    model = Net(lambda net, x: net.layer(x).view(-1).unsqueeze(0).sum(), layer=nn.Embedding(1000, 16))
     found = of(model, torch.zeros(10, dtype=torch.long), hardware=DEVICE)["layer"]
     assert found.forward_s * 1e9 == pytest.approx(10 * 16 * 4 + (10 * 16 * 4 + 4))
 
@@ -135,12 +118,12 @@ def test_a_layer_of_mixtral_by_hand(dtype: str) -> None:
 
 
 def test_attention_step_by_step_keeps_its_scores() -> None:
-    def attend(layer: nn.Module, x: Any) -> Any:
-        q, k, v = layer(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4)
-        return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1)
+    def attend(net: Any, x: Any) -> Any:
+        q, k, v = net.layer(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1).sum()
 
     def kept(attention: str) -> NodeCost:
-        return of(Coded(nn.Linear(16, 48), attend), torch.randn(2, 64, 16), attention=attention)["layer"]
+        return of(Net(attend, layer=nn.Linear(16, 48)), torch.randn(2, 64, 16), attention=attention)["layer"]
 
     fused, math = kept("fused"), kept("math")
     scores = 4 * 2 * 2 * 64 * 64
@@ -174,41 +157,34 @@ def multiply() -> Any:
     library._destroy()
 
 
-class Unknown(nn.Module):
-    def __init__(self, multiply: Any) -> None:
-        super().__init__()
-        self.multiply = multiply
-        self.inner = nn.Linear(4, 4)
-        self.weight = nn.Parameter(torch.randn(4, 4))
-
-    def forward(self, x: Any) -> Any:
-        return self.multiply(self.inner(x), self.weight.to(torch.float64).t().to(torch.float32)).sum()
+@pytest.fixture
+def unknown(multiply: Any) -> Any:
+    """Reads a weight in another type and through a view."""
+    as_read = lambda weight: weight.to(torch.float64).t().to(torch.float32)  # noqa: E731
+    net: Any = Net(lambda net, x: multiply(net.inner(x), as_read(net.weight)).sum(), inner=nn.Linear(4, 4))
+    net.weight = nn.Parameter(torch.randn(4, 4))
+    return net
 
 
-def test_an_operation_without_a_formula_is_named_and_not_a_zero(multiply: Any) -> None:
+def test_an_operation_without_a_formula_is_named_and_not_a_zero(unknown: Any) -> None:
     """Also where it reads a weight in another type and through a view."""
     message = (
         r"^the model has the operation pipeplan_tests\.multiply\.default, which reads the parameter weight "
         r".*register_flop_formula, or give --allow-uncounted"
     )
     with pytest.raises(InputError, match=message):
-        of(Unknown(multiply), torch.randn(3, 4))
-    assert of(Unknown(multiply), torch.randn(3, 4), allow_uncounted=True)
+        of(unknown, torch.randn(3, 4))
+    assert of(unknown, torch.randn(3, 4), allow_uncounted=True)
 
 
 def test_light_operations_on_weights_need_no_formula() -> None:
-    class Light(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.positions = nn.Parameter(torch.randn(1, 8, 4))
-            self.token = nn.Parameter(torch.randn(1, 1, 4))
-            self.layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+    def run(net: Any, x: Any) -> Any:
+        x = torch.cat([net.token.expand(x.shape[0], -1, -1), x], 1) + net.positions[:, : x.shape[1] + 1]
+        return net.layer(nn.functional.dropout(x, 0.5)).sum()
 
-        def forward(self, x: Any) -> Any:
-            x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.positions[:, : x.shape[1] + 1]
-            return self.layer(nn.functional.dropout(x, 0.5)).sum()
-
-    assert of(Light(), torch.randn(2, 6, 4))
+    light: Any = Net(run, layer=nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)))
+    light.positions, light.token = nn.Parameter(torch.randn(1, 8, 4)), nn.Parameter(torch.randn(1, 1, 4))
+    assert of(light, torch.randn(2, 6, 4))
 
 
 # ---- what is kept --------------------------------------------------------------------------------------
@@ -253,7 +229,7 @@ def _kept_by(module: Any, args: list[Any], model: nn.Module) -> tuple[float, Any
 
 
 def test_nothing_is_kept_for_inference() -> None:
-    captured = capture(lambda: (Layers(nn.Linear(8, 8)), (torch.randn(2, 8),), {}), training=False, fake=True)
+    captured = capture(lambda: (row(nn.Linear(8, 8)), (torch.randn(2, 8),), {}), training=False, fake=True)
     seen = trace(captured)
     assert seen.saved == {}
     assert not any(kernel.backward for kernel in seen.kernels)
@@ -273,23 +249,11 @@ def test_every_floating_point_operation_belongs_to_a_node() -> None:
 # ---- times of real passes: each node where it stands in a step, gradients accumulating -------------------
 
 
-class Blocks(nn.Module):
-    """Two blocks in the proportion 1 to 8, behind each other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, 256)) for width in (256, 2048)
-        )
-
-    def forward(self, x: Any) -> Any:
-        for block in self.blocks:
-            x = block(x)
-        return x.square().mean()
-
-
 def build(micro_batch: int = 64) -> Any:
-    return Blocks(), (torch.randn(micro_batch, 256),), {}
+    """Two blocks in the proportion 1 to 8, behind each other."""
+    made = (nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, 256)) for width in (256, 2048))
+    model = Net(lambda net, x: net.blocks[1](net.blocks[0](x)).square().mean(), blocks=nn.ModuleList(made))
+    return model, (torch.randn(micro_batch, 256),), {}
 
 
 def test_the_sum_of_the_nodes_is_an_eager_step() -> None:
@@ -321,7 +285,7 @@ def test_gradients_accumulate_and_are_given_back(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(CpuClock, "mark", mark)
     given = torch.ones(256, 256)
-    captured.model.blocks[0][0].weight.grad = given  # type: ignore[index, union-attr]
+    captured.model.blocks[0][0].weight.grad = given
     measure(captured, group(captured), 2)
     marks = (
         2 + 2 * 2 * 2
@@ -329,7 +293,7 @@ def test_gradients_accumulate_and_are_given_back(monkeypatch: pytest.MonkeyPatch
     assert len(seen) == (WARM_UP + 2) * marks
     assert not any(seen[: marks // 2])
     assert all(seen[marks:])
-    assert captured.model.blocks[0][0].weight.grad is given  # type: ignore[index, union-attr]
+    assert captured.model.blocks[0][0].weight.grad is given
     assert torch.equal(given, torch.ones(256, 256))
 
 

@@ -108,17 +108,6 @@ def test_a_graph_pipeline_leaves_the_input_out(profile_file: Path) -> None:
     assert evaluate_stage_graph(problem, plan).time_per_sample == pytest.approx((3 + 2 * 8) / 4)
 
 
-# ---- nothing about the cluster is guessed --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("missing", ["devices", "memory_bytes", "bandwidth"])
-def test_a_missing_option_is_named(profile_file: Path, missing: str) -> None:
-    given = {"devices": 2, "memory_bytes": 1e9, "bandwidth": 1e9, missing: None}
-    option = "--memory" if missing == "memory_bytes" else f"--{missing}"
-    with pytest.raises(InputError, match=f"small.graph.txt: cluster is missing: .*; add {option} \\S+\\.$"):
-        load(profile_file, **given)
-
-
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [

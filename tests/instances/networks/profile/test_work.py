@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,7 @@ import pipeplan
 from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower, without_backward_passes
-from pipeplan.instances.networks.profile import packaged
-from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from pipeplan.instances.networks.profile import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.networks.profile.profile import Profile, profile_from_json, profile_to_json
 from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
 from pipeplan.instances.physics.hardware import DEVICES, GPUS, Hardware, devices_given
@@ -116,7 +113,7 @@ def test_parameters_are_those_of_the_published_weights() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
-    path = Path(packaged.__file__).parents[2] / "packaged" / "profiles" / f"{name}.json"
+    path = Path(pipeplan.__file__).parent / "instances" / "packaged" / "profiles" / f"{name}.json"
     assert path.stat().st_size < 100_000
     profile = load_packaged_profile(name)
     assert profile.name == name
@@ -160,18 +157,6 @@ def test_generate_puts_a_packaged_profile_on_hardware(plan: Plan, tmp_path: Path
     assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 9)
 
 
-def test_generate_works_without_torch() -> None:
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'onnx'): sys.modules[name] = None\n"
-        "from pipeplan.cli import main\n"
-        "sys.exit(main(['generate', 'llama-3-8b', '--devices', '16', '--hardware', 'h100-80gb']))"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert said.returncode == 0
-    assert json.loads(said.stdout)["schema"] == "pipeplan.staging/1"
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -204,8 +189,8 @@ def test_lists_name_them(plan: Plan) -> None:
 def test_a_profile_is_shown_without_a_cluster(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps(profile_to_json(DIAMOND)))
-    said = plan("show", path)
-    assert said.code == 0, said
+    assert plan("show", "gpt2", "--inference", "--json").json["profile"]["training"] is False
+    said = done(plan("show", path))
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0] == "diamond: a profile of 4 nodes that form a graph, without a cluster"
     words = " ".join(lines)
@@ -217,12 +202,6 @@ def test_a_profile_is_shown_without_a_cluster(plan: Plan, tmp_path: Path) -> Non
     assert [node["readers"] for node in report["nodes"]] == [["left", "right"], ["head"], ["head"], []]
     assert sum(node["share"] for node in report["nodes"]) == pytest.approx(1)
     assert report["nodes"][0]["output_bytes"] == 16
-
-
-def test_on_a_cluster_it_is_shown_as_the_problem(plan: Plan) -> None:
-    on = ("--devices", 4, "--memory", "80GiB", "--bandwidth", "450GB/s")
-    assert plan("show", "gpt2", *on, "--json").json["problem"]["kind"] == "placement"
-    assert plan("show", "gpt2", "--inference", "--json").json["profile"]["training"] is False
 
 
 # ---- GPUs by name: times by their figures, memory each its own, links -----------------------------------

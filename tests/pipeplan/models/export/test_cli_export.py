@@ -109,10 +109,7 @@ def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
 BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     "unknown target": (("export", "best.json", "my.json", "--to", "megatronn"), "did you mean 'megatron'?"),
     "no target": (("export", "best.json", "my.json"), "Say for which framework: --to is one of torch, torchtitan,"),
-    "no such layout": (("import", "megatron-layout", "gone.txt", "my.json", *TWO, "--json"),
-     "gone.txt: file does not exist"),
     "no such result": (("export", "gone.json", "my.json", "--to", "vllm"), "gone.json: file does not exist"),
-    "no such profile": (("export", "best.json", "gone.json", "--to", "vllm"), "gone.json: file does not exist"),
     "a problem for a profile": (("export", "best.json", "best.json", "--to", "vllm"),
      "schema is 'pipeplan.result/1'"),
     "a profile for a result": (("export", "my.json", "my.json", "--to", "vllm"), "schema is 'pipeplan.profile/1'"),

@@ -29,7 +29,7 @@ from pipeplan.models.export.contract import Exported, export, export_files
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 import exported_stages  # noqa: E402
-from exported_stages import MICRO_BATCHES, RANKS, Model, loaded  # noqa: E402
+from exported_stages import Model, loaded  # noqa: E402
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -41,25 +41,6 @@ def test_torch_reads_the_schedules_of_plans_of_all_kinds(tmp_path: Path, name: s
         stages = len(json.loads(found.text)["stages"])
         runtime = loaded(path, stages, len(text.splitlines()), 4)
         assert set(runtime.stage_index_to_group_rank) == set(range(stages))
-
-
-def test_torch_trains_by_the_texts_alone(tmp_path: Path) -> None:
-    """Two processes with two stages each and no other word of the plan: the gradients are those of one process."""
-    profile = llama(4)
-    held = on_stages(profile, (1, 1, 1, 1))
-    plan = placed([[node for part in held[rank::RANKS] for node in part] for rank in range(RANKS)])
-    for name, text in export_files(plan, profile, to="torch", micro_batches=MICRO_BATCHES).files.items():
-        (tmp_path / name).write_text(text, "utf-8")
-    command = [sys.executable, exported_stages.__file__]
-    running = [
-        subprocess.Popen([*command, str(rank), str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for rank in range(RANKS)
-    ]
-    said = [process.communicate(timeout=600) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    found = [json.loads(out) for out, _ in said]
-    assert sum(rank["parameters"] for rank in found) == len(list(Model(4).parameters()))
-    assert max(rank["worst"] for rank in found) < 1e-6
 
 
 def test_accelerate_finds_every_module_and_parameter() -> None:

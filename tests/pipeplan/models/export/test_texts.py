@@ -50,16 +50,11 @@ def test_every_kind_of_plan_is_said_alike(kind: str, to: str) -> None:
 
 
 def test_llama_cpp_takes_proportions_of_plans_for_inference() -> None:
+    """Slot i of layers and output goes to the first device whose share ends behind i / slots."""
+    assert [divided(*of) for of in (([1, 1], 31), ([3, 1], 4))] == [[16, 15], [4, 0]]
     found = export_files(placed(STAGES, training=False), LLAMA, to="llamacpp")
     assert found.text == "--split-mode layer --tensor-split 8,9,9,6\n"
     assert any("it makes [9, 9, 9, 5]; --tensor-split 8,9,9,7 makes [8, 9, 9, 6]" in note for note in found.notes)
-
-
-def test_how_llama_cpp_divides() -> None:
-    """Slot i of layers and output goes to the first device whose share ends behind i / slots."""
-    assert divided([1, 1], 31) == [16, 15]
-    assert divided([8, 9, 9, 7], 32) == [8, 9, 9, 6]
-    assert divided([3, 1], 4) == [4, 0]
 
 
 def test_torch_is_told_the_modules_of_each_stage_where_to_split_and_the_order_of_all_passes() -> None:
