@@ -1,4 +1,4 @@
-"""Pages of every kind, as text by name."""
+"""Pages of every kind, as text by name, and small plans for whoever shows one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from run_reports import whole_report
 
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
@@ -37,6 +39,22 @@ PLANNED = {
     "zero-bubble-4x12": "list-schedule", "nn-shape-4": "list-schedule", "tiny-chain without a plan": "one-device",
 }  # fmt: skip
 """Results by the packaged instance and what tells them apart, with their planners."""
+# Of each kind, and of levels and latency, an instance with a planner that takes a moment.
+QUICK = {
+    "placement": ("bert-large-training", "greedy"), "chain": ("golden-4", "contiguous"),
+    "staging": ("tiny-stages", None), "graph-pipeline": ("tiny-graph", "graphpipe"),
+    "schedule": ("zero-bubble-4x12", "1f1b"), "training": ("tiny-training", "guide"),
+    "levels": ("tiny-levels", "dp-piper"), "latency": ("tiny-chain", "latency-greedy"),
+}  # fmt: skip
+CHAIN = ChainProblem(
+    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
+)
+# F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6.
+PATTERN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
+FORK = PlacementProblem(
+    tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
+    name="fork $x$",
+)  # fmt: skip
 COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"
 CURVES = ("pareto of stagings", "pareto of chains", "pareto of schedules")

@@ -334,7 +334,7 @@ class PlanView:
     sentences: tuple[str, ...]
     """Sentences on what binds, and on what else the tables leave open."""
     name: str = ""
-    """Name of the problem: `of` says it, and the units of its times."""
+    """Name of the problem; `of` sets it, and the units of times."""
     unit: str | None = None
     """Unit of the loads."""
     limits: str = ""

@@ -48,6 +48,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 
 
 OURS = "problem 0 0, run 0 0, options 0 0, data 0 0"
+# Parts in their order, with their numbers of tables and charts.
 EXPECTED = {
     "tiny-chain": f"devices 1 0, gantt 0 1, loads 1 1, memory 0 1, graph 0 1, {OURS}",
     "golden-4": f"gpus 1 0, gantt 0 1, loads 0 1, memory 0 1, memory over time 0 1, {OURS}",
@@ -58,7 +59,6 @@ EXPECTED = {
     TRAINING: f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, judged 3 3, time by part 0 1, shortlist 1 0, {OURS}",
     CURVES[0]: "curves 0 1, points 1 0, plans 3 0, problem 0 0, asked 0 0, data 0 0",
 }
-"""Parts in their order, with their numbers of tables and charts."""
 
 
 @pytest.mark.sweeps("comparison*", "configurations*", "golden-4-phone", "pareto*phone", "tiny-stages-desk", "zero*")

@@ -22,13 +22,13 @@ from pipeplan.show.views import (
     luminance,
 )
 
+# On linear light, row after row, after Machado, Oliveira and Fernandes (2009).
 SEEN_BY = {
     "all": np.eye(3),
     "protanopes": [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
     "deuteranopes": [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
     "tritanopes": [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
 }
-"""On linear light, row after row, after Machado, Oliveira and Fernandes (2009)."""
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 PAGES = ("#ffffff", "#0f141a")
 
@@ -52,6 +52,7 @@ def difference(one: str, other: str, reader: str) -> float:
 MOVED = [LOADS[name] for name in ("transfers", "transfers in", "transfers out", "larger of links and inside")]
 TAKES = {name: colour for name, colour in TRAINING.items() if name != "gradients"}
 HOLDS = [TERMS["weights"], LOADS["gradients"], LOADS["optimizer"], TERMS["kept"]]
+# What may lie side by side. Computation comes first and idling last, with something between them.
 PAIRS = {
     "phases": combinations(PHASES, 2),
     "terms": pairwise(TERMS.values()),
@@ -61,7 +62,6 @@ PAIRS = {
     "computation and these": ((COMPUTATION, colour) for name, colour in TAKES.items() if name != "imbalance"),
     "parts of a training's memory": pairwise(HOLDS),
 }
-"""What may lie side by side. Computation comes first and idling last, with something between them."""
 
 
 @pytest.mark.parametrize("pairs", [pytest.param(list(pairs), id=name) for name, pairs in PAIRS.items()])

@@ -19,8 +19,8 @@ from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.model import Simulation
 from pipeplan.show.report import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
+# Plans whose stages are a chain of single devices, with the planner and a number of micro-batches.
 PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}
-"""Plans whose stages are a chain of single devices, with the planner and a number of micro-batches."""
 
 
 def random_settings(seed: int) -> dict[str, Any]:
@@ -79,6 +79,7 @@ def about(simulation: Simulation) -> list[str]:
     return [f"{simulation.iteration:g} ms", f"{100 * simulation.bubble:.1f} %", *held]
 
 
+# What each situation has its reader try.
 CHANGES: dict[str, list[dict[str, Any]]] = {
     "GPipe runs out of memory": [{}, {"schedule": "1f1b"}],
     "More micro-batches, smaller bubble": [{}, {"batches": 32}, {"batches": 64}],
@@ -86,7 +87,6 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     "Devices wait for slow links": [{}, {"schedule": "kfkb"}],
     "The first device holds the most": [{}],
 }
-"""What each situation has its reader try."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)

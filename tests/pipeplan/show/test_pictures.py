@@ -16,19 +16,18 @@ import pytest
 from command_line import has
 from fontTools.ttLib import TTFont
 from legibility import DESK, PHONE, faults, opened
+from page_samples import CHAIN, FORK, PATTERN, QUICK
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern
 from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules
 from pipeplan.instances.registry import KINDS
 from pipeplan.instances.simulate import simulate
@@ -131,14 +130,6 @@ def test_axes_have_round_numbers_from_zero_on_and_enough_digits(tmp_path: Path) 
 # ---- plans -------------------------------------------------------------------------------------------
 
 
-PLANNED = {
-    "placement": ("bert-large-training", "greedy"), "chain": ("golden-4", "contiguous"),
-    "staging": ("tiny-stages", None), "graph-pipeline": ("tiny-graph", "graphpipe"),
-    "schedule": ("zero-bubble-4x12", "1f1b"), "training": ("tiny-training", "guide"),
-    "levels": ("tiny-levels", "dp-piper"), "latency": ("tiny-chain", "latency-greedy"),
-}  # fmt: skip
-
-
 def svg(problem: Any, plan: Any, path: Path, rules: Any = None) -> str:
     draw_plan(problem, plan, path, rules)
     return path.read_text("utf-8")
@@ -146,10 +137,10 @@ def svg(problem: Any, plan: Any, path: Path, rules: Any = None) -> str:
 
 @pytest.mark.slow("graph-pipeline", "placement", "schedule", "training")
 @pytest.mark.sweeps("latency", "levels")
-@pytest.mark.parametrize("kind", sorted(PLANNED))
+@pytest.mark.parametrize("kind", sorted(QUICK))
 def test_every_kind_has_a_picture_which_is_the_same_for_the_same_plan(kind: str, tmp_path: Path) -> None:
-    assert set(KINDS) <= set(PLANNED)
-    name, planner = PLANNED[kind]
+    assert set(KINDS) <= set(QUICK)
+    name, planner = QUICK[kind]
     problem = load_packaged(name)
     result = solve(problem, planner=planner)
     rules = rules_of(problem, result.options)
@@ -159,42 +150,33 @@ def test_every_kind_has_a_picture_which_is_the_same_for_the_same_plan(kind: str,
     assert svg(problem, result.plan, tmp_path / "two.svg", rules) == text
 
 
-CHAIN = ChainProblem(
-    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
-)
-PLAN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
-"""F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6."""
 TWICE = PatternPlan(8, (0, 1), ((0, 2, 3, 5), (4, 6, 7, 9)), ({1: 1, 3: 4}, {1: 5, 3: 8}))
 
 
 @pytest.mark.slow
 def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
-    text = svg(CHAIN, PLAN, tmp_path / "plan.svg")
+    text = svg(CHAIN, PATTERN, tmp_path / "plan.svg")
     words = "F1₁,B2₁,gpu0: layer 1,gpu1: layer 2,link0-1,kept activations,buffers,limit,forward,backward,transfer"
     has(text, *(f">{word}</text>" for word in (*words.split(","), "time (ms)")))
-    for use in evaluate_pattern(CHAIN, PLAN).devices:
+    for use in evaluate_pattern(CHAIN, PATTERN).devices:
         has(text, f">gpu{use.gpu}, memory up to {use.peak_bytes:.4g} of 20 B</text>")
     has(text, "<title>F1 of batch 1, gpu0: 0 to 1 ms</title>")  # what a browser says below the pointer
     has(svg(CHAIN, TWICE, tmp_path / "twice.svg"), "for 2 batches", ">3</text>")
 
 
 def test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend(tmp_path: Path) -> None:
-    text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PLAN, tmp_path / "plan.svg")
+    text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PATTERN, tmp_path / "plan.svg")
     assert [f">{word}</text>" in text for word in ("weights", "kept activations", "limit")] == [True, False, False]
 
 
 @pytest.mark.slow
 def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     """No formula, no markup, no control character, no end."""
-    text = svg(CHAIN.replace(name="a$^{$<b>\x07" + "x" * 99), PLAN, tmp_path / "plan.svg")
+    text = svg(CHAIN.replace(name="a$^{$<b>\x07" + "x" * 99), PATTERN, tmp_path / "plan.svg")
     has(text, "a$^{$&lt;b&gt;?xxx")
     assert "x" * 60 not in text
 
 
-FORK = PlacementProblem(
-    tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
-    name="fork $x$",
-)  # fmt: skip
 POOL = Device("cpu0", "cpu", ("x", "y", "z"))
 
 
@@ -255,8 +237,8 @@ def draw_simulation(path: Path) -> None:
     draw_view(view_of_simulation(problem, simulate(problem, plan)), path)
 
 
+# The optimum, a rule of thumb that nearly reaches it, and one that has nothing at first.
 PERIODS = {"exact-beaumont": (40, 31, 25), "contiguous": (44, 31, 26), "pipedream-eager": (None, 50, 33)}
-"""The optimum, a rule of thumb that nearly reaches it, and one that has nothing at first."""
 
 
 def draw_periods(path: Path) -> None:

@@ -15,8 +15,8 @@ CONFIGURE = ("configure", "llama-3-8b", "--devices", "8xh100-80gb", "--sequence"
 COMMANDS = [
     ("solve", "figure-4", "--planner", "contiguous"), ("show", "tiny-graph"), ("solve", "tiny-stages"),
     ("solve", "tiny-chain", "--planner", "dp"), ("show", "llama-3-8b-8xh100"), ("show", "resnet-50"),
-    ("show", "tiny-levels"), (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"), ("instances",),
-    ("planners",), ("planners", "dp"), ("formulations", "ip-tarnawski"), ("solvers",),
+    ("show", "tiny-levels"), ("memory", "tiny-stages"), (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"),
+    ("instances",), ("planners",), ("planners", "dp"), ("formulations", "ip-tarnawski"), ("solvers",),
     ("sensitivity", "tiny-stages"),
 ]  # fmt: skip
 NUMBER = re.compile(r"\d+\.\d+")
@@ -47,7 +47,7 @@ def test_few_characters_and_few_columns_garble_nothing(words: tuple[str, ...], s
     assert "\\u" not in said(words, "ascii", 40)
 
 
-@pytest.mark.parametrize("words", COMMANDS[:10], ids=" ".join)
+@pytest.mark.parametrize("words", COMMANDS[:11], ids=" ".join)
 def test_a_file_holds_whole_tables(words: tuple[str, ...], said: Said) -> None:
     """Whatever stands in a table of 2000 columns stands in a file, on as many lines."""
     wide = said(words, columns=2000)

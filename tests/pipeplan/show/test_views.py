@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from command_line import has
+from page_samples import CHAIN, FORK, PATTERN, QUICK
 from problems.trainings import random_configuration, random_own_training, random_training
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules
@@ -52,16 +52,9 @@ def solved(name: str, planner: str | None = None) -> PlanView:
     return view_of(problem, result.plan, rules_of(problem, result.options))
 
 
-PLANNED = {
-    "placement": ("bert-large-training", "greedy"), "chain": ("golden-4", "contiguous"),
-    "staging": ("tiny-stages", None), "graph-pipeline": ("tiny-graph", "graphpipe"),
-    "schedule": ("zero-bubble-4x12", "1f1b"), "training": ("tiny-training", "guide"),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_parts_of_a_load_add_up_to_it(kind: str) -> None:
-    found = solved(*PLANNED[kind])
+    found = solved(*QUICK[kind])
     rows = [row for table in found.tables for row in table.rows]
     assert [sum(row.parts.values()) for row in rows] == pytest.approx([row.load for row in rows])
     longest = max(row.load for row in rows)
@@ -94,15 +87,8 @@ def test_stages_on_types_of_devices_name_them_and_have_their_limits() -> None:
 # ---- chains and placements ---------------------------------------------------------------------------
 
 
-CHAIN = ChainProblem(
-    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
-)
-PLAN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
-"""F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6."""
-
-
 def test_a_terminal_names_tasks_where_it_has_room_and_has_the_same_colours() -> None:
-    pattern, pipeline = view_of(CHAIN, PLAN, rules_of(CHAIN, {})).timelines
+    pattern, pipeline = view_of(CHAIN, PATTERN, rules_of(CHAIN, {})).timelines
     first, row = gantt(pattern, "ms")[0], gantt(pipeline, "ms")
     assert first.plain.strip().startswith("gpu0 |F1₁───")
     assert {str(span.style) for span in first.spans} == {f"#000000 on {colour}" for colour in PHASES[:2]}
@@ -112,16 +98,12 @@ def test_a_terminal_names_tasks_where_it_has_room_and_has_the_same_colours() -> 
 
 
 def test_links_without_any_transfer_that_takes_time_are_left_out() -> None:
-    assert "link0-1" in view_of(CHAIN, PLAN, rules_of(CHAIN, {})).timelines[0].lanes
+    assert "link0-1" in view_of(CHAIN, PATTERN, rules_of(CHAIN, {})).timelines[0].lanes
     free = CHAIN.replace(transfer_times=None)
     found = view_of(free, PatternPlan(4, (0, 1), ((0, 1, 2, 3),), ({},)), rules_of(free, {}))
     assert found.timelines[0].lanes == ("gpu0", "gpu1")
 
 
-FORK = PlacementProblem(
-    tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
-    name="fork $x$",
-)  # fmt: skip
 SPLIT = PlacementPlan(
     (Device("acc0", "accelerator", ("a", "b"), (("a",), ("b",))), Device("cpu0", "cpu", ("x", "y", "z")))
 )
@@ -157,6 +139,7 @@ def test_a_sample_that_takes_no_time_has_no_gantt() -> None:
 # ---- schedules ---------------------------------------------------------------------------------------
 
 
+# Two stages and the link between them, in the steady state.
 TWO = ScheduleProblem(
     (ScheduleDevice("d0", 10, 2), ScheduleDevice("d1", 8, 1), ScheduleDevice("link")),
     (
@@ -169,11 +152,10 @@ TWO = ScheduleProblem(
     time_unit="ms",
     memory_unit="GiB",
 )  # fmt: skip
-"""Two stages and the link between them, in the steady state."""
 
 TIMES = {"F0": 0, "S": 1, "F1": 2, "B1": 3, "R": 5, "B0": 7}
+# A micro-batch takes 9 ms, three periods: from 6 ms on nothing is missing.
 STEADY = PeriodicSchedulePlan(Fraction(3), {block: Fraction(time) for block, time in TIMES.items()})
-"""A micro-batch takes 9 ms, three periods: from 6 ms on nothing is missing."""
 
 
 def shown(problem: ScheduleProblem, plan: AnySchedule | None = None, **options: str) -> PlanView:

@@ -73,13 +73,13 @@ def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str,
 # ---- wherever a packaged instance is shown -----------------------------------------------------------
 
 
+# A planner of each kind that takes a moment.
 QUICK = {
     "placement": "greedy", "chain": "contiguous", "staging": "equi", "graph-pipeline": "spp-pipedream",
     "schedule": "1f1b",
 }  # fmt: skip
-"""A planner of each kind that takes a moment."""
+# The unit as files spell it, and numbers that nobody reads at a glance.
 RAW = re.compile(r"\bus\b|(?<![\d.])\d{7,}|\d+e\+\d+")
-"""The unit as files spell it, and numbers that nobody reads at a glance."""
 NAMES = [(kind, name) for kind in QUICK for name in packaged_names(kind)]
 
 
