@@ -545,7 +545,6 @@ LONGEST = {
         "test_a_training_has_its_least_memory_to_the_byte",
         "test_a_training_has_its_least_memory_to_the_byte[tiny-experts-training]",
         "test_more_options_never_cost_the_answer",
-        "test_the_same_of_many_problems",
     ],
     "tests/planners/placement/test_device_sets.py": [
         "test_dear_transfers_are_proven_where_work_alone_says_little[{'formulation': 'ip-tarnawski'}]"

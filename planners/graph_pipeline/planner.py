@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...formulations.graphpipe.more_in_flight import with_more_in_flight
-from ...instances.base.errors import InputError
 from ...instances.base.result import Stop, met
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
@@ -60,10 +59,7 @@ def sizes_of(request: Request) -> tuple[int, ...]:
 def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Search:
     """The search with prices for all configurations that the options allow; `inside`: see `Costs`."""
     problem, options = request.problem, request.options
-    largest_k = options.get("k", 1)
-    if largest_k < 1:
-        raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
-    choice = menu(problem, sizes, largest_k, options.get("degrees", "divisors"))
+    choice = menu(problem, sizes, options.get("k", 1), options.get("degrees", "divisors"))
     tree = chain_tree(problem) if family == "sequential" else None
     return Search(problem, choice, tree, options.get("join", "any") == "any", tick_of(request), inside)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from ...formulations.contract import OptionSpec
 from ...instances.base.compiled import compiled, repays_loading
-from ...instances.base.errors import InputError
 from ...instances.base.kind import load_address
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
@@ -182,10 +181,7 @@ class Annealing:
 
 
 def world_of(request: Request) -> World:
-    pieces = request.options.get("subgraphs_per_device", 1)
-    if pieces < 1:
-        raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")
-    return World(request.problem, pieces)
+    return World(request.problem, request.options.get("subgraphs_per_device", 1))
 
 
 class Incumbent(incumbent.Incumbent):

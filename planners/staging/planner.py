@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of, violations_of
@@ -238,9 +238,6 @@ def _copies(problem: StagingProblem) -> set[int]:
 
 def plan_pipedream(request: Request) -> Outcome:
     problem, semantics = request.problem, request.options.get("semantics", "paper")
-    if problem.levels:
-        raise InputError("levels", "are not planned by piper-pipedream", "choose another planner, or remove them")
-
     tick = tick_of(request)
     try:
         tick()
@@ -301,8 +298,6 @@ def plan_uniform(request: Request) -> Outcome:
     check_question(problem, request.options)
     if problem.exact_batches:
         raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
-    if problem.device_types:
-        raise UsageError("--option uniform is for devices of one type; drop --option uniform.")
     levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
     leveled = problem.replace(levels=levels)
     tick = tick_of(request)

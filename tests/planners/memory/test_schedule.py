@@ -100,26 +100,6 @@ def test_a_block_that_fits_nowhere_is_named() -> None:
     assert Fraction(2) == pipeplan.smallest_memory(tight, LIMITS).memory_bytes
 
 
-def two_branches(standing: float = 0) -> ScheduleProblem:
-    """Each branch takes 3 and keeps 1 until the end: the second one finds the 1 of the first, so 4 in all."""
-    blocks = (
-        *(Block(f"F{i}", "F", ("d",), 1, memory={"d": 3}) for i in range(2)),
-        *(Block(f"I{i}", "I", ("d",), 1, memory={"d": -2}) for i in range(2)),
-        Block("W", "W", ("d",), 1, memory={"d": -2}),
-    )
-    edges = [BlockEdge(f"F{i}", f"I{i}") for i in range(2)] + [BlockEdge(f"I{i}", "W") for i in range(2)]
-    return ScheduleProblem((ScheduleDevice("d", None, standing),), blocks, tuple(edges), 3)
-
-
-@pytest.mark.parametrize(("standing", "least"), [(0, 4), (10, 14)])
-def test_the_order_of_one_micro_batch_decides(standing: float, least: float) -> None:
-    problem = two_branches(standing)
-    found = smallest_memory(problem)
-    assert (found.memory_bytes, found.proven) == (least, True)
-    assert found.plan is not None
-    assert not verify(with_memory(problem, least), found.plan)
-
-
 @pytest.mark.parametrize("name", ["zero-bubble-4x12", "v-shape-4", "nn-shape-4"])
 def test_packaged_problems_need_what_one_micro_batch_needs(name: str) -> None:
     problem = load_packaged(name)

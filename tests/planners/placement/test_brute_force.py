@@ -51,13 +51,6 @@ def test_no_assignment_is_better(seed: int, objective: str, contiguity: str) -> 
         assert outcome.bound == truth
 
 
-def test_a_case_done_by_hand() -> None:
-    """a and b on one device: 1 + 6 and 1 to send; c on the other: 1 to receive and 6."""
-    nodes = (Node("a", 1, 9, transfer_time=1), Node("b", 6, 9), Node("c", 6, 9))
-    outcome = brute_force(PlacementProblem(nodes, (("a", "b"), ("a", "c")), accelerators=2, cpus=0))
-    assert (outcome.claimed, outcome.stop) == (8, Stop.PROVEN)
-
-
 def test_devices_in_a_circle_are_no_chain() -> None:
     """Chains a -> b and c -> d; the even split {a, d}, {b, c} is contiguous device by device only."""
     nodes = tuple(Node(name, work, 99) for name, work in (("a", 5), ("b", 4), ("c", 2), ("d", 1)))

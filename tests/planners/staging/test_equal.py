@@ -46,14 +46,6 @@ def of_servers(layers: int, each: int) -> StagingProblem:
     return row(layers, 2 * each, levels=(StagingLevel(each, 1.0), StagingLevel(2, 1.0)))
 
 
-def test_tiny_levels_are_split_by_hand() -> None:
-    """One layer on each device of a server, and the same on the other server: the optimum is an equal split."""
-    result = solved(load_packaged("tiny-levels"))
-    assert isinstance(result.plan, LeveledPlan)
-    assert (result.stop, result.objective, result.verified) == (pipeplan.Stop.COMPLETED, 6.0, True)
-    assert [(stage.data_parallel, len(stage.children)) for stage in result.plan.stages] == [(2, 2)]
-
-
 def test_four_layers_take_a_device_each_and_five_have_no_equal_split_in_servers_of_three() -> None:
     """Layers fill a device each, and five stages do not divide into servers of three; the optimum is not equal."""
     result = solved(of_servers(4, 2))

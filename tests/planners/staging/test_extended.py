@@ -131,19 +131,6 @@ def test_one_type_is_the_flat_problem(seed: int, semantics: str) -> None:
     assert found.objective == (None if expected.objective is None else pytest.approx(expected.objective, rel=1e-9))
 
 
-def test_the_slow_device_gets_the_small_stage() -> None:
-    """Layers of 6 s and 1 s: on the fast device 6 / 2, on the slow one 1 / 0.5; both on the fast one 7 / 2."""
-    ways = [Configuration("only", time) for time in (6.0, 1.0)]
-    problem = StagingProblem(
-        tuple(Layer(i, {1: (way,)}) for i, way in enumerate(ways)), (Edge(0, 1, 0.0),), 2, 1.0, 8,
-        device_types=(DeviceType("fast", 1, 2.0), DeviceType("slow", 1, 0.5)),
-    )  # fmt: skip
-    result = pipeplan.solve(problem)
-    assert isinstance(result.plan, StagedPlan)
-    assert [stage.device_type for stage in result.plan.stages] == ["fast", "slow"]
-    assert result.objective == 3.0
-
-
 # ---- what is refused -----------------------------------------------------------------------------------
 
 

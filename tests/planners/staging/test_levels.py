@@ -59,19 +59,6 @@ def test_examples_are_many_sided() -> None:
     assert any(stage.data_parallel > 1 for found in plans if found for stage in found.plan.stages if stage.children)
 
 
-def test_a_group_is_copied_rather_than_cut_at_a_slow_link() -> None:
-    """A device holds one layer. Cutting between servers takes 2 x 20 / 1; two copies take (8 + 2 x 20 / 10) / 2."""
-    way = Configuration("way", 8.0, memory_per_batch=1.0, memory_fixed=10.0)
-    problem = StagingProblem(
-        (Layer("a", {1: (way,)}), Layer("b", {1: (way,)})), (Edge("a", "b", 20.0),), 4, 10.0, 4, memory_bytes=15.0,
-        levels=(StagingLevel(2, 10.0), StagingLevel(2, 1.0)),
-    )  # fmt: skip
-    found = plan_levels(problem)
-    assert found is not None
-    assert found.load == 6.0
-    assert [(stage.data_parallel, len(stage.children)) for stage in found.plan.stages] == [(2, 2)]
-
-
 # ---- one level in truth --------------------------------------------------------------------------------
 
 
