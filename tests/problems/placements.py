@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
@@ -60,4 +61,19 @@ def _problem(
         memory = max(largest, 3.0, size / accelerators + 1)
     return PlacementProblem(
         tuple(nodes), tuple(edges), accelerators, cpus, memory, name=f"random {rng.random():.6f}"
+    )
+
+
+def split(*devices: str) -> PlacementPlan:
+    """split("ab", "c|d", "!e"): devices A, B, ... in this order; | parts the pieces of one, ! marks a CPU."""
+    return PlacementPlan(
+        tuple(
+            Device(
+                "ABCDEFG"[d],
+                "cpu" if "!" in word else "accelerator",
+                tuple(word.replace("|", "").strip("!")),
+                tuple(tuple(piece) for piece in word.split("|")) if "|" in word else None,
+            )
+            for d, word in enumerate(devices)
+        )
     )

@@ -22,7 +22,7 @@ from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.rules import LatencyRules
+from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
