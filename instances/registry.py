@@ -56,6 +56,7 @@ PLACEMENT = kind_in(
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
     profile_options=("in_flight", "gpus", "whole_layers"),
+    rules=Function("referee.verify:rules_of"),
     stage_order=Function("referee.structure:stage_order"),
     listing=Listing(
         columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
@@ -82,6 +83,7 @@ CHAIN = kind_in(
         variants={"general": "period", "contiguous": "contiguous"},
         note="chains: best known periods of all and of contiguous allocations",
     ),
+    rules=Function("referee:rules_of"),
     periodic=True,
     each_memory=None,
 )

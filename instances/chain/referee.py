@@ -5,6 +5,8 @@ the decimals that they are written as, in whole numbers of ticks as short as all
 in numbers of few digits are judged exactly, in whatever unit they are; where a time has as many digits as a
 floating-point number holds, it was rounded somewhere, and times that differ by less than `TOLERANCE` of the period
 count as equal. That is far below what a proof may leave open, so a plan never seems better than it is.
+
+At the end are the rules by which patterns are judged: these, and the allocation where the user has given one.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Any
 from ..base.amounts import as_written, in_digits
 from ..base.errors import PipeplanError, Violation, show
 from ..base.fields import plain_fields
+from ..base.kind import Rules
 from ..base.quantities import of_limit, several
-from .plan import PatternPlan
+from .plan import PatternPlan, canonical, stored_allocation
 from .problem import ChainProblem, Terms, plain, task_name
 
 # Share of the period by which rounded times may differ and still count as equal.
@@ -803,3 +806,34 @@ def _batch_spans(layout: Layout, tasks: range | list[int]) -> list[tuple[int, in
         (min(layout.starts[row][task] for task in tasks), max(layout.end(row, task) for task in tasks))
         for row in layout.rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRules:
+    """Patterns are judged by their period per batch."""
+
+    allocation: tuple[int, ...] | None = None
+    """The GPU of each layer where the allocation is given; None where it is free."""
+
+    objective = "period"
+    plan_type = PatternPlan
+
+    def violations(self, problem: ChainProblem, plan: PatternPlan) -> tuple[Violation, ...]:
+        violations, given = verify_pattern(problem, plan), self.allocation
+        if given is None or canonical(plan.allocation) == canonical(given):
+            return violations
+        fault = f"Layers share GPUs as {plan.allocation} says, not as {given}."
+        return (*violations, Violation("allocation", fault))
+
+    def value(self, problem: ChainProblem, plan: PatternPlan) -> float:
+        return evaluate_pattern(problem, plan).period_per_batch
+
+    def evaluation(self, problem: ChainProblem, plan: PatternPlan) -> PatternEvaluation:
+        return evaluate_pattern(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {} if self.allocation is None else {"allocation": list(self.allocation)}
+
+
+def rules_of(problem: ChainProblem, options: Mapping[str, Any]) -> Rules:
+    return PatternRules(stored_allocation(options.get("allocation")))

@@ -19,7 +19,7 @@ from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
-from ...instances.placement.rules import rules_of
+from ...instances.placement.referee.verify import rules_of
 from ..options import SolveOptions
 from .smallest import (
     Answer,

@@ -319,14 +319,20 @@ VALUES = st.recursive(
 )
 
 
+# Keys that are read as well, and that the good examples leave out.
+OMITTED = {
+    "chain-1": ("name", "time_unit", "bandwidth", "weight_copies", "memory_mode", "exclusive_buffers"),
+    "placement-1": ("name", "time_unit"),
+    "result-1": ("seconds", "warm_start", "verified"),
+}
+
+
 @given(st.sampled_from([*READERS, "pattern"]), st.data())
 def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.DataObject) -> None:
     good, reader, schema = (
         (PATTERN, PatternPlan.from_json, "plan-1") if name == "pattern" else (GOOD[name], READERS[name], name)
     )
-    # The schema of plans names the keys of several kinds, of which one plan has some.
-    places = list(good if "kind" in good else read_schema(schema)["properties"])
-    spoilt = {**good, data.draw(st.sampled_from(places)): data.draw(VALUES)}
+    spoilt = {**good, data.draw(st.sampled_from([*good, *OMITTED.get(name, ())])): data.draw(VALUES)}
     try:
         reader(spoilt)
     except InputError:

@@ -6,6 +6,7 @@ import itertools
 import random
 from dataclasses import replace
 
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Request
 from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE
@@ -141,4 +142,19 @@ def _without_support(problem: PlacementProblem, rng: random.Random) -> Placement
     barred = rng.randrange(len(problem.nodes))
     return problem.replace(
         nodes=tuple(replace(n, supported=n.supported and i != barred) for i, n in enumerate(problem.nodes))
+    )
+
+
+def split(*devices: str) -> PlacementPlan:
+    """split("ab", "c|d", "!e"): devices A, B, ... in this order; | parts the pieces of one, ! marks a CPU."""
+    return PlacementPlan(
+        tuple(
+            Device(
+                "ABCDEFG"[d],
+                "cpu" if "!" in word else "accelerator",
+                tuple(word.replace("|", "").strip("!")),
+                tuple(tuple(piece) for piece in word.split("|")) if "|" in word else None,
+            )
+            for d, word in enumerate(devices)
+        )
     )

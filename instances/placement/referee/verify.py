@@ -1,18 +1,24 @@
-"""What is wrong with a split, rule by rule, one sentence each."""
+"""What is wrong with a split, rule by rule, one sentence each.
+
+At the end are the rules by which splits are judged: for throughput, or for the latency of one sample at a time.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
 from ...base.errors import Violation, show
+from ...base.kind import Rules, chosen
 from ...base.quantities import of_limit, several
 from ..plan import Device, NotAnAssignmentError, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
-from .latency import circle_in_words, evaluate_latency, given_pieces, partition_fault, units
+from .evaluate import OBJECTIVES, PlacementEvaluation, evaluate
+from .latency import LatencyEvaluation, circle_in_words, evaluate_latency, given_pieces, partition_fault, units
 from .structure import (
     DEVICE_TYPES,
     Arc,
@@ -340,3 +346,72 @@ def _pieces(problem: PlacementProblem, plan: PlacementPlan, limit: int | None) -
             how = "has" if name in stated else "needs"
             pieces = "subgraph" if limit == 1 else "subgraphs"
             yield Violation("subgraphs", f"Device {show(name)} {how} {count} subgraphs, {limit} {pieces} allowed.")
+
+
+LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputRules:
+    """Plans are judged by the loads of their devices; `contiguity` says what the nodes of each device must form."""
+
+    objective: str = "max-load"
+    contiguity: str = "chain"
+
+    plan_type = PlacementPlan
+
+    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        return verify(problem, plan, contiguity=self.contiguity)
+
+    def value(self, problem: PlacementProblem, plan: PlacementPlan) -> float:
+        return evaluate(problem, plan).objective(self.objective)
+
+    def evaluation(self, problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation:
+        return evaluate(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"contiguity": self.contiguity, "objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRules:
+    """One sample at a time, in pieces, without stages."""
+
+    subgraphs_per_device: int | None = None
+    """Number of pieces that an accelerator may hold; None: any number."""
+
+    objective = LATENCY
+    plan_type = PlacementPlan
+
+    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        return verify_latency(problem, plan, self.subgraphs_per_device)
+
+    def value(self, problem: PlacementProblem, plan: PlacementPlan) -> float:
+        evaluation = self.evaluation(problem, plan)
+        if evaluation.latency is None:
+            raise ValueError(evaluation.reason)
+        return evaluation.latency
+
+    def evaluation(self, problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
+        return evaluate_latency(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective, "subgraphs_per_device": self.subgraphs_per_device}
+
+
+def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
+    """The rules that options ask for. `contiguity` comes from results, which say by which one their plan was judged."""
+    if options.get("objective") == LATENCY:
+        limit = options.get("subgraphs_per_device")  # of a broken result it may be anything
+        whole = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
+        return LatencyRules(limit if whole else None)
+    return ThroughputRules(chosen(options, "objective", OBJECTIVES), _contiguity(options))
+
+
+def _contiguity(options: Mapping[str, Any]) -> str:
+    stored = options.get("contiguity")
+    if stored in CONTIGUITIES:
+        return str(stored)
+    if options.get("non_contiguous"):
+        return "none"
+    return "device" if options.get("device_contiguity") else "chain"

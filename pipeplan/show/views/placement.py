@@ -18,7 +18,7 @@ from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, NotAnAssignmentError, PlacementEvaluation
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.referee.structure import stage_order
-from ...instances.placement.rules import LATENCY, LatencyRules
+from ...instances.placement.referee.verify import LATENCY, LatencyRules
 from ...planners.search import shares
 from ..words import IN_BYTES, Order, amount, order_of, rate, several, with_memory
 from . import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline, shares_of_blocks

@@ -16,7 +16,7 @@ from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.plan import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.rules import PatternRules
+from pipeplan.instances.chain.referee import PatternRules
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

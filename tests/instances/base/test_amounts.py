@@ -58,8 +58,9 @@ def test_whole_numbers_decide_like_fractions(amounts: list[float], limit: float 
             assert truth or not high
 
 
-def test_sizes_of_very_different_magnitude_round_down() -> None:
-    whole = whole_amounts([1e30, 2e-20, 3], [1e31])
+@pytest.mark.parametrize("limit", [1e31, None])
+def test_sizes_of_very_different_magnitude_round_down(limit: float | None) -> None:
+    whole = whole_amounts([1e30, 2e-20, 3], [limit])
     assert not whole.exact
     assert whole.amounts[0] > 0
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from oracles.latency import latency_by_definition, random_latency_placement
+from problems.placements import split
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -21,21 +22,6 @@ def graph(edges: str, lonely: str = "") -> PlacementProblem:
     letters = sorted(set(edges + lonely) - {" "})
     nodes = tuple(Node(x, WORK[x], 10 * WORK[x], transfer_time=100 if x in senders else 0) for x in letters)
     return PlacementProblem(nodes, tuple((u, v) for u, v in edges.split()), accelerators=3, cpus=2)
-
-
-def split(*devices: str) -> PlacementPlan:
-    """split("ab", "c|d", "!e"): a word is a device, | parts its pieces, ! marks a CPU."""
-    return PlacementPlan(
-        tuple(
-            Device(
-                "ABCDE"[d],
-                "cpu" if "!" in word else "accelerator",
-                tuple(word.replace("|", "").strip("!")),
-                tuple(tuple(piece) for piece in word.split("|")) if "|" in word else None,
-            )
-            for d, word in enumerate(devices)
-        )
-    )
 
 
 def latency(edges: str, *devices: str, lonely: str = "") -> float | None:

@@ -4,72 +4,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
 from problems.profiles import ROW
 from problems.stagings import random_staging
+from problems.three_stages import (
+    BATCHES,
+    CLOSED,
+    DELAY,
+    STAGES,
+    as_pattern,
+    as_placement,
+    as_stage_graph,
+    as_stages,
+)
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Level, Node, PlacementProblem
-from pipeplan.instances.registry import Plan, Problem
+from pipeplan.instances.placement.problem import Level
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, evaluate_stages
 from pipeplan.instances.timeline.model import StageRun, Task
-
-STAGES, BATCHES = 3, 8
-DELAY = 0.5
-CLOSED = (BATCHES + STAGES - 1) * 3 + (STAGES - 1) * 2 * DELAY
-"""Eight micro-batches of 1 + 2 through three stages, half a second on each way between two of them.
-
-The delays cost only the way in and the way out if the warm-up hides them; `HIDDEN` holds one more micro-batch."""
-
-
-def as_stage_graph() -> tuple[Problem, Plan]:
-    return chain_problem(STAGES, BATCHES, link=Link(1 / DELAY)), chain_plan(STAGES, 1, BATCHES)
-
-
-def as_stages(**way: Any) -> tuple[StagingProblem, StagedPlan]:
-    layers = tuple(Layer(i, {1: (Configuration("only", 3.0, **way),)}) for i in range(STAGES))
-    edges = tuple(Edge(u, v, 1.0) for u, v in pairwise(range(STAGES)))
-    problem = StagingProblem(layers, edges, STAGES, 1 / DELAY, BATCHES)
-    return problem, StagedPlan(tuple(PlannedStage((i,), 1, 1, {i: "only"}) for i in range(STAGES)))
-
-
-def as_placement(training: bool = True) -> tuple[PlacementProblem, PlacementPlan]:
-    """Half of the delay is paid at each end."""
-    nodes = [Node(f"f{i}", 1.0, 9.0, 5.0, DELAY / 2 if i < STAGES - 1 else 0.0, color=i) for i in range(STAGES)]
-    edges = [(f"f{u}", f"f{v}") for u, v in pairwise(range(STAGES))]
-    held = [[f"f{i}"] for i in range(STAGES)]
-    if training:
-        for i in range(STAGES):
-            nodes.append(Node(f"b{i}", 2.0, 9.0, 5.0, DELAY / 2 if i else 0.0, backward=True, color=i))
-            held[i].append(f"b{i}")
-        edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [
-            (f"f{i}", f"b{i}") for i in range(STAGES)
-        ]
-        nodes = [node if node.id != "f2" else Node("f2", 1.0, 9.0, 5.0, 0.0, color=2) for node in nodes]
-    devices = tuple(Device(f"acc{i}", "accelerator", tuple(nodes)) for i, nodes in enumerate(held))
-    return PlacementProblem(tuple(nodes), tuple(edges), STAGES, 0), PlacementPlan(devices)
-
-
-def as_pattern() -> tuple[ChainProblem, PatternPlan]:
-    problem = ChainProblem(
-        (1,) * STAGES, (2,) * STAGES, (1,) * (STAGES + 1), (7,) * STAGES, STAGES, None, 1 / DELAY
-    )
-    return problem, PatternPlan(3, tuple(range(STAGES)), ((0,) * (2 * STAGES),), ({},))
 
 
 @pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_placement, as_pattern])
@@ -236,6 +200,10 @@ def test_what_is_no_pipeline_is_refused() -> None:
 def test_a_plan_without_enough_memory_can_still_be_watched() -> None:
     problem, plan = as_stage_graph()
     assert simulate(problem.replace(memory_bytes=1.0), plan).peak_memory_bytes > 1  # type: ignore[union-attr]
+
+
+def test_the_json_of_a_simulation_may_leave_its_tasks_out() -> None:
+    assert "tasks" not in simulate(*as_stage_graph()).to_json(tasks=False)["stages"][0]
 
 
 # ---- Plans on devices within devices in the simulator: small ones by hand, one level against the flat network.

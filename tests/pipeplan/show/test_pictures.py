@@ -28,7 +28,7 @@ from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.rules import LatencyRules
+from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
