@@ -155,8 +155,15 @@ def _build_strong(
 
     def decode(values: Values) -> PlacementPlan:
         position = _positions(values, groups.count, groups.accelerators + groups.cpus)
-        device_of = _stage_devices(values, groups, position) if contiguous else position
-        return groups.plan(problem, device_of)
+        if not contiguous:
+            return groups.plan(problem, position)
+        # Stages become devices: accelerators and CPUs are numbered in stage order.
+        accelerators, cpus = count(), count(groups.accelerators)
+        device_of_stage = [
+            next(cpus if groups.cpus and values.get(f"w[{j}]", 0.0) > 0.5 else accelerators)
+            for j in range(groups.accelerators + groups.cpus)
+        ]
+        return groups.plan(problem, [device_of_stage[j] for j in position])
 
     def encode(plan: PlacementPlan) -> Values | None:
         device_of = groups.devices(problem, plan)
@@ -225,16 +232,6 @@ def _build_plain(problem: PlacementProblem, options: Options, cutoff: float | No
 def _positions(values: Values, count: int, positions: int) -> list[int]:
     """The position of each group: where x[g, j] is largest (pairs that the model left out count as 0)."""
     return [max(range(positions), key=lambda j: values.get(f"x[{g},{j}]", 0.0)) for g in range(count)]
-
-
-def _stage_devices(values: Values, groups: GroupProblem, position: Sequence[int]) -> list[int]:
-    """Stages become devices: accelerators and CPUs are numbered in stage order."""
-    accelerators, cpus = count(), count(groups.accelerators)
-    device_of_stage = [
-        next(cpus if groups.cpus and values.get(f"w[{j}]", 0.0) > 0.5 else accelerators)
-        for j in range(groups.accelerators + groups.cpus)
-    ]
-    return [device_of_stage[j] for j in position]
 
 
 def _encode_stages(groups: GroupProblem, device_of: Sequence[int]) -> Values | None:
