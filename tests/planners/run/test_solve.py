@@ -55,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Solve with a planner named `fake` that behaves as told."""
 
     def run(act: Callable[[Request], Outcome], **asked: Any) -> Result:
-        scope = "pipeplan.planners.placement.scope:placements"
+        scope = "pipeplan.planners.placement.groups:placements"
         entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE), scope=scope)
         monkeypatch.setattr(Entry, "load", lambda self: Fake(act))
         monkeypatch.setattr(exact, "load_solvers", lambda problem, options: None)  # the fake has none
