@@ -17,7 +17,6 @@ from ..instances.base.amounts import exact_sum
 from ..instances.base.kind import Rules
 from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem
-from ..instances.timeline.model import Task, TaskKind
 from ..planners.referee import rules_of
 from .answer import answer, describe_iteration, options_of, run_facts
 from .console import (
@@ -555,6 +554,8 @@ def run_tables(case: CaseReport) -> tuple[tuple[Sequence[str], list[Sequence[str
 
 def timeline(case: CaseReport) -> Timeline:
     """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
+    from ..instances.timeline.model import Task, TaskKind  # answers about small problems do without it
+
     lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
     runs = [
         (f"{ranks[task.replica]} predicted", task)

@@ -329,10 +329,11 @@ OMITTED = {
 
 @given(st.sampled_from([*READERS, "pattern"]), st.data())
 def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.DataObject) -> None:
+    """What is in `choices` is read where it is used, by a reader of its own."""
     good, reader, schema = (
         (PATTERN, PatternPlan.from_json, "plan-1") if name == "pattern" else (GOOD[name], READERS[name], name)
     )
-    spoilt = {**good, data.draw(st.sampled_from([*good, *OMITTED.get(name, ())])): data.draw(VALUES)}
+    spoilt = {**good, data.draw(st.sampled_from([*sorted(good.keys() - {"choices"}), *OMITTED.get(name, ())])): data.draw(VALUES)}
     try:
         reader(spoilt)
     except InputError:

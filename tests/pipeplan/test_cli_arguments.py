@@ -88,7 +88,7 @@ def test_no_sentence_is_written_with_a_plural_of_its_own() -> None:
         ROOT / name for name in ("pipeplan/cli", "pipeplan/show", "pipeplan/studies", "instances", "planners")
     )
     files = [path for folder in folders for path in folder.rglob("*.py")]
-    assert len(files) > 300
+    assert len(files) > 200
     assert [str(path) for path in files if own.search(path.read_text("utf-8"))] == []
 
 

@@ -233,8 +233,8 @@ def test_other_times_are_one_for_each_other_type() -> None:
             with_times(*times, other_types=types)
     with pytest.raises(InputError, match=r"nodes\[0\].other_times\[0\] is negative"):
         with_times(-1.0, other_types=(FAST,))
-    with pytest.raises(InputError, match=r"nodes\[0\].other_times .* not a tuple"):
-        PAIR.replace(nodes=(Node("a", 2.0, 9.0, other_times=[1.0]), PAIR.nodes[1]), other_types=(FAST,))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"nodes\[0\].other_times .* not a list"):
+        PAIR.replace(nodes=(Node("a", 2.0, 9.0, other_times=1.0), PAIR.nodes[1]), other_types=(FAST,))  # type: ignore[arg-type]
 
 
 def test_without_other_times_all_types_are_as_fast_and_able_as_the_base_type() -> None:

@@ -325,7 +325,7 @@ def test_citation_cff_has_all_papers() -> None:
         assert f'title: "{paper.title}"' in citation
         assert f"url: {paper.url}" in citation
         assert f"year: {paper.year}" in citation
-        for name in paper.authors:
+        for name in paper.authors.split(" and "):
             assert f"family-names: {name.partition(',')[0]}" in citation or f"name: {name}" in citation
     assert re.search(r"^date-released: 20\d\d-\d\d-\d\d$", citation, re.MULTILINE)
     assert bibliography([]) == "\n"
