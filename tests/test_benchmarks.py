@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments: four of the sixty of `benchmarks/kills.py`, one of each death."""
+"""What the scripts in benchmarks/ ask, what they call late, wrong or lost, and that pages say what runs stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packaged instances of every kind, and what is known of them, are consistent; `test_recipes.py` makes them anew."""
+"""Packaged instances of every kind, and what is known of them, are consistent; recipes make them anew."""
 
 from __future__ import annotations
 
