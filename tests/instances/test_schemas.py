@@ -333,7 +333,10 @@ def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.Da
     good, reader, schema = (
         (PATTERN, PatternPlan.from_json, "plan-1") if name == "pattern" else (GOOD[name], READERS[name], name)
     )
-    spoilt = {**good, data.draw(st.sampled_from([*sorted(good.keys() - {"choices"}), *OMITTED.get(name, ())])): data.draw(VALUES)}
+    spoilt = {
+        **good,
+        data.draw(st.sampled_from([*sorted(good.keys() - {"choices"}), *OMITTED.get(name, ())])): data.draw(VALUES),
+    }
     try:
         reader(spoilt)
     except InputError:
