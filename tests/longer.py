@@ -103,9 +103,6 @@ LONGER = {
         "test_a_million_passes_take_the_closed_form",
         "test_both_agree_on_times_and_on_what_cannot_be_run[range(0, 150)]",
     ],
-    "tests/pipeplan/models/export/test_training_exports.py": [
-        "test_whatever_the_referee_accepts_is_written[torchtitan]"
-    ],
     "tests/pipeplan/show/test_answer.py": [
         "test_an_even_split_that_does_not_fit_says_by_how_much[on1]",
         "test_no_scope_is_read_as_the_claim_itself[tiny-graph]",
