@@ -30,7 +30,7 @@ from page_blocks import LONGEST_S, PAGES, blocks_of, follow
 from pipeplan.cli.app import COMMANDS as LISTED
 from pipeplan.cli.app import GROUPS
 from pipeplan.instances.registry import KINDS
-from pipeplan.studies.compare.suite_file import packaged_suites
+from pipeplan.studies.compare.suite import packaged_suites
 
 OK, NO_PLAN, BAD_INPUT = 0, 1, 2
 PLAN = Path(sys.executable).with_name("plan")

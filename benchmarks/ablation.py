@@ -38,7 +38,7 @@ from ablation_stages import GONE, GROUPS, NOT_WEIGHED, ROWS, Gone, Group, Row
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import relative_gap
-from pipeplan.studies.sweep import Journal
+from pipeplan.studies.journal import Journal
 
 HERE = Path(__file__).parent
 RUNS = HERE / "ablation.jsonl"

@@ -21,8 +21,7 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.chain.generators import resnet_like, tightness
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
-from pipeplan.instances.schedule.generators import random_pipeline, shape
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, shape
 from pipeplan.instances.schedule.problem import BlockEdge
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
@@ -116,7 +115,7 @@ def starts_without(*left_out: str) -> dict[str, Callable[[Any], Any]]:
     def fewer(original: Any) -> Any:
         return lambda *arguments: [entry for entry in original(*arguments) if entry.name not in left_out]
 
-    return {"planners.run.warm_start:quick_planners": fewer}
+    return {"planners.run.choose:quick_planners": fewer}
 
 
 def portfolio_without(planner: str) -> dict[str, Callable[[Any], Any]]:
@@ -156,7 +155,7 @@ def _second_argument(original: Any) -> Any:
 
 
 def _nothing_together(original: Any) -> Any:
-    from pipeplan.formulations.zero_bubble.standstills import Standstill
+    from pipeplan.formulations.zero_bubble.period_bounds import Standstill
 
     return lambda problem: Standstill(problem, problem, ())
 
@@ -333,10 +332,10 @@ CHAINS_PAGE = "[Proofs on chains](chains.md) shows proofs up to 24 layers on 8 G
 
 GROUPS = (
     Group("exact-beaumont", "relaxation", "no allocations and no first bound from the relaxation",
-        {f"{_C}.search:Search._relax": _waits, f"{_C}.search:Search._bound": always(None)},
+        {f"{_C}.exact:Search._relax": _waits, f"{_C}.exact:Search._bound": always(None)},
         ("lemma-2", "chain 12x4-1"), 235, ("relaxation", "first bound")),
     Group("exact-beaumont", "sets of layers", "no branch and bound on sets of layers and partitions into them",
-        {f"{_C}.search:Search._walk": always(False), f"{_C}.search:Search._windows_refute": always(None)},
+        {f"{_C}.exact:Search._walk": always(False), f"{_C}.exact:Search._windows_refute": always(None)},
         ("chain 8x4-1", "chain 12x4-1"), 850,
         ("covers", "windows", "windows of allocations", "windows of several GPUs", "areas of covers"),
         kept=CHAINS_PAGE),
@@ -345,7 +344,7 @@ GROUPS = (
         ("cores of one GPU", "cores of pairs", "smaller cores", "cores with other cuts", "loads before the solver"),
         kept=CHAINS_PAGE),
     Group("exact-beaumont", "annealing", "no patterns from annealing",
-        {f"{_C}.search:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
+        {f"{_C}.exact:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
     Group("ip-tarnawski", "reductions", "groups are neither fused nor told apart before the solver sees them",
         {f"{_T}.reductions:absorb_free_groups": first_argument, f"{_T}.reductions:_forced_partners": always([]),
          f"{_T}.reductions:_conflicts": always(set())},
@@ -359,10 +358,10 @@ GROUPS = (
         ("placements: memory-tight", "placements: vgg16-training", "placements: gnmt-training"), 420, ("searches",),
         kept="a method of its own, with the best known values of five published inputs in two seconds"),
     Group("dp", "large and small lattices", "no first plan from few ideals, and one program for all lattices",
-        {f"{_D}.planner:FAMILIES": is_now(()), f"{_D}.planner:_Run._is_small": always(False)},
+        {f"{_D}:FAMILIES": is_now(()), f"{_D}:_Run._is_small": always(False)},
         ("dp: inception-inference", "dp: resnet50-training"), 260, ("families", "dense program", "live states")),
     Group("ip-tarnawski-latency", "rows of cells", "neither a bound nor a start from rows of cells",
-        {f"{_L}.formulation:cell_bound": always(0.0), "planners.placement.latency.lns:cell_places": nothing},
+        {f"{_L}.formulation:cell_bound": always(0.0), "planners.placement.latency_lns:cell_places": nothing},
         ("latency: inception-inference, tight", "latency: resnet50-inference, tight",
          "latency: densenet121-inference, tight"), 715, ("cells", "cells as a start")),
     Group("ip-tarnawski-latency", "divided paths", "no bound from divided paths, and no arcs that they join",
@@ -399,13 +398,13 @@ GROUPS = (
         {f"{_S}.extended:_Run._searched": _counted}, ("dp-piper: bert-large-stages, flush", "dp-piper: types"), 276,
         ("counted", "fast program for flushes"), {"planner": None, "formulation": "mip-piper"}),
     Group("dp-piper", "decisions on levels", "tables of all loads on levels, whatever their size",
-        {f"{_S}.hierarchy:MANY_ENTRIES": is_now(10**12)}, ("dp-piper: levels 8x8",), 224,
+        {f"{_S}.levels:MANY_ENTRIES": is_now(10**12)}, ("dp-piper: levels 8x8",), 224,
         ("level decisions", "low limits first on levels", "least devices on levels"),
         kept="[hierarchy](hierarchy.md) plans 1,024 devices, for which tables have no room"),
     Group("mip-piper", "start", "no plan of `dp-piper` to begin with", starts_without("dp-piper"),
         ("mip-piper: bert-large-stages", "mip-piper: gpt2-medium-stages"), 5, ("start of the model",)),
     Group("exact-schedule", "bounds", "no bound from idle times and from the warm-up",
-        {f"{_Z}.finite_bounds:idle_bound": always(0), f"{_Z}.finite_bounds:warm_up_bound": _second_argument},
+        {f"{_Z}.finite_problem:idle_bound": always(0), f"{_Z}.finite_problem:warm_up_bound": _second_argument},
         ("span: zero-bubble-32x16", "span: zero-bubble-4x12", "span: 4x12 without divided passes"), 115,
         ("bound by idle time", "bound by warm-up"),
         kept="with both off nothing was planned yet; a random schedule loses 6.7 % of its bound without idle times"),
@@ -422,7 +421,7 @@ GROUPS = (
         ("period: nn-4-4", "period: nn-8-8", "period: v-16 in a ring"), 160,
         ("standstills", "distances around the period", "bound by cycles", "bound by devices of periods")),
     Group("list-schedule", "places of blocks", "blocks of several devices with the others, and none from the beginning",
-        {f"{_E}.periodic_list:earliest": always(None), f"{_E}.periodic_list:wide_first": always(None)},
+        {f"{_E}.list_schedule:earliest": always(None), f"{_E}.list_schedule:wide_first": always(None)},
         ("list: m-8-8", "list: nn-8-8", "list: x-8-6"), 40, ("earliest places", "wide blocks first")),
     Group("exact-configuration", "layouts", "few layouts are judged, and no unit is moved to another chunk",
         {f"{_R}.search:Search._looks": always(0), f"{_R}.search:FEW_LOOKS": is_now(0),
@@ -430,12 +429,12 @@ GROUPS = (
         ("trainings: tiny-experts-training", "training: llama-3-70b", "training: qwen3-30b-a3b"), 640,
         ("all layouts", "local moves", "search for rows", "layouts of the bound")),
     Group("exact-configuration", "paths of schedules", "no bound from paths through the passes of a schedule",
-        {f"{_R}.paths:PathBound.takes": always(False)}, ("training: llama-3-8b", "training: llama-3-70b",
+        {f"{_R}.bounds:PathBound.takes": always(False)}, ("training: llama-3-8b", "training: llama-3-70b",
          "training: qwen3-30b-a3b"), 360, ("bound by paths of a schedule",),
         kept="the gaps of seven of the trainings in [configure](configure.md) are still to be measured without it"),
     Group("graphpipe", "alike branches", "branches that are alike are told apart, and useless combinations are kept",
-        {f"{_G}.nodes:NodeBuilder._signature": lambda original: lambda *arguments: object(),
-         f"{_G}.combinations:undominated": first_argument},
+        {f"{_G}.costs:NodeBuilder._signature": lambda original: lambda *arguments: object(),
+         f"{_G}.tables:undominated": first_argument},
         ("graphpipe: dlrm-8, more held", "graphpipe: case-study, mixed"), 60,
         ("alike branches", "undominated combinations"),
         kept="without it more branches than ten have too many choices to list"),

@@ -29,7 +29,7 @@ from recipes.chain import known_chains
 import pipeplan
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import BestKnown, best_known
-from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.chain.generators import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.registry import Problem
 

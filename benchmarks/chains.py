@@ -21,8 +21,7 @@ from statistics import median
 
 import pipeplan
 from pipeplan.instances.chain.generators import resnet_like, tightness
-from pipeplan.planners.chain.baselines import memory_levels
-from pipeplan.planners.chain.contiguous import best_contiguous
+from pipeplan.planners.chain.baselines import best_contiguous, memory_levels
 from pipeplan.planners.options import SolveOptions
 
 CASES = "6x2,6x4,8x4,10x4,12x4,15x4,18x4@none,18x4,18x8,24x8,64x4"

@@ -168,8 +168,8 @@ def _rows(runs: list[Run]) -> list[str]:
 
 
 def _draw(curves: dict[str, list[Run]], path: Path) -> None:
-    from pipeplan.show.palette import CATEGORIES
     from pipeplan.show.pictures import STYLES, canvas, explain, write_picture
+    from pipeplan.show.views import CATEGORIES
 
     with canvas(7.0, 4.5) as figure:
         axes = figure.subplots()

@@ -451,8 +451,8 @@ def _optima(problem: GraphPipelineProblem) -> tuple[float | None, float | None, 
 
 def _draw(measured: list[tuple[Curves, Curves]], path: Path) -> None:
     """A row for each setting: over devices, and over branches."""
-    from pipeplan.show.palette import CATEGORIES
     from pipeplan.show.pictures import SMALL_PT, STYLES, canvas, write_picture
+    from pipeplan.show.views import CATEGORIES
 
     with canvas(9.0, 3.4 * len(SETTINGS)) as figure:
         parts = figure.subfigures(len(SETTINGS), 1)

@@ -19,7 +19,7 @@ from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify_latency
 
 EXACT = "ip-tarnawski-latency"
 

@@ -25,9 +25,8 @@ from recipes.staging import to_staging
 import pipeplan
 from pipeplan.instances.physics.hardware import LINKS
 from pipeplan.instances.staging.kind_functions import staging_from_published
-from pipeplan.planners.staging.degree_table import DegreeTable, table_of
 from pipeplan.planners.staging.model import model_of
-from pipeplan.planners.staging.search import Search
+from pipeplan.planners.staging.search import DegreeTable, Search, table_of
 from pipeplan.show.pictures import draw_table
 
 GIB = 2.0**30

@@ -33,7 +33,7 @@ from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import read_best_known
 from pipeplan.show.words import amount_or
-from pipeplan.studies.sweep import Journal, line_of
+from pipeplan.studies.journal import Journal, line_of
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "proofs.md"

@@ -35,8 +35,7 @@ import pipeplan
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.models.capture import Captured, capture
 from pipeplan.models.grouping import extract, group
-from pipeplan.models.kernels import trace
-from pipeplan.models.torch_profile import WARM_UP, one_thread
+from pipeplan.models.torch_profile import WARM_UP, one_thread, trace
 
 FILE = Path(builds.__file__).resolve()
 FAMILIES = ("gpt2_tied", "llama", "bert", "t5", "mixtral", "resnet18", "vit", "clip", "whisper")

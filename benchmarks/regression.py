@@ -41,7 +41,7 @@ from pipeplan.formulations.contract import NativeModel, Refuted
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.planners.backends import submit
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.backends.registry import backend_named
 from pipeplan.planners.run.choose import resolve_options
 

@@ -31,8 +31,7 @@ from recipes.other_kinds import measured_even, measured_uneven
 
 import pipeplan
 from pipeplan.instances.base.errors import PipeplanError
-from pipeplan.instances.schedule.generators import SHAPES, random_pipeline, shape
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, random_pipeline, shape
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

@@ -23,7 +23,7 @@ from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.studies.sweep import Journal
+from pipeplan.studies.journal import Journal
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "training_heuristics.jsonl"

@@ -18,9 +18,9 @@ from pathlib import Path
 from training_time import Row, read_rows
 
 from pipeplan.instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.instances.training.scope import read_scope
 from pipeplan.planners.training.measured import Fitted, fitted
 from pipeplan.planners.training.runs import MeasuredRun

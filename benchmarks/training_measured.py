@@ -21,9 +21,8 @@ from training_time import Row, read_rows, table, time_rows
 
 from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, read_recompute
-from pipeplan.instances.training.referee.memory import Ranks, memory_of_ranks, stash_bytes
-from pipeplan.instances.training.unit_bytes import unit_parameters
-from pipeplan.instances.training.unit_seconds import Keys
+from pipeplan.instances.training.referee import Ranks, memory_of_ranks, stash_bytes
+from pipeplan.instances.training.unit_costs import Keys, unit_parameters
 
 GIB = 2**30
 OWN_BYTES = 4

@@ -18,10 +18,10 @@ from typing import Any
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.planners.training.runs import Run, fit
 
 MODELS = {

@@ -16,7 +16,7 @@ import lesson_pages
 import pipeplan
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.show.explore import explore_page
+from pipeplan.show.report import explore_page
 
 
 def write_all(folder: Path) -> None:

@@ -27,8 +27,8 @@ ADDERS = {
     *("add_all_different", "add_bool_or", "add_bool_xor", "add_exactly_one", "add_implication"),
     *("add_linear_constraint", "add_max_equality", "add_min_equality", "add_no_overlap", "require", "row"),
 }
-# What adders and the rows of long amounts are made of, themselves no part of any model.
-TOOLS = {"native.py", "zero_bubble/exact_rows.py"}
+# What adders are made of, themselves no part of any model.
+TOOLS = {"native.py"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,13 +215,7 @@ class Formulation(Protocol):
         ...
 
     def build(
-        self,
-        problem: Any,
-        options: Options,
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
+        self, problem: Any, options: Options, *, native: bool, cutoff: float | None = None, precision: float = 1e-9
     ) -> BuiltModel | Refuted:
         """The model, with the translations between its variables and plans.
 

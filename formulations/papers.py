@@ -11,8 +11,8 @@ class Paper:
     """What a bibliography says of a paper."""
 
     key: str
-    authors: tuple[str, ...]
-    """As "Family, Given"; an institution has no comma."""
+    authors: str
+    """As BibTeX has them, "Family, Given and Family, Given"; an institution has no comma."""
     title: str
     venue: str
     """Where it appeared, with volume and pages where there are any; empty: a report on its own."""
@@ -23,16 +23,14 @@ class Paper:
     @property
     def words(self) -> str:
         """The paper in one line of text."""
-        first = self.authors[0].partition(",")[0]
-        others = self.authors[1:]
-        names = f"{first} and {others[0].partition(',')[0]}" if len(others) == 1 else first
-        names += " et al." if len(others) > 1 else ""
+        families = [name.partition(",")[0] for name in self.authors.split(" and ")]
+        names = " and ".join(families) if len(families) < 3 else f"{families[0]} et al."
         return ", ".join(filter(None, (names, self.title, f"{self.short_venue} {self.year}".strip())))
 
     @property
     def bibtex(self) -> str:
         """The paper's BibTeX entry; braces keep the capitals of names in the title."""
-        authors = " and ".join(name if "," in name or name == "others" else f"{{{name}}}" for name in self.authors)
+        authors = self.authors if "," in self.authors else f"{{{self.authors}}}"
         fields = {
             "author": authors,
             "title": f"{{{self.title}}}",
@@ -50,7 +48,7 @@ def _neurips(number: int) -> dict[str, str]:
 
 TARNAWSKI = Paper(
     "tarnawski2020placement",
-    ("Tarnawski, Jakub", "Phanishayee, Amar", "Devanur, Nikhil R.", "Mahajan, Divya", "Nina Paravecino, Fanny"),
+    "Tarnawski, Jakub and Phanishayee, Amar and Devanur, Nikhil R. and Mahajan, Divya and Nina Paravecino, Fanny",
     "Efficient Algorithms for Device Placement of DNN Graph Operators",
     year=2020,
     url="https://papers.neurips.cc/paper/2020/hash/b14680dec683e744ada1f2fe08614086-Abstract.html",
@@ -58,7 +56,7 @@ TARNAWSKI = Paper(
 )
 PIPER = Paper(
     "tarnawski2021piper",
-    ("Tarnawski, Jakub", "Narayanan, Deepak", "Phanishayee, Amar"),
+    "Tarnawski, Jakub and Narayanan, Deepak and Phanishayee, Amar",
     "Piper: Multidimensional Planner for DNN Parallelization",
     year=2021,
     url="https://papers.neurips.cc/paper/2021/hash/d01eeca8b24321cd2fe89dd85b9beb51-Abstract.html",
@@ -66,7 +64,7 @@ PIPER = Paper(
 )
 BEAUMONT = Paper(
     "beaumont2020pipelined",
-    ("Beaumont, Olivier", "Eyraud-Dubois, Lionel", "Shilova, Alena"),
+    "Beaumont, Olivier and Eyraud-Dubois, Lionel and Shilova, Alena",
     "Pipelined Model Parallelism: Complexity Results and Memory Considerations",
     "Report hal-02968802, Inria",
     2020,
@@ -75,22 +73,9 @@ BEAUMONT = Paper(
 )
 GRAPHPIPE = Paper(
     "jeon2025graphpipe",
-    (
-        "Jeon, Byungsoo",
-        "Wu, Mengdi",
-        "Cao, Shiyi",
-        "Kim, Sunghyun",
-        "Park, Sunghyun",
-        "Aggarwal, Neeraj",
-        "Unger, Colin",
-        "Arfeen, Daiyaan",
-        "Liao, Peiyuan",
-        "Miao, Xupeng",
-        "Alizadeh, Mohammad",
-        "Ganger, Gregory R.",
-        "Chen, Tianqi",
-        "Jia, Zhihao",
-    ),
+    "Jeon, Byungsoo and Wu, Mengdi and Cao, Shiyi and Kim, Sunghyun and Park, Sunghyun and Aggarwal, Neeraj and "
+    "Unger, Colin and Arfeen, Daiyaan and Liao, Peiyuan and Miao, Xupeng and Alizadeh, Mohammad and "
+    "Ganger, Gregory R. and Chen, Tianqi and Jia, Zhihao",
     "GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism",
     "ASPLOS 2025; arXiv:2406.17145",
     2025,
@@ -99,7 +84,7 @@ GRAPHPIPE = Paper(
 )
 ZERO_BUBBLE = Paper(
     "qi2024zero",
-    ("Qi, Penghui", "Wan, Xinyi", "Huang, Guangxing", "Lin, Min"),
+    "Qi, Penghui and Wan, Xinyi and Huang, Guangxing and Lin, Min",
     "Zero Bubble Pipeline Parallelism",
     "ICLR 2024; arXiv:2401.10241",
     2024,
@@ -108,7 +93,7 @@ ZERO_BUBBLE = Paper(
 )
 V_SHAPES = Paper(
     "qi2024controllable",
-    ("Qi, Penghui", "Wan, Xinyi", "Amar, Nyamdavaa", "Lin, Min"),
+    "Qi, Penghui and Wan, Xinyi and Amar, Nyamdavaa and Lin, Min",
     "Pipeline Parallelism with Controllable Memory",
     "NeurIPS 2024; arXiv:2405.15362",
     2024,
@@ -117,7 +102,7 @@ V_SHAPES = Paper(
 )
 DUALPIPE = Paper(
     "deepseek2024v3",
-    ("DeepSeek-AI",),
+    "DeepSeek-AI",
     "DeepSeek-V3 Technical Report",
     "arXiv:2412.19437",
     2024,
@@ -125,19 +110,8 @@ DUALPIPE = Paper(
 )
 GPIPE = Paper(
     "huang2019gpipe",
-    (
-        "Huang, Yanping",
-        "Cheng, Youlong",
-        "Bapna, Ankur",
-        "Firat, Orhan",
-        "Chen, Dehao",
-        "Chen, Mia Xu",
-        "Lee, HyoukJoong",
-        "Ngiam, Jiquan",
-        "Le, Quoc V.",
-        "Wu, Yonghui",
-        "Chen, Zhifeng",
-    ),
+    "Huang, Yanping and Cheng, Youlong and Bapna, Ankur and Firat, Orhan and Chen, Dehao and Chen, Mia Xu and "
+    "Lee, HyoukJoong and Ngiam, Jiquan and Le, Quoc V. and Wu, Yonghui and Chen, Zhifeng",
     "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism",
     year=2019,
     url="https://arxiv.org/abs/1811.06965",
@@ -145,16 +119,8 @@ GPIPE = Paper(
 )
 PIPEDREAM = Paper(
     "narayanan2019pipedream",
-    (
-        "Narayanan, Deepak",
-        "Harlap, Aaron",
-        "Phanishayee, Amar",
-        "Seshadri, Vivek",
-        "Devanur, Nikhil R.",
-        "Ganger, Gregory R.",
-        "Gibbons, Phillip B.",
-        "Zaharia, Matei",
-    ),
+    "Narayanan, Deepak and Harlap, Aaron and Phanishayee, Amar and Seshadri, Vivek and Devanur, Nikhil R. and "
+    "Ganger, Gregory R. and Gibbons, Phillip B. and Zaharia, Matei",
     "PipeDream: Generalized Pipeline Parallelism for DNN Training",
     "Proceedings of the 27th ACM Symposium on Operating Systems Principles",
     2019,
@@ -163,20 +129,9 @@ PIPEDREAM = Paper(
 )
 MEGATRON = Paper(
     "narayanan2021megatron",
-    (
-        "Narayanan, Deepak",
-        "Shoeybi, Mohammad",
-        "Casper, Jared",
-        "LeGresley, Patrick",
-        "Patwary, Mostofa",
-        "Korthikanti, Vijay Anand",
-        "Vainbrand, Dmitri",
-        "Kashinkunti, Prethvi",
-        "Bernauer, Julie",
-        "Catanzaro, Bryan",
-        "Phanishayee, Amar",
-        "Zaharia, Matei",
-    ),
+    "Narayanan, Deepak and Shoeybi, Mohammad and Casper, Jared and LeGresley, Patrick and Patwary, Mostofa and "
+    "Korthikanti, Vijay Anand and Vainbrand, Dmitri and Kashinkunti, Prethvi and Bernauer, Julie and "
+    "Catanzaro, Bryan and Phanishayee, Amar and Zaharia, Matei",
     "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "SC 2021; arXiv:2104.04473",
     2021,
@@ -185,7 +140,7 @@ MEGATRON = Paper(
 )
 METIS = Paper(
     "karypis1998fast",
-    ("Karypis, George", "Kumar, Vipin"),
+    "Karypis, George and Kumar, Vipin",
     "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs",
     "SIAM Journal on Scientific Computing 20(1), 359-392",
     1998,
@@ -194,7 +149,7 @@ METIS = Paper(
 )
 PROFILES = Paper(
     "dolan2002profiles",
-    ("Dolan, Elizabeth D.", "Moré, Jorge J."),
+    "Dolan, Elizabeth D. and Moré, Jorge J.",
     "Benchmarking Optimization Software with Performance Profiles",
     "Mathematical Programming 91, 201-213",
     2002,
@@ -203,7 +158,7 @@ PROFILES = Paper(
 )
 HIGHS = Paper(
     "huangfu2018highs",
-    ("Huangfu, Qi", "Hall, J. A. Julian"),
+    "Huangfu, Qi and Hall, J. A. Julian",
     "Parallelizing the Dual Revised Simplex Method",
     "Mathematical Programming Computation 10(1), 119-142; the solver HiGHS",
     2018,
@@ -212,7 +167,7 @@ HIGHS = Paper(
 )
 CP_SAT = Paper(
     "perron2024cpsat",
-    ("Perron, Laurent", "Didier, Frédéric"),
+    "Perron, Laurent and Didier, Frédéric",
     "CP-SAT",
     "Google OR-Tools",
     2024,
@@ -220,7 +175,7 @@ CP_SAT = Paper(
 )
 SCIP = Paper(
     "bolusani2024scip",
-    ("Bolusani, Suresh", "Besançon, Mathieu", "others"),
+    "Bolusani, Suresh and Besançon, Mathieu and others",
     "The SCIP Optimization Suite 9.0",
     "arXiv:2402.17702",
     2024,
@@ -242,7 +197,7 @@ SOLVERS: Mapping[str, Paper] = {"highs": HIGHS, "cp-sat": CP_SAT, "scip": SCIP}
 def pipeplan_itself(version: str) -> Paper:
     """How this program is cited; CITATION.cff says the same."""
     title = "pipeplan: exact planning of pipeline-parallel DNN training and inference"
-    return Paper("pipeplan", ("The pipeplan developers",), title, f"Software, version {version}", 2026, "")
+    return Paper("pipeplan", "The pipeplan developers", title, f"Software, version {version}", 2026, "")
 
 
 def bibliography(papers: Iterable[Paper]) -> str:

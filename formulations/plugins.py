@@ -10,9 +10,11 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +23,9 @@ from .contract import BuiltModel
 from .family import Family
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
     from importlib.metadata import EntryPoint
+
 
 T = TypeVar("T")
 
@@ -155,3 +159,67 @@ def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T
         reason = f"it holds an object of type {type(made).__name__}, where {wanted.__name__} is expected"
         raise PluginError(what, reason, remedy)
     return made
+
+
+def code_digest(modules: Iterable[str]) -> str:
+    """A digest of the files of these modules' packages, and of the versions of the distributions that they belong to.
+
+    Files beside a module count where it imports them, so that a helper of one's own may not change unseen. What is
+    imported from installed packages does not count.
+    """
+    import hashlib
+    from importlib.metadata import packages_distributions, version
+
+    packages = _with_neighbours({module.partition(".")[0] for module in modules})
+    distributions = packages_distributions()
+    digest = hashlib.sha256()
+    for name in sorted(packages):
+        for distribution in sorted(set(distributions.get(name, ()))):
+            digest.update(f"{distribution} {version(distribution)}\n".encode())
+        for path in _files(packages[name]):
+            digest.update(f"{name} {path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _with_neighbours(names: Iterable[str]) -> dict[str, ModuleSpec]:
+    """The packages of these names, and those beside them that their files import, and so on; installed packages are
+    nobody's own files."""
+    packages: dict[str, ModuleSpec] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        spec = None if name in packages else find_spec(name)
+        if spec is None:
+            continue
+        packages[name] = spec
+        folder = Path(str(next(iter(spec.submodule_search_locations or ()), spec.origin))).parent
+        if folder.name in ("site-packages", "dist-packages"):
+            continue
+        imported = {other for path in _files(spec) for other in _imported(path)}
+        waiting += [x for x in imported if (folder / f"{x}.py").is_file() or (folder / x).is_dir()]
+    return packages
+
+
+def _files(spec: ModuleSpec) -> list[Path]:
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    found = [path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts]
+    if not folders:
+        found = [Path(spec.origin or "")]
+    return sorted(path for path in found if path.is_file())
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The top-level names that a file imports, anywhere in it; none where it is no Python."""
+    import ast
+
+    if path.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

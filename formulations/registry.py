@@ -19,9 +19,17 @@ from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
-def _choice(name: str, text: str, *choices: str) -> OptionSpec:
+def _choice(name: str, text: str, choices: tuple[str, ...]) -> OptionSpec:
     """An option with these choices, of which the first one is the default."""
     return OptionSpec(name, "choice", choices[0], text, choices)
+
+
+# The most that counts of samples, steps or sets may be: kernels compute with whole numbers of the machine.
+MOST = 10**9
+
+
+def _count(name: str, default: int | None, most: int, text: str) -> OptionSpec:
+    return OptionSpec(name, "int", default, text, least=1, most=most)
 
 
 NON_CONTIGUOUS = OptionSpec(
@@ -31,35 +39,24 @@ OBJECTIVE = _choice(
     "objective",
     "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
     "backward load.",
-    "max-load",
-    "gpipe",
+    ("max-load", "gpipe"),
 )
 VARIANT = _choice(
     "variant",
     "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.",
-    "strong",
-    "plain",
+    ("strong", "plain"),
 )
-# The most that counts of samples, steps or sets may be: kernels compute with whole numbers of the machine.
-MOST = 10**9
-
 LATENCY = _choice(
-    "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", "latency"
+    "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", ("latency",)
 )
-SUBGRAPHS_PER_DEVICE = OptionSpec(
-    "subgraphs_per_device",
-    "int",
-    1,
-    "Largest number of pieces that an accelerator may run one after the other.",
-    least=1,
-    most=100,
+SUBGRAPHS_PER_DEVICE = _count(
+    "subgraphs_per_device", 1, 100, "Largest number of pieces that an accelerator may run one after the other."
 )
 CHAIN_VARIANT = _choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
     "of the paper, for teaching.",
-    "corrected",
-    "printed",
+    ("corrected", "printed"),
 )
 ALLOCATION = OptionSpec(
     "allocation",
@@ -67,86 +64,71 @@ ALLOCATION = OptionSpec(
     None,
     "The GPU of each layer, as 0,1,1,0 or as a file with a list, plan or result; then only the schedule is sought.",
 )
-BATCHES_PER_PERIOD = OptionSpec(
-    "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own.", least=1, most=1000
+BATCHES_PER_PERIOD = _count(
+    "batches_per_period", 1, 1000, "Batches in one period (kFkB), each scheduled on its own."
 )
 SEMANTICS = _choice(
     "semantics",
     "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
-    "paper",
-    "reference",
+    ("paper", "reference"),
 )
-HIERARCHY = OptionSpec(
+HIERARCHY = _choice(
     "hierarchy",
-    "choice",
-    "precise",
     "How memory is counted with levels. precise: by copies on all levels; crude: more than is held; basic: not at all.",
     ("precise", "crude", "basic"),
 )
 
-FLUSHED = OptionSpec(
+FLUSHED = _choice(
     "objective",
-    "choice",
-    "throughput",
     "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
     "that is emptied after each batch of N; all stages together have X copies, and each at least m.",
     ("throughput", "flush"),
 )
-MICRO_BATCH = OptionSpec(
+MICRO_BATCH = _count(
     "micro_batch",
-    "int",
     None,
+    MOST,
     "Samples in a micro-batch; default: all powers of two that divide the batch are tried.",
-    least=1,
-    most=MOST,
 )
 GRAPHPIPE_FAMILY = _choice(
     "family",
     "Possible stages. series-parallel: those of the decomposition, as in graphpipe; convex: all convex sets of "
     "operators.",
-    "series-parallel",
-    "convex",
+    ("series-parallel", "convex"),
 )
 MIXED_MICRO_BATCHES = OptionSpec(
     "mixed_micro_batches", "flag", False, "Let stages have micro-batches of different sizes; slower."
 )
-LARGEST_K = OptionSpec(
+LARGEST_K = _count(
     "k",
-    "int",
     1,
+    MOST,
     "Largest group: stages may run 1, 2, 4, ... up to so many forward passes in a row, then as many backward passes.",
-    least=1,
-    most=MOST,
 )
 DEGREES = _choice(
     "degrees",
     "Numbers of devices that a stage may have. divisors: those of its micro-batch; pow2: powers of two among them; "
     "none: just one.",
-    "divisors",
-    "pow2",
-    "none",
+    ("divisors", "pow2", "none"),
 )
 GRAPHPIPE_OBJECTIVE = _choice(
     "objective",
     "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles; iteration: "
     "the simulated time of a mini-batch, for which the model has a close bound.",
-    "time-per-sample",
-    "iteration",
+    ("time-per-sample", "iteration"),
 )
-PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
+PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", ("period",))
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, GRAPHPIPE_OBJECTIVE)
 
 _MAKESPAN = (
     "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their "
     "own first start to their own last end"
 )
-SCHEDULE_OBJECTIVE = _choice("objective", f"{_MAKESPAN}.", "makespan", "span")
+SCHEDULE_OBJECTIVE = _choice("objective", f"{_MAKESPAN}.", ("makespan", "span"))
 ANY_SCHEDULE_OBJECTIVE = _choice(
     "objective",
     f"{_MAKESPAN}; period: the time between two micro-batches in the steady state.",
-    "makespan",
-    "span",
-    "period",
+    ("makespan", "span", "period"),
 )
 
 # Options of training configurations.
@@ -157,8 +139,7 @@ FORBID = OptionSpec(
 LAYOUTS = _choice(
     "layouts",
     "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes.",
-    "any",
-    "even",
+    ("any", "even"),
 )
 MEMORY_ERROR = OptionSpec(
     "memory_error",
@@ -175,8 +156,8 @@ HEURISTIC_OPTIONS = (MEMORY_ERROR,)
 # Names of arithmetic that methods share: methods with one of these in common never count as independent.
 TARNAWSKI_MODELS = frozenset({"reductions of placements"})
 BEAUMONT_MODELS = frozenset({"bounds and grids of chains"})
-FINITE_MODELS = frozenset({"models of given micro-batches"})
-PERIODIC_MODELS = frozenset({"models of periods"})
+FINITE_MODELS = frozenset({"models of given micro-batches", "timetables"})
+PERIODIC_MODELS = frozenset({"models of periods", "timetables"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +301,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "ip-tarnawski",
             "Max-load placement on accelerators and CPUs as an integer program",
             "placement",
-            "pipeplan.formulations.tarnawski:FORMULATION",
+            "pipeplan.formulations.tarnawski.formulation:FORMULATION",
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
             paper="tarnawski2020placement",
             takes_start=True,
@@ -353,7 +334,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (CHAIN_VARIANT, ALLOCATION),
             paper="beaumont2020pipelined",
             takes_start=True,
-            scope="pipeplan.formulations.beaumont.scope:family",
+            scope="pipeplan.formulations.beaumont.bounds:family",
             starts={"instead": ("contiguous",)},
             proves_anew=({"variant": "corrected"},),
             coarse_first=False,
@@ -368,7 +349,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (BATCHES_PER_PERIOD, ALLOCATION),
             paper="beaumont2020pipelined",
             takes_start=True,
-            scope="pipeplan.formulations.beaumont.scope:family",
+            scope="pipeplan.formulations.beaumont.bounds:family",
             starts={"instead": ("contiguous",)},
             proves_anew=({},),
             coarse_first=False,
@@ -384,7 +365,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper="tarnawski2021piper",
             takes_start=True,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
-            scope="pipeplan.formulations.piper.scope:family",
+            scope="pipeplan.formulations.piper.formulation:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),
             proves_anew=({},),
@@ -413,7 +394,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "pipeplan.formulations.zero_bubble.finite:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
             takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.scope:family",
             starts={"instead": ("list-schedule",)},
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             coarse_first=False,
@@ -428,7 +409,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (SCHEDULE_OBJECTIVE,),
             paper="qi2024zero",
             takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.scope:family",
             checked_by="cp-schedule",
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             starts={"instead": ("list-schedule",)},
@@ -442,7 +423,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "pipeplan.formulations.zero_bubble.periodic_cp:FORMULATION",
             (PERIOD,),
             takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.periodic_scope:family",
+            scope="pipeplan.formulations.zero_bubble.scope:family",
             starts={"auto": ("list-schedule",)},
             proves_anew=({},),
             coarse_first=False,

@@ -1,15 +1,47 @@
 """The shortest period for given orders and shifts, exactly: a maximum cycle ratio in whole numbers.
 
 Orders and shifts decide what devices hold, so a schedule may be tightened to this period without a second look at its
-memory; and what was found on a grid gets its true, possibly fractional, period here.
+memory; and what was found on a grid gets its true, possibly fractional, period here. The ratio is a whole length over
+the number of periods that the cycle spans: where times are whole it is a fraction with a small denominator, and between
+two neighbouring fractions nothing needs to be asked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from ..instances.base.amounts import as_written, common_unit
+
+# Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers.
+MOST_UNITS = 10**6
+
+
+def unit_of_times(times: Iterable[Fraction], most: int = MOST_UNITS) -> Fraction | None:
+    """The largest unit of which all times are whole multiples; None where they are too many units together."""
+    nonzero = [time for time in times if time]
+    if not nonzero:
+        return Fraction(1)
+    unit = common_unit(nonzero)
+    return unit if sum(nonzero) / unit <= most else None
+
+
+def largest_fraction(limit: Fraction, most: int) -> Fraction:
+    """The largest fraction of at most `limit` whose denominator is at most `most`."""
+    return max(Fraction(limit.numerator * q // limit.denominator, q) for q in range(1, most + 1))
+
+
+def next_fraction(value: Fraction, most: int) -> Fraction:
+    """The smallest fraction above `value` whose denominator is at most `most`."""
+    return min(Fraction(value.numerator * q // value.denominator + 1, q) for q in range(1, most + 1))
+
+
+def float_below(bound: Fraction) -> float:
+    """The largest float that is written as a number of at most `bound`."""
+    nearest = float(bound)
+    return nearest if as_written(nearest) <= bound else math.nextafter(nearest, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

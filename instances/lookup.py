@@ -101,7 +101,7 @@ def load(
         gpus=given.get("gpus"),
     )
     from .files import asking, load_on
-    from .networks.profile.packaged import packaged_profile_names
+    from .networks.profile import packaged_profile_names
 
     if format is None and is_packaged(path):
         on = asking(cluster, kind) if kind is not None and path in packaged_profile_names() else cluster
@@ -130,7 +130,7 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
     if text in packaged_names():
         problem = load_packaged(text)
         return Lowered(kind_of(problem).on_cluster(problem, on))
-    from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
+    from .networks.profile import load_packaged_profile, packaged_profile_names
 
     if text in packaged_profile_names():
         from .lowering import on_cluster
@@ -141,7 +141,7 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 def _no_such(text: str) -> UsageError:
     from .catalogue import packaged_names
-    from .networks.profile.packaged import packaged_profile_names
+    from .networks.profile import packaged_profile_names
 
     names = (*packaged_names(), *packaged_profile_names())
     return UsageError(
@@ -153,7 +153,7 @@ def _no_such(text: str) -> UsageError:
 def is_packaged(text: str | os.PathLike[str]) -> bool:
     """Is this the name of a packaged instance or profile, and of no file?"""
     from .catalogue import packaged_names
-    from .networks.profile.packaged import packaged_profile_names
+    from .networks.profile import packaged_profile_names
 
     return isinstance(text, str) and _is_a_name(text) and text in (*packaged_names(), *packaged_profile_names())
 
@@ -165,7 +165,7 @@ def _is_a_name(text: str) -> bool:
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
     from .foreign import is_profile_text, looks_like_graph_txt, looks_like_table
-    from .networks.profile.packaged import packaged_profile_names
+    from .networks.profile import packaged_profile_names
 
     if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True

@@ -14,8 +14,8 @@ from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
 from .base.quantities import listed
 from .foreign import looks_like_graph_txt, looks_like_table, refuse_foreign_file
+from .networks.profile import load_packaged_profile, packaged_profile_names
 from .networks.profile.options import ProfileOptions, samples_of
-from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile, profile_from_json
 from .networks.profile.table import read_table
@@ -240,7 +240,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
         if options.whole_layers:
-            from .networks.profile.whole_layers import whole_layers
+            from .networks.profile.profile import whole_layers
 
             profile = whole_layers(profile).profile
         lowered = kind.from_profile(profile, cluster, options)
@@ -358,7 +358,7 @@ def at_setting(profile: Profile, options: ProfileOptions, gpus: Any = None) -> t
 
 def _of_known_shapes() -> list[str]:
     """Packaged profiles of models whose shapes are known."""
-    from .training.known_models import MODELS
+    from .training.build import MODELS
 
     return [name for name in packaged_profile_names() if name in MODELS]
 
@@ -369,7 +369,7 @@ def _has_shapes(profile: Profile) -> bool:
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
     from .physics.hardware import DEVICES
-    from .training.known_models import MODELS
+    from .training.build import MODELS
     from .training.to_profile import profile_of_model
 
     if not _has_shapes(profile):

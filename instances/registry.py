@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .placement.problem import PlacementProblem
     from .schedule.plan import PeriodicSchedulePlan, SchedulePlan
     from .schedule.problem import ScheduleProblem
-    from .staging.leveled_plan import LeveledPlan
-    from .staging.plan import StagedPlan
+    from .staging.plan import LeveledPlan, StagedPlan
     from .staging.problem import StagingProblem
     from .training.plan import Configuration
     from .training.problem import TrainingProblem
@@ -46,10 +45,8 @@ KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"
 # Nodes of a graph on accelerators and CPUs.
 PLACEMENT = kind_in(
     "placement",
-    name="placement",
     trains=Function("kind_functions:trains"),
     remarks=Function("kind_functions:remarks"),
-    schema="pipeplan.placement/1",
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
     read_published=Function("published:read"),
     write_published=Function("published:placement_to_published"),
@@ -59,52 +56,47 @@ PLACEMENT = kind_in(
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
     profile_options=("in_flight", "gpus", "whole_layers"),
-    stage_order=Function("referee.contiguity:stage_order"),
+    rules=Function("referee.verify:rules_of"),
+    stage_order=Function("referee.structure:stage_order"),
     listing=Listing(
         columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
         # Contiguous plans are chains of stages; others put any sets of nodes on the devices.
         variants={"contiguous": "contiguous", "non-contiguous": "free"},
         note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
     ),
-    each_memory=Function("kind_functions:with_memory"),
-    held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
     generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
+    adjust=None,
 )
 
 # Layers in a row on GPUs, by periodic patterns.
 CHAIN = kind_in(
     "chain",
-    name="chain",
-    schema="pipeplan.chain/1",
     problem=Later("problem:ChainProblem"),
     plans={"pattern": Later("plan:PatternPlan")},
     write=Function("kind_functions:chain_to_json"),
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
     runs_on="a chain runs on GPUs",
-    adjust=Function("kind_functions:adjusted"),
     profile_options=("recompute", "zero", "replicas", "whole_layers"),
     listing=Listing(
         columns={"layers": "{layers}", "gpus": "{gpus}"},
         variants={"general": "period", "contiguous": "contiguous"},
         note="chains: best known periods of all and of contiguous allocations",
     ),
+    rules=Function("referee:rules_of"),
     periodic=True,
-    held=Function("kind_functions:held"),
-    to_schedule=Function("simulated:lower"),
+    each_memory=None,
 )
 
 # Stages with data- and tensor-parallel degrees and recomputation, flat or on levels.
 STAGING = kind_in(
     "staging",
-    name="staging",
-    schema="pipeplan.staging/1",
+    rules=Function("referee:rules_of"),
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
     read_published=Function("kind_functions:read_published"),
     write_published=Function("kind_functions:staging_to_published"),
     problem=Later("problem:StagingProblem"),
-    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("leveled_plan:LeveledPlan")},
+    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("plan:LeveledPlan")},
     write=Function("kind_functions:staging_to_json"),
     choices={
         "objective": ("throughput", "flush"),
@@ -121,7 +113,6 @@ STAGING = kind_in(
         "time_unit": "time_unit",
     },
     runs_on="stages run on devices",
-    adjust=Function("kind_functions:adjusted"),
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "zero", "gpus", "whole_layers"),
     listing=Listing(
         columns={"layers": "{layers}", "devices": "{devices}"},
@@ -129,17 +120,13 @@ STAGING = kind_in(
         variants={"paper": "paper", "reference": "reference"},
         note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
     ),
-    each_memory=Function("kind_functions:with_memory"),
-    held=Function("kind_functions:held"),
-    to_schedule=Function("simulated:lower"),
     batch_grows=True,
 )
 
 # Stages that form a graph, with micro-batch schedules.
 GRAPH_PIPELINE = kind_in(
-    "graph_pipeline",
-    name="graph-pipeline",
-    schema="pipeplan.graph-pipeline/1",
+    "graph-pipeline",
+    rules=Function("referee:rules_of"),
     problem=Later("problem:GraphPipelineProblem"),
     plans={"stage-graph": Later("plan:StageGraphPlan")},
     write=Function("kind_functions:graph_pipeline_to_json"),
@@ -153,15 +140,14 @@ GRAPH_PIPELINE = kind_in(
         variants={"time-per-sample": "per sample", "iteration": "iteration"},
         note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
     ),
-    held=Function("kind_functions:held"),
-    to_schedule=Function("to_schedule:lower"),
+    to_schedule=Function("kind_functions:lower"),
+    adjust=None,
+    each_memory=None,
 )
 
 # When every block of work of every micro-batch runs.
 SCHEDULE = kind_in(
     "schedule",
-    name="schedule",
-    schema="pipeplan.schedule/1",
     problem=Later("problem:ScheduleProblem"),
     plans={
         "schedule": Later("plan:SchedulePlan"),
@@ -171,7 +157,6 @@ SCHEDULE = kind_in(
     choices={"objective": ("makespan", "span", "period")},
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},
     runs_on="blocks run on the devices that the problem names",
-    adjust=Function("kind_functions:adjusted"),
     listing=Listing(
         columns={"blocks": "{blocks}", "devices": "{devices}"},
         variants={"span": "span", "period": "period"},
@@ -179,34 +164,29 @@ SCHEDULE = kind_in(
     ),
     from_profile=None,
     pipeline=None,
-    each_memory=Function("kind_functions:with_memory"),
-    held=Function("kind_functions:held"),
+    rules=Function("referee:rules_of"),
     read_plan=Function("csv_file:schedule_from_csv"),
     generators=Later("generators:GENERATORS"),
+    to_schedule=None,
 )
 
 # Which configuration of a training framework a model is trained with on a cluster.
 TRAINING = kind_in(
     "training",
-    name="training",
-    schema="pipeplan.training/1",
+    rules=Function("referee:rules_of"),
     problem=Later("problem:TrainingProblem"),
     plans={"configuration": Later("plan:Configuration")},
-    write=Function("files:training_to_json"),
+    write=Function("kind_functions:training_to_json"),
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "batch", "levels": "levels"},
     runs_on="configurations run on the GPUs that the problem names",
-    adjust=Function("kind_functions:adjusted"),
-    upgrades=Function("kind_functions:upgrades"),
     listing=Listing(
         columns={"units": "{units}", "devices": "{devices}"},
         variants={"configuration": "seconds"},
         note="trainings: best known seconds of an iteration",
     ),
     pipeline=None,
-    from_profile=Function("from_profile:lower"),
-    each_memory=Function("kind_functions:with_memory"),
-    held=Function("kind_functions:held"),
     generators=Later("generators:GENERATORS"),
+    to_schedule=None,
 )
 
 # The kind of files that do not say theirs: placements were the first kind.

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from .graph_pipeline.problem import GraphPipelineProblem
     from .placement.plan import PlacementPlan
     from .placement.problem import PlacementProblem
-    from .staging.leveled_plan import LeveledPlan
-    from .staging.plan import StagedPlan
+    from .staging.plan import LeveledPlan, StagedPlan
     from .staging.problem import StagingProblem
 
 _PLAN_KINDS = [f'"{kind}"' for kind in plan_types()]

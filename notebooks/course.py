@@ -23,11 +23,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-from pipeplan.instances.chain.referee.layout import unroll
+from pipeplan.instances.chain.referee import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
-from pipeplan.show.palette import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on
-from pipeplan.show.palette import TERMS as TERM_COLOURS
 from pipeplan.show.pictures import GROUND, INK, themed
+from pipeplan.show.views import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on
+from pipeplan.show.views import TERMS as TERM_COLOURS
 from pipeplan.show.views.schedule import COLOUR_OF
 
 SMALL = 8

@@ -26,7 +26,7 @@ if not (_folder / "planners").is_dir():
 
 from .instances.base.kind import shown_by  # noqa: E402
 
-shown_by(f"{__name__}.show.display")
+shown_by(f"{__name__}.show")
 
 __getattr__, _, _names = lazy_loader.attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]

@@ -11,7 +11,7 @@ from .instances.base.kind import Function, Later
 if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
     from .show.front import Front
-    from .show.view import About, Views
+    from .show.views import About, Views
     from .studies.sweep import Sweep
 
 
@@ -65,7 +65,7 @@ SHOWN: dict[str, ShownKind] = {
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
-        pareto=_curve("gpus:Trainings", "training"),
+        pareto=_curve("memory:Trainings", "training"),
         exports={
             target: Function(f"pipeplan.models.export.training:{target}_configuration")
             for target in ("megatron", "torchtitan", "deepspeed")

@@ -60,7 +60,9 @@ class Board:
         if bound is not None and (self.bound is None or bound > self.bound):
             self.bound = bound
         if (self.value, self.bound) != before:
-            self._remember()
+            self.history.append(Moment(self.seconds, self.value, self.bound))
+            if len(self.history) > MOST_MOMENTS:
+                self.history[1:-1] = self.history[2:-1:2]
         if self.watcher is not None:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
 
@@ -83,11 +85,6 @@ class Board:
     def ruling_of(self, plan: Plan) -> Ruling | None:
         """What the referee has said of this plan already."""
         return self.ruling if self.ruling is not None and self.ruling.plan == plan else None
-
-    def _remember(self) -> None:
-        self.history.append(Moment(self.seconds, self.value, self.bound))
-        if len(self.history) > MOST_MOMENTS:
-            self.history[1:-1] = self.history[2:-1:2]
 
     @property
     def seconds(self) -> float:
@@ -149,3 +146,10 @@ class Planner(Protocol):
     """A way to get a plan; its entry in the registry says all else about it."""
 
     def plan(self, request: Request) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class FunctionPlanner:
+    """A planner that is one function."""
+
+    plan: Callable[[Request], Outcome]

@@ -1,4 +1,4 @@
-"""Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver."""
+"""Every planner by name, with its options: what `plan planners` shows without importing pandas, Pyomo or a solver."""
 
 from __future__ import annotations
 
@@ -12,40 +12,204 @@ from ..formulations.registry import (
     ALLOCATION,
     ANY_SCHEDULE_OBJECTIVE,
     BEAUMONT_MODELS,
+    DEGREES,
     FINITE_MODELS,
+    FLUSHED,
     FORMULATIONS,
     HEURISTIC_OPTIONS,
+    HIERARCHY,
+    LARGEST_K,
+    MICRO_BATCH,
+    MIXED_MICRO_BATCHES,
+    MOST,
     PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
     SCOPE_OPTIONS,
     SEMANTICS,
+    SUBGRAPHS_PER_DEVICE,
     TARNAWSKI_MODELS,
     Entry,
     find_formulation,
     plugged_in,
 )
-from .method_options import (
-    DOWNSET_OPTIONS,
-    EQUI_OPTIONS,
-    GRAPHPIPE_OPTIONS,
-    IDEALS_OPTIONS,
-    LATENCY_CYCLES,
-    LATENCY_OPTIONS,
-    LATENCY_STEPS,
-    PARALLEL_OPTIONS,
-    PIPER_OPTIONS,
-    PLACEMENT_OPTIONS,
-    RESTRICTED_OPTIONS,
-    SEQUENTIAL_OPTIONS,
-    SHORTEST_OPTIONS,
-    SPLIT,
-    UNIFORM_OPTIONS,
+
+# ---- placements --------------------------------------------------------------------------------------------
+
+LOAD = OptionSpec(
+    "objective",
+    "choice",
+    "max-load",
+    "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
+    "backward load.",
+    ("max-load", "gpipe"),
 )
+NON_CONTIGUOUS = OptionSpec(
+    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
+)
+DEVICE_CONTIGUITY = OptionSpec(
+    "device_contiguity",
+    "flag",
+    False,
+    "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
+)
+SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
+ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.", least=1, most=1000)
+RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.", least=0, most=MOST)
+CYCLES = OptionSpec(
+    "cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
+)
+STEPS = OptionSpec(
+    "steps",
+    "int",
+    1_000_000,
+    "Annealing steps of the first round of cycles; each round doubles them.",
+    least=1,
+    most=MOST,
+)
+
+COMMON = (LOAD, NON_CONTIGUOUS)
+
+PLACEMENT_OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
+    "brute-force": (*COMMON, DEVICE_CONTIGUITY),
+    "greedy": COMMON,
+    "one-device": COMMON,
+    "expert": (*COMMON, SPLIT),
+    "pipedream": COMMON,
+    "partition": COMMON,
+    "linear-dp": (*COMMON, ORDERS),
+    "local-search": (*COMMON, RESTARTS),
+    "lns": (*COMMON, CYCLES, STEPS),
+    "device-sets": COMMON,
+}
+
+# The dynamic program over ideals.
+MAX_IDEALS = OptionSpec(
+    "max_ideals",
+    "int",
+    2_000_000,
+    "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+    least=1,
+    most=MOST,
+)
+IDEALS_OPTIONS = (LOAD, MAX_IDEALS)
+
+# The latency of one sample.
+LATENCY = OptionSpec(
+    "objective",
+    "choice",
+    "latency",
+    "What to minimise. latency: the time from a sample's arrival to its last result.",
+    ("latency",),
+)
+LATENCY_CYCLES = OptionSpec(
+    "cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
+)
+LATENCY_STEPS = OptionSpec(
+    "steps",
+    "int",
+    100_000,
+    "Annealing steps of each of the first two runs; after every two runs they grow by half.",
+    least=1,
+    most=MOST,
+)
+LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
+
+# ---- stages ------------------------------------------------------------------------------------------------
+
+KNAPSACK = OptionSpec(
+    "knapsack",
+    "choice",
+    "exact",
+    "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
+    ("exact", "greedy"),
+)
+MAX_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.", least=1, most=MOST
+)
+
+TABLE = OptionSpec(
+    "table",
+    "path",
+    None,
+    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv, or on the command "
+    "line .svg, .png or .pdf.",
+)
+
+UNIFORM = OptionSpec(
+    "uniform",
+    "flag",
+    True,
+    "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.",
+)
+
+RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+PIPER_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
+EQUI_OPTIONS = (SEMANTICS, HIERARCHY)
+UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
+
+# ---- graph pipelines ---------------------------------------------------------------------------------------
+
+GRAPH_OBJECTIVE = OptionSpec(
+    "objective",
+    "choice",
+    "iteration",
+    "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time of one more sample on "
+    "the slowest stage, without bubbles.",
+    ("iteration", "time-per-sample"),
+)
+ITERATION = OptionSpec(
+    "objective", "choice", "iteration", "What to minimise: the simulated time of a mini-batch.", ("iteration",)
+)
+DEPTH = OptionSpec(
+    "depth",
+    "choice",
+    "any",
+    "Plans to consider. any: also slower ones of fewer stages in a row, if they shorten the iteration; fastest: only "
+    "those of the least time per sample for each micro-batch size, as published.",
+    ("any", "fastest"),
+)
+JOIN = OptionSpec(
+    "join",
+    "choice",
+    "any",
+    "Where branches join. any: the join may share a stage with the end of one branch; tree: only with all of them or "
+    "none.",
+    ("any", "tree"),
+)
+CUTS = OptionSpec(
+    "cuts",
+    "choice",
+    "any",
+    "Possible stages. any: also those cut from a row of all operators, across branches; tree: only those of the "
+    "decomposition, as published.",
+    ("any", "tree"),
+)
+SAMPLES_HELD = OptionSpec(
+    "samples_held",
+    "choice",
+    "more",
+    "Samples in flight. more: a stage may hold more than the rule asks for, if memory is left and the iteration is "
+    "shorter for it; rule: no more, as published.",
+    ("more", "rule"),
+)
+MAX_GRAPH_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=10**7
+)
+
+SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
+GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
+# `graphpipe-parallel` takes its micro-batch from the sequential plan, so it mixes none.
+PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
+SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
+DOWNSET_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES, MAX_GRAPH_DOWNSETS)
+
+
+# ---- Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver.
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
 
-_SCOPES = "pipeplan.planners.placement.scope"
+_SCOPES = "pipeplan.planners.placement.groups"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"
@@ -68,8 +232,9 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 
 
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
-_latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
+_latency = _of("placement", "placement", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
+_staging = _of("staging", "staging")
 _piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021piper", extensions=frozenset({"zero"}))
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "types", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
@@ -78,7 +243,7 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
-    address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
+    address = more.pop("address", f"{_PLACEMENT}.heuristics:{name.replace('-', '_').upper()}")
     return Entry(
         *(name, title, "placement", address, PLACEMENT_OPTIONS[name]),
         **{"exact": False, "seeded": False, **_placed, **more},
@@ -101,7 +266,7 @@ PLANNERS: Mapping[str, Entry] = {
             EXACT,
             "A formulation through a solver",
             "any",
-            "pipeplan.planners.exact.planner:PLANNER",
+            "pipeplan.planners.exact:PLANNER",
             takes_start=True,
             example="bert-large-training",
         ),
@@ -109,7 +274,7 @@ PLANNERS: Mapping[str, Entry] = {
             "dp",
             "Dynamic program over ideals: exact contiguous plans",
             "placement",
-            "pipeplan.planners.placement.dp.planner:PLANNER",
+            "pipeplan.planners.placement.dp:PLANNER",
             IDEALS_OPTIONS,
             paper="tarnawski2020placement",
             seeded=False,
@@ -133,7 +298,7 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
+        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner", paper="narayanan2019pipedream"),
         _heuristic(
@@ -153,6 +318,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "lns",
             "Large-neighbourhood search",
+            address=f"{_PLACEMENT}.annealing:PLANNER",
             seeded=True,
             takes_start=True,
             starts={"dp": ("dp",)},
@@ -161,24 +327,24 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
-            address="pipeplan.planners.placement.device_sets.planner:PLANNER",
+            address="pipeplan.planners.placement.device_sets:PLANNER",
             seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
         ),
-        _latency("latency-greedy", "List scheduling for the latency of one sample", "baselines:GREEDY"),
-        _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "latency:GREEDY"),
+        _latency("latency-cpu", "Everything on the CPUs, for latency", "latency:CPU"),
         _latency(
-            "latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *LATENCY_OPTIONS, SPLIT
+            "latency-expert", "A split given in a file, for latency", "latency:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
-        _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP", seeded=True),
+        _latency("latency-dp", "The throughput DP's split, for latency", "latency:DP"),
+        _latency("latency-linear-dp", "The linearised DP's split, for latency", "latency:LINEAR_DP", seeded=True),
         _latency(
             "latency-partition",
             "Balanced graph partition, for latency",
-            "baselines:PARTITION",
+            "latency:PARTITION",
             paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
@@ -186,7 +352,7 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-lns",
             "Large-neighbourhood search for latency",
-            "lns:PLANNER",
+            "latency_lns:PLANNER",
             *LATENCY_OPTIONS,
             LATENCY_CYCLES,
             LATENCY_STEPS,
@@ -205,7 +371,7 @@ PLANNERS: Mapping[str, Entry] = {
             paper="tarnawski2021piper",
             seeded=False,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
-            scope="pipeplan.formulations.piper.scope:family",
+            scope="pipeplan.formulations.piper.formulation:family",
             default=True,
             example="bert-large-stages",
             checked_by="mip-piper",
@@ -217,27 +383,21 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "Piper without recomputation", "planner:NO_RECOMPUTATION"),
         _equal("equi", "The even split: equal stages of equal degrees", "equal:PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "equal:NO_TENSOR_PARALLELISM"),
-        Entry(
+        _staging(
             "uniform",
             "The fastest plan with the same degrees on every stage",
-            "staging",
-            "pipeplan.planners.staging.uniform:PLANNER",
-            UNIFORM_OPTIONS,
-            exact=False,
-            seeded=False,
+            "planner:UNIFORM",
+            *UNIFORM_OPTIONS,
             extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),
             as_formulation=True,
         ),
-        Entry(
+        _staging(
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
-            "staging",
-            "pipeplan.planners.staging.pipedream:PLANNER",
-            (SEMANTICS,),
+            "planner:PIPEDREAM",
+            SEMANTICS,
             paper="narayanan2019pipedream",
-            exact=False,
-            seeded=False,
             extensions=frozenset({"zero"}),
         ),
         Entry(
@@ -264,7 +424,7 @@ PLANNERS: Mapping[str, Entry] = {
             (ALLOCATION,),
             paper="beaumont2020pipelined",
             takes_start=True,
-            scope="pipeplan.formulations.beaumont.scope:family",
+            scope="pipeplan.formulations.beaumont.bounds:family",
             arithmetic=BEAUMONT_MODELS,
             default=True,
             example="golden-4",
@@ -342,7 +502,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.schedule.exact:PLANNER",
             (ANY_SCHEDULE_OBJECTIVE,),
             takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.scope:family",
             arithmetic=FINITE_MODELS | PERIODIC_MODELS,
             default=True,
             example="zero-bubble-4x12",

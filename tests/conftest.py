@@ -139,10 +139,6 @@ COMPILED = {
     "planners/staging": "staging",
     "formulations/piper": "staging",
     "planners/placement": "placement",
-    "planners/placement/heuristics": "placement",
-    "planners/placement/device_sets": "device-sets",
-    "planners/placement/dp": "dp",
-    "planners/placement/latency": "latency",
     "planners/training": "training",
 }
 """Folders of tests that need machine code of their own, and what that code is called."""

@@ -1,4 +1,4 @@
-"""Pages of every kind, as text by name. Those in `KINDS` are made in a moment and stand for all of their kind."""
+"""Pages of every kind, as text by name, and small plans for whoever shows one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from run_reports import whole_report
 
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
@@ -20,9 +22,8 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
 from pipeplan.show.front import of_chain, of_schedule, of_staging, pareto_page
-from pipeplan.show.report import result_page
-from pipeplan.show.run import run_page
-from pipeplan.studies.compare.comparison import compare, load_comparison
+from pipeplan.show.report import result_page, run_page
+from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
@@ -38,21 +39,26 @@ PLANNED = {
     "zero-bubble-4x12": "list-schedule", "nn-shape-4": "list-schedule", "tiny-chain without a plan": "one-device",
 }  # fmt: skip
 """Results by the packaged instance and what tells them apart, with their planners."""
+# Of each kind, and of levels and latency, an instance with a planner that takes a moment.
+QUICK = {
+    "placement": ("bert-large-training", "greedy"), "chain": ("golden-4", "contiguous"),
+    "staging": ("tiny-stages", None), "graph-pipeline": ("tiny-graph", "graphpipe"),
+    "schedule": ("zero-bubble-4x12", "1f1b"), "training": ("tiny-training", "guide"),
+    "levels": ("tiny-levels", "dp-piper"), "latency": ("tiny-chain", "latency-greedy"),
+}  # fmt: skip
+CHAIN = ChainProblem(
+    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
+)
+# F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6.
+PATTERN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
+FORK = PlacementProblem(
+    tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
+    name="fork $x$",
+)  # fmt: skip
 COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"
 CURVES = ("pareto of stagings", "pareto of chains", "pareto of schedules")
 TRAINING = "configurations of a training"
-KINDS = (
-    "tiny-chain",
-    "resnet34-chain",
-    "tiny-stages",
-    "tiny-graph",
-    "zero-bubble-4x12",
-    COMPARISON,
-    CURVES[0],
-    RUN,
-    TRAINING,
-)
 EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED, TRAINING)
 SOON = SolveOptions(time_limit_s=5.0)
 
@@ -93,7 +99,7 @@ def configured(judged: Iterable[str] = (), memory_bytes: float = 4 * 2**30) -> R
 
 def _comparison(folder: Path) -> str:
     methods = tuple(map(competitor, ("greedy", "dp", "local-search")))
-    compare(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
+    compare_suite(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
     return comparison_page(load_comparison(folder))
 
 

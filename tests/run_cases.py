@@ -10,8 +10,7 @@ from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan
 from pipeplan.models.from_torch import import_torch
-from pipeplan.models.run.job import Case, Job
-from pipeplan.models.run.launch import launch
+from pipeplan.models.run.launch import Case, Job, launch
 from pipeplan.models.run.orders import Schedule, schedule_of
 from pipeplan.models.run.report import CaseReport, case_report
 

@@ -27,12 +27,11 @@ from pipeplan.cli.app import GROUPS, app
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import best_known, packaged_info, packaged_kinds, read_best_known
-from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from pipeplan.instances.networks.profile import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.registry import plan_types
 from pipeplan.planners.registry import methods_of
-from pipeplan.show.explore import SITUATIONS
-from pipeplan.studies.compare.suite import expand
-from pipeplan.studies.compare.suite_file import load_suite, packaged_suites
+from pipeplan.show.report import SITUATIONS
+from pipeplan.studies.compare.suite import expand, load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -46,7 +45,7 @@ def blocks(page: str, language: str) -> list[str]:
 def commands(page: str) -> list[list[str]]:
     """The `plan` commands of a page, as words."""
     joined = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
-    words = [shlex.split(line) for line in joined.splitlines()]
+    words = [shlex.split(line, comments=True) for line in joined.splitlines()]
     return [line[1:] for line in words if line and line[0] == "plan"]
 
 
@@ -311,7 +310,7 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
     root: Any = typer.main.get_command(app)
     pages = (
         "index", "start", "tutorial", "howto", "tables", "export", "from-your-model", "profiles", "schedules",
-        "explore", "configure", "training-memory",
+        "explore", "configure", "training-memory", "../README",
     )  # fmt: skip
     for page in pages:
         for name, *words in commands(f"{page}.md"):
@@ -488,7 +487,7 @@ def files_below(folder: Path) -> set[str]:
 def test_the_page_on_memory_names_functions_that_exist() -> None:
     code = "".join(
         (DOCS.parent / "instances/training" / f"{name}.py").read_text("utf-8")
-        for name in ("unit_bytes", "cases", "referee/memory")
+        for name in ("unit_costs", "cases", "referee")
     )
     named = set(re.findall(r"`(_?\w+_\w+)`", (DOCS / "training-memory.md").read_text("utf-8")))
     functions = {name for name in named if name.startswith("_") or name.endswith(("_of", "_rank"))}
@@ -540,7 +539,7 @@ def test_paths_on_the_pages_exist(page: Path) -> None:
 
 # ---- links ---------------------------------------------------------------------------------------------
 
-READ = [*PAGES, ROOT / "notebooks" / "README.md"]
+READ = [*PAGES, ROOT / "notebooks" / "README.md", ROOT / "CHANGELOG.md"]
 MADE = (DOCS / "reference", DOCS / "code")
 """Pages that the build of the site makes; it checks the links to them, as all others, once more."""
 
@@ -638,3 +637,66 @@ def test_the_command_that_launches_a_job_hands_every_flag_on_and_contradicts_non
     best = json.loads((tmp_path / "best.json").read_text("utf-8"))["plan"]
     assert best == {"kind": "configuration"} | {name: judged[name] for name in best if name != "kind"}
     assert judged["notes"] == []
+
+
+# ---- Pictures of the documentation are what their commands draw today.
+
+
+COMMANDS = {
+    "first-plan.svg": ("plan solve resnet18-training-chain --picture first-plan.svg",),
+    "schedules.svg": (
+        "plan generate pipeline --stages 4 --micro-batches 12 --limit 10 -o pipeline.json",
+        "plan solve pipeline.json --objective span -o best.json",
+        "plan show pipeline.json best.json --picture schedules.svg",
+    ),
+    "case-study-row.svg": ("python benchmarks/case_study.py --output .",),
+    "case-study-graph.svg": ("python benchmarks/case_study.py --output .",),
+}
+"""What draws each; the others show what took hours, or how long something took."""
+MEASURED = {
+    "dynamic-program.svg": "benchmarks/dynamic_program.py",
+    "graphpipe.svg": "benchmarks/graphpipe.py",
+    "piper-table.svg": "benchmarks/piper.py",
+    **{path.name: "benchmarks/pareto.py" for path in DOCS.glob("pareto-*.svg")},
+}
+"""Their scripts write the page around them as well."""
+ONE_OF_SEVERAL = {"schedules.svg": "span"}
+"""Several schedules are best, and any may be found: then the headline, with this word, is the same as far as the idle
+time of each device."""
+
+
+def words(path: Path) -> list[str]:
+    """What stands in a picture, and what its shapes say below the pointer: names, numbers, starts and ends."""
+    return re.findall(r"<(?:text|title)[^>]*>([^<]*)<", path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
+def test_a_picture_has_the_font_of_its_words(path: Path) -> None:
+    assert path.read_text("utf-8").count("@font-face") == 1
+
+
+def test_every_picture_has_a_command() -> None:
+    assert {path.name for path in DOCS.glob("*.svg")} == {*COMMANDS, *MEASURED}
+    assert all((ROOT / script).is_file() for script in MEASURED.values())
+
+
+@pytest.mark.sweeps
+@pytest.mark.slow("case-study-graph.svg", "case-study-row.svg", "first-plan.svg")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_picture_is_what_its_command_draws(
+    plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS[name]:
+        program, *arguments = shlex.split(command)
+        if program == "plan":
+            done(plan(*arguments))
+        else:
+            script, *rest = arguments
+            subprocess.run([sys.executable, str(ROOT / script), *rest], check=True, cwd=tmp_path)
+    told = ONE_OF_SEVERAL.get(name, "")
+    drawn, kept = ([text for text in words(folder / name) if told in text] for folder in (tmp_path, DOCS))
+    if told:
+        drawn, kept = ([text.partition(", devices idle")[0] for text in texts] for texts in (drawn, kept))
+    assert drawn
+    assert drawn == kept

@@ -40,7 +40,7 @@ GROUND_FLOOR = {
 which figures hardware can have, and how values show themselves."""
 
 QUESTIONS = {
-    "instances.chain.allocation", "instances.chain.problem", "instances.staging.problem",
+    "instances.chain.problem", "instances.staging.problem",
     "instances.graph_pipeline.series_parallel", "instances.training.model",
     "instances.training.frameworks", "instances.training.scope",
 }  # fmt: skip
@@ -53,7 +53,7 @@ ZeRO divides, filled up to whole ones."""
 PHYSICS = "instances.physics."
 """Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
 
-COSTS = {f"instances.training.{name}" for name in ("unit_seconds", "unit_bytes", "cases")}
+COSTS = {f"instances.training.{name}" for name in ("unit_costs", "cases")}
 """What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says
 so, and an oracle that shares none of it checks it."""
 
@@ -63,8 +63,8 @@ STEPS = {"formulations.graphpipe.more_in_flight"}
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
     "formulations.registry", "instances.base.kind", "instances.registry", "planners.backends",
-    "planners.contract", "planners.exact", "planners.method_options", "planners.options", "planners.referee",
-    "planners.registry", "planners.run", "planners.search",
+    "planners.contract", "planners.exact", "planners.registry", "planners.options", "planners.referee",
+    "planners.run", "planners.search",
 }  # fmt: skip
 
 ADDRESS = re.compile(r"pipeplan((?:\.\w+)+):\w+")
@@ -210,9 +210,9 @@ def test_the_page_lists_the_pairs_of_exact_methods() -> None:
 # ---- slips ---------------------------------------------------------------------------------------------
 
 READINGS = {
-    "dp-piper": ("planners.staging.layers", "planners.staging.stage_costs", "planners.staging.links"),
-    "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.links"),
-    "referee": ("instances.staging.referee.stages", "instances.staging.referee.levels"),
+    "dp-piper": ("planners.staging.model", "planners.staging.costs"),
+    "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.memory"),
+    "referee": ("instances.staging.referee",),
 }
 """Who counts what a tensor takes on its way, and where."""
 

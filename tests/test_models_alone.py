@@ -19,7 +19,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.registry import Problem
 from pipeplan.planners.backends import solve
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.choose import choose
 

@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 import typer
+from command_line import has
 from page_blocks import PAGES, REASONS, ROOT, Block, blocks_of, follow, run, same
 
+import pipeplan
+from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.models.from_torch import EXTRA_OF
 
 QUICK = {"docs/start.md", "docs/ten-lines.md", "docs/explore.md", "docs/formats.md"}
@@ -178,3 +181,39 @@ def test_the_printed_value_of_the_readme_is_beaten(workloads: Path, tmp_path: Pa
     result = json.loads(run(Block("sh", f"{line} --json", "", 0, {}), tmp_path))
     assert result["stop"] == "proven"
     assert f"| 61.21, as printed | {result['objective']:.2f} | 3 |" in README
+
+
+# ---- The project's papers keep what they promise: README's two commands, links, versions.
+
+
+def commands() -> list[str]:
+    """The lines of README's first block, as .ci/run reads them."""
+    block = README.split("```")[1]
+    return [line for line in block.splitlines()[1:] if line.strip()]
+
+
+def test_readme_opens_with_two_commands_for_a_fresh_machine() -> None:
+    install, test = commands()
+    has(install, "python3 -m venv", " && ")
+    assert install.endswith("plan solve --formulation ip-tarnawski")
+    assert "python -m pytest" in test
+
+
+def test_ci_runs_the_readmes_commands() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    has(script, "README.md", "${commands[0]}", "${commands[1]}")
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert project["version"] == pipeplan.__version__
+    assert f"version: {pipeplan.__version__}\n" in citation
+
+
+def test_contributing_says_which_paper_plans_which_kind() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"\| `formulations/(\w+)/` \| ([a-z-]+) \| `planners/", text))
+    assert rows == {entry.module.split(".")[2]: entry.problem_kind for entry in FORMULATIONS.values()}
+    for folder in re.findall(r"`((?:planners|formulations)/[\w/]+/)`", text):
+        assert (ROOT / folder).is_dir(), folder

@@ -14,10 +14,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from pipeplan.instances.base.graph import Group, cut_into_groups
 from pipeplan.instances.base.quantities import MIB
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.known_answers import KnownChain
-from pipeplan.instances.chain.linear import Group, cut_into_groups
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
 

@@ -7,8 +7,7 @@ from functools import partial
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.schedule.generators import shape
-from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages, shape
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model

@@ -38,8 +38,8 @@ from itertools import pairwise
 from typing import Any
 
 from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.physics.efficiencies import SINGLE
 from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
-from pipeplan.instances.physics.kernels import SINGLE
 from pipeplan.instances.physics.optimizers import OPTIMIZERS
 from pipeplan.instances.staging.problem import Configuration, Edge, StagingLevel, StagingProblem
 from pipeplan.instances.staging.problem import Layer as StagingLayer

@@ -12,22 +12,17 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import combinations, product
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import InputError, UsageError
-from ...instances.chain.allocation import canonical, given_allocation
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, canonical, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
-from . import bounds, cp_model
-from .checks import check_chain
-from .decimals import Grid, grid_below
-from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, plan_of
-from .instants import Relations
+from .bounds import MOST_BATCHES, Grid, check_chain, grid_below, lower_bound_of, sequential_period
+from .cp_pattern import BUILDER, plain_chain
+from .draft import Activity, NoGoods, draft_of, edge_is_cut, fold, is_activity, plan_of, shifts_at
 from .integer_chain import integer_chain
-from .no_goods import NoGoods
-from .rankings import orders_of, relations_of, shifts_at
-from .scope import MOST_BATCHES
 
 # With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
 # buffer may be held for one step too long: no pattern is lost by rounding its period up.
@@ -53,14 +48,14 @@ class BeaumontCp(CommonFormulation):
             )
 
     def lower_bound(self, problem: ChainProblem, options: Options) -> float:
-        return bounds.lower_bound_of(problem, given_allocation(problem, options))
+        return lower_bound_of(problem, given_allocation(problem, options))
 
     def model(self, problem: ChainProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         if not wanted.native:
             raise NativeOnlyError("cp-beaumont", instead="ilp-beaumont")
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
-        least = as_written(bounds.lower_bound_of(problem, allocation)) * batches
+        least = as_written(lower_bound_of(problem, allocation)) * batches
         limit = None if wanted.cutoff is None else as_written(wanted.cutoff) * batches
         if limit is not None and least > limit * (1 + Fraction(1, 10**9)):
             return Refuted("the GPUs together have too little time or memory for the work")
@@ -69,7 +64,7 @@ class BeaumontCp(CommonFormulation):
         floor = min(math.floor(least * grid.steps * (1 - Fraction(1, 10**12))), grid.ceiling)
         scale = float(grid.steps * batches)
         data = {
-            "chain": cp_model.plain_chain(chain),
+            "chain": plain_chain(chain),
             "batches": batches,
             "floor": max(0, floor),
             "ceiling": grid.ceiling,
@@ -84,7 +79,7 @@ class BeaumontCp(CommonFormulation):
         size = {"layers": problem.layers, "gpus": chain.gpus, "batches": batches}
         no_goods = NoGoods(f"cp, {batches}", problem, decode_values, encode_plan)
         exclude = None if problem.memory_bytes is None or chain.exact_sizes else no_goods.exclude
-        model = NativeModel(cp_model.BUILDER, data)
+        model = NativeModel(BUILDER, data)
         return BuiltModel(
             model,
             no_goods.decode,
@@ -100,7 +95,7 @@ FORMULATION = BeaumontCp()
 
 
 def _grid(problem: ChainProblem, limit: Fraction | None, batches: int) -> Grid:
-    grid = grid_below(problem, bounds.sequential_period(problem) * batches, limit, batches)
+    grid = grid_below(problem, sequential_period(problem) * batches, limit, batches)
     if grid.exact and problem.exclusive_buffers:
         return Grid(grid.steps * BUFFER_STEPS, grid.ceiling * BUFFER_STEPS, Fraction(1), exact=True)
     return grid
@@ -127,16 +122,15 @@ def decode(
     def holds(family: str, a: Activity, b: Activity) -> bool:
         return values.get(_named(family, a, b), 0.0) > 0.5
 
-    orders = orders_of(problem, allocation, positions, timeless, holds)
-    relations = relations_of(problem, allocation, positions, timeless, holds)
     shifts = _shifts(positions, values) if batches > 1 else None
     period = round(values["T"]) / grid.steps
-    return plan_of(Draft(problem, allocation, period, batches, positions, orders, relations, shifts))
+    return plan_of(draft_of(problem, allocation, period, positions, timeless, holds, batches, shifts))
 
 
 def _named(family: str, a: Activity, b: Activity) -> str:
-    (r, t), (q, u) = _node(a), _node(b)
-    return f"{family}[{r},{t},{q},{u}]"
+    """The name of a variable for two activities: batches by row, tasks from 0, transfers by their edges."""
+    ends = (number for x in (a, b) for number in (x.row, x.number if x.is_transfer else x.number - 1))
+    return f"{family}[{','.join(map(str, ends))}]"
 
 
 def _shifts(positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
@@ -153,10 +147,6 @@ def _shifts(positions: Mapping[Activity, Fraction], values: Values) -> dict[Acti
     return shifts
 
 
-def _node(activity: Activity) -> tuple[int, int]:
-    return activity.row, activity.number if activity.is_transfer else activity.number - 1
-
-
 def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: PatternPlan) -> Values | None:
     """Allocation, orders and shifts, for which the solver finds times; None for a plan of another shape or too long."""
     if plan.batches_per_period != batches:
@@ -170,42 +160,22 @@ def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: Pa
     if max(allocation) not in gpus:
         return None
     values = {f"on[{i},{g}]": float(gpu == g) for i, gpu in enumerate(allocation) for g in gpus}
-    values |= _order_values(problem, plan, batches, folded)
-    values |= _relation_values(folded.relations(problem, plan.allocation))
-    shifts = _shift_values(problem, batches, folded)
-    return None if shifts is None else values | shifts
-
-
-def _order_values(problem: ChainProblem, plan: PatternPlan, batches: int, folded: Folded) -> dict[str, float]:
-    nodes = [(row, t) for row in range(batches) for t in range(problem.tasks) if problem.durations[t]]
-    gpu = {node: plan.allocation[problem.layer_of[node[1]]] for node in nodes}
-    values = {}
-    for n, a in enumerate(nodes):
-        for b in nodes[n + 1 :]:
-            first = folded.is_before(Activity(a[0], a[1] + 1), Activity(b[0], b[1] + 1), problem)
-            values[f"w[{a[0]},{a[1]},{b[0]},{b[1]}]"] = float(gpu[a] == gpu[b] and first)
-    return values
-
-
-def _relation_values(relations: Relations[Activity]) -> dict[str, float]:
-    values = {}
+    timed = [Activity(row, t + 1) for row in range(batches) for t in range(problem.tasks) if problem.durations[t]]
+    gpu_of = {a: plan.allocation[problem.layer_of[a.number - 1]] for a in timed}
+    for a, b in combinations(timed, 2):
+        values[_named("w", a, b)] = float(gpu_of[a] == gpu_of[b] and folded.is_before(a, b, problem))
+    relations = folded.relations(problem, plan.allocation)
     for x, z in relations.pairs:
         values[_named("w", x, z)] = float((x, z) in relations.order)
         values[_named("w", z, x)] = float((z, x) in relations.order)
         if x not in relations.timeless:
             values[_named("ended", x, z)] = float((x, z) in relations.ended)
             values[_named("far", x, z)] = float((x, z) in relations.far)
-    return values
-
-
-def _shift_values(problem: ChainProblem, batches: int, folded: Folded) -> dict[str, float] | None:
-    values: dict[str, float] = {}
-    for row in range(batches):
-        for e in problem.remote_edges:
-            shifts = shifts_at(problem, folded, row, e)
-            if shifts is None:
-                return None
-            for name, number in shifts.items():
-                values[f"{name}[{row},{e}]"] = float(number >= 1)
-                values[f"{name}[{row},{e}]2"] = float(number >= 2)
+    for row, e in product(range(batches), problem.remote_edges):
+        shifts = shifts_at(problem, folded, row, e)
+        if shifts is None:
+            return None
+        for name, number in shifts.items():
+            values[f"{name}[{row},{e}]"] = float(number >= 1)
+            values[f"{name}[{row},{e}]2"] = float(number >= 2)
     return values

@@ -1,7 +1,8 @@
 """The CP-SAT model of periodic patterns: allocation, orders, shifts and memory in whole numbers, built in a worker.
 
 One row of activities per batch of the pattern. Numbers in brackets are the equations of the paper's program that
-the constraints stand for; with literals none of its large constants is needed.
+the constraints stand for; with literals none of its large constants is needed. `build` takes plain data; names of
+variables are those that `cp.py` reads and writes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from .cp_order import OrderBuilder
+from ..native import NativeBuilt
+from .instants import OrderBuilder
 from .integer_chain import IntegerChain
 
 # (row, task), or (row, edge) for transfers.
 Node = tuple[int, int]
+
+
+# Number of steps of the area rows: exact products of times and sizes would overflow the solver's integers.
+AREA_STEPS = 2**36
 
 
 class PatternModel(OrderBuilder[Node]):
@@ -50,6 +56,8 @@ class PatternModel(OrderBuilder[Node]):
         self.order_transfers()
         self.keep_batches_in_order()
         self.bound_batches_behind()
+        if self.chain.memory is not None:
+            self.fit_memory()
         self.model.minimize(self.period)
 
     # ---- small things ----------------------------------------------------------------------------------
@@ -125,22 +133,11 @@ class PatternModel(OrderBuilder[Node]):
                 gap = self.start[y] - self.start[x]
                 self.require(gap >= self.chain.durations[x[1]], literal)
                 self.require(gap + self.chain.durations[y[1]] <= self.period, literal)
-        self.order_instants()
-
-    def order_instants(self) -> None:
-        """Tasks without a duration may share an instant; their order must still be one."""
-        model, before = self.model, self.before
         instant = [(r, t) for r, t in self.nodes if not self.chain.durations[t]]
-        for x, y, z in combinations([node for node in instant if node not in self.timeless], 3):
-            for a, b, c in ((x, y, z), (z, y, x)):
-                model.add_bool_or([literal.negated() for literal in (before[a, b], before[b, c], before[c, a])])
+        self.order_instants(node for node in instant if node not in self.timeless)
         self.keep_order(self.nodes, frozenset(instant))
 
     # ---- (18), (23)-(30): shifts and transfers -------------------------------------------------------------
-
-    def is_staged(self, e: int) -> bool:
-        """Is the transfer of an edge an activity of its own?"""
-        return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
 
     def shift(self, r: int, e: int) -> None:
         """Number of batches by which task e lags behind task e - 1 (both counted from 0)."""
@@ -151,7 +148,7 @@ class PatternModel(OrderBuilder[Node]):
         end, start = self.start[r, e - 1] + self.chain.durations[e - 1], self.start[r, e]
         remote = self.remote(e)
         outward: list[Any] = []
-        if self.is_staged(e):
+        if self.chain.transfers[e] or self.chain.exclusive_buffers:  # the transfer is an activity of its own
             transfer, duration = self.place_transfer(r, e, remote), self.chain.transfers[e]
             outward = self.wrapped_shifts(f"v[{r},{e}]", end, transfer, remote)
             for literal in outward:
@@ -280,3 +277,144 @@ class PatternModel(OrderBuilder[Node]):
             least = math.ceil(Fraction(elapsed[last + 1] - elapsed[i], self.ceiling)) if self.ceiling else 0
             for r, behind in enumerate(self.batches_behind(i)):
                 self.model.add(behind + 1 - self.done((r, last), (r, i)) >= least)
+
+    # ---- memory -----------------------------------------------------------------------------------------
+
+    def fit_memory(self) -> None:
+        """(22) and (31)-(36): what a GPU holds while each of its tasks runs fits its memory.
+
+        Sums of copies are taken over all rows: each batch of the pattern keeps copies of its own. Terms are listed and
+        added once: the solver's expressions change in place under `+=`, whoever else holds them.
+        """
+        sizes = self.chain.activations
+        kept = [i for i in self.layers if sizes[i]]
+        waiting = [] if self.chain.inputs_only else [e for e in self.edges if sizes[e]]
+        standing = [self._standing(i) for i in self.layers]
+        copies = {(i, m): self._copies(i, m) for i in self.layers for m in kept}
+        for node in self.nodes:
+            layer = self.chain.layer_of(node[1])
+            terms = [standing[layer], self.chain.own_size(node[1])]
+            terms += [sizes[m] * (copies[layer, m] + self._started(m, node)) for m in kept]
+            terms += [sizes[e] * self._direct(e, node) for e in waiting]
+            terms += self._running(node)
+            self.model.add(sum(terms) <= self.chain.memory)
+        for layer in self.layers:
+            self._area(layer)
+
+    def _standing(self, i: int) -> Any:
+        """(33)-(35): what the GPU of layer i holds all the time, its weights and both slots of each of its borders."""
+        chain = self.chain
+        terms = [chain.weights[j] * self.together(i, j) for j in self.layers]
+        for border in range(1, chain.layers):
+            size = 0 if chain.inputs_only else chain.border_size(border)
+            if size:
+                terms.append(size * self._at_border(i, border))
+        return sum(terms)
+
+    def _at_border(self, i: int, border: int) -> Any:
+        """Literal: the GPU of layer i is at one side of the border, and another GPU at the other side."""
+        left, right = self.together(i, border - 1), self.together(i, border)
+        if i in (border - 1, border):
+            return self.together(border - 1, border).negated()
+        one = self.flag()
+        self.model.add_bool_or([one, left.negated(), right])
+        self.model.add_bool_or([one, left, right.negated()])
+        return one
+
+    def _copies(self, i: int, m: int) -> Any:
+        """(32): by how many batches B of layer m is behind F, in all rows, as far as it is on the GPU of layer i."""
+        behind = sum(self.batches_behind(m))
+        if i == m:
+            return behind
+        most = self._most_copies(m)
+        number = self.model.new_int_var(0, most, "")
+        self.require(number >= behind, self.together(i, m))
+        return number
+
+    def _most_copies(self, m: int) -> int:
+        """Upper bound on the copies of layer m, by the stages between F and B and by the GPU's memory."""
+        chain, rows = self.chain, len(self.rows)
+        assert chain.memory is not None
+        stages = sum(len(self.stages[0, e]) for e in range(m + 1, chain.backward(m) + 1))
+        if chain.timeless[m] or chain.timeless[chain.backward(m)]:
+            return rows * stages  # it may be there for no time at all, so its size says nothing
+        room = chain.memory - chain.weights[m] - chain.own_size(m)
+        return max(0, min(rows * stages, room // chain.activations[m] + rows))
+
+    def _started(self, m: int, at: Node) -> Any:
+        """Lemma 10: rows in which F of layer m comes before a task, less those in which B does."""
+        last = self.chain.backward(m)
+        started = [self.begun((r, m), at) for r in self.rows if (r, m) != at or at in self.timeless]
+        return sum(started) - sum(self.done((r, last), at) for r in self.rows)
+
+    def _running(self, at: Node) -> list[Any]:
+        """What other tasks of the GPU hold while they run, where this one takes no time and may be within them."""
+        if at not in self.timeless:
+            return []
+        others = [(x, self.chain.current_size(x[1])) for x in self.nodes if x not in self.timeless]
+        return [size * (self.begun(x, at) - self.done(x, at)) for x, size in others if size]
+
+    def _direct(self, e: int, at: Node) -> Any:
+        """(22): rows in which what task e - 1 wrote waits for task e while another task runs."""
+        timeless = self.timeless
+        terms = []
+        for r in self.rows:
+            a, b = (r, e - 1), (r, e)
+            if timeless & {a, b, at}:
+                terms.append(self._counted(a, b, at))
+            elif at not in (a, b):
+                terms.append(self.waits(a, b, at))
+        return sum(terms)
+
+    def _counted(self, a: Node, b: Node, at: Node) -> Any:
+        """What `_direct` counts in literals, counted in numbers of batches, since one of the three tasks takes no
+        time."""
+        layers = [self.chain.layer_of(node[1]) for node in (a, b, at)]
+        number = self.model.new_int_var(0, 2, "")
+        shifts = sum(self.next_shifts(a, b))
+        together = [self.together(layers[0], layers[1]), self.together(layers[0], layers[2])]
+        self.require(number >= shifts + self.done(a, at) - self.begun(b, at), *together)
+        return number
+
+    def _area(self, i: int) -> None:
+        """Little's law on the GPU of layer i, at the longest period that is asked for."""
+        chain = self.chain
+        assert chain.memory is not None
+        total = max(1, self.ceiling * chain.memory)
+        unit = max(1, total // AREA_STEPS)
+        batches = len(self.rows)
+        used = []
+        for m in self.layers:
+            life = chain.elapsed[chain.backward(m) + 1] - chain.elapsed[m]
+            of_batch = chain.activations[m] * life + chain.current_area(m)
+            area = batches * of_batch + self.ceiling * chain.weights[m]
+            used.append((area // unit) * self.together(i, m))
+        if not chain.inputs_only:
+            for border in range(1, chain.layers):
+                size = self.ceiling * chain.border_size(border) // unit
+                if size:
+                    used.append(size * self._at_border(i, border))
+        self.model.add(sum(used) <= -(-total // unit))
+
+
+BUILDER = f"{__name__}:build"
+
+
+def plain_chain(chain: IntegerChain) -> dict[str, Any]:
+    """The chain as the payload of `build` holds it: a worker needs no fractions."""
+    return {name: getattr(chain, name) for name in IntegerChain.__dataclass_fields__ if name != "steps"}
+
+
+def build(data: Mapping[str, Any]) -> NativeBuilt:
+    """Called in a worker: periods from `floor` to `ceiling` steps, for so many `batches` together.
+
+    `slack`: steps beyond the period that an exclusive buffer may be held. `allocation`: the GPU of each layer where it
+    is given, GPUs numbered by their first layers.
+    """
+    chain = IntegerChain(**data["chain"], steps=Fraction(1))
+    builder = PatternModel(chain, data["batches"], data["floor"], data["ceiling"], data["slack"])
+    builder.build()
+    for layer, gpu in enumerate(data["allocation"] or ()):
+        builder.model.add(builder.on[layer][gpu] == 1)
+    offset = data["slack"] / data["scale"]  # what is held too long lengthens the period that a plan will have
+    return NativeBuilt(builder.model, builder.variables, data["scale"], offset, data["loss"] + offset)

@@ -1,23 +1,27 @@
 """From what a model says of a pattern (orders and shifts) to a plan with exact times, and back.
 
 Orders on the resources and shifts along the batch decide the memory (Lemma 10), so the shortest period that they
-allow is taken, in exact numbers: rounding in a solver, and grids, leave no trace in the plan.
+allow is taken, in exact numbers: rounding in a solver, and grids, leave no trace in the plan. A larger shift never
+takes less memory: so no valid pattern has the allocation and the orders of a refused one with shifts that are all at
+least as large, and `NoGoods` cuts those off.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import combinations, pairwise
+from typing import Any
 
 from ...instances.base.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ..contract import ExtraRow, Values
 from ..timetable import Timetable, Wait, tightest
-from .instants import Relations, relations_at
+from .instants import Relations, relations_at, timeless_pairs
 
 # Ends that are later than the next start by less than this part of a period are taken for equal.
 TIE = Fraction(1, 10**6)
@@ -116,76 +120,43 @@ def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tupl
 
 def plan_of(draft: Draft, *, tighten: bool = True) -> PatternPlan:
     """The plan with the shortest period of these orders and shifts; as drafted where there is none."""
-    paths = [draft.path(row) for row in range(draft.batches)]
+    problem, paths = draft.problem, [draft.path(row) for row in range(draft.batches)]
     number = {activity: n for n, activity in enumerate(a for path in paths for a in path)}
     table = tightest(len(number), _waits(draft, paths, number), Fraction(0)) if tighten else None
     if table is None:
-        starts = [draft.positions[activity] for activity in number]
-        table = Timetable(draft.period, tuple(starts))
-    return _plan(draft, paths, number, table)
+        table = Timetable(draft.period, tuple(draft.positions[activity] for activity in number))
+    origin = table.starts[number[Activity(0, 1)]]
+    rows: list[tuple[float, ...]] = []
+    transfers: list[dict[int, float]] = []
+    for row, path in enumerate(paths):
+        periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
+        for a, b in pairwise(path):
+            periods += draft.shift(a, b)
+            time[b] = table.starts[number[b]] + periods * table.period - origin
+        starts = {}
+        for edge in problem.remote_edges:
+            if edge_is_cut(problem, draft.allocation, edge):  # a transfer without time happens when its task ends
+                ended = time[Activity(row, edge)] + draft.duration(Activity(row, edge))
+                starts[edge] = float(time.get(Activity(row, edge, is_transfer=True), ended))
+        rows.append(tuple(float(time[a]) for a in path if not a.is_transfer))
+        transfers.append(starts)
+    return PatternPlan(float(table.period), draft.allocation, tuple(rows), tuple(transfers))
 
 
 def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Activity, int]) -> list[Wait]:
     """Precedence along each batch, order around the period on each resource, and exclusive buffers."""
-    waits = []
-    for path in paths:
-        for a, b in pairwise(path):
-            waits.append(Wait(number[a], number[b], draft.duration(a), draft.shift(a, b)))
-        if draft.problem.exclusive_buffers:
-            waits += _buffer_waits(draft, path, number)
+    waits = [(a, b, draft.duration(a), draft.shift(a, b)) for path in paths for a, b in pairwise(path)]
+    for path in paths if draft.problem.exclusive_buffers else ():
+        for a, transfer, b in zip(path, path[1:], path[2:], strict=False):
+            if transfer.is_transfer:  # what a task wrote is sent, and what was received is read, within one period
+                time_held = draft.duration(transfer) - draft.duration(a)
+                waits.append((transfer, a, time_held, 1 - draft.shift(a, transfer)))
+                waits.append((b, transfer, Fraction(0), 1 - draft.shift(transfer, b)))
     for users in draft.orders:
-        for a, b in pairwise(users):
-            waits.append(Wait(number[a], number[b], draft.duration(a), 0))
-        waits.append(Wait(number[users[-1]], number[users[0]], draft.duration(users[-1]), 1))
-    for a, b, least, periods in draft.relations.waits(draft.duration):
-        waits.append(Wait(number[a], number[b], least, periods))
-    return waits
-
-
-def _buffer_waits(draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int]) -> list[Wait]:
-    """What a task wrote is sent, and what was received is read, within one period."""
-    waits = []
-    for a, transfer, b in zip(path, path[1:], path[2:], strict=False):
-        if transfer.is_transfer:
-            time_held = draft.duration(transfer) - draft.duration(a)
-            waits.append(Wait(number[transfer], number[a], time_held, 1 - draft.shift(a, transfer)))
-            waits.append(Wait(number[b], number[transfer], Fraction(0), 1 - draft.shift(transfer, b)))
-    return waits
-
-
-def _plan(
-    draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Activity, int], table: Timetable
-) -> PatternPlan:
-    origin = table.starts[number[Activity(0, 1)]]
-    rows: list[tuple[float, ...]] = []
-    transfers: list[dict[int, float]] = []
-    for path in paths:
-        time = _absolute(draft, path, number, table, origin)
-        rows.append(tuple(float(time[a]) for a in path if not a.is_transfer))
-        transfers.append({edge: float(start) for edge, start in _transfer_starts(draft, path[0].row, time).items()})
-    return PatternPlan(float(table.period), draft.allocation, tuple(rows), tuple(transfers))
-
-
-def _absolute(
-    draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int], table: Timetable, origin: Fraction
-) -> dict[Activity, Fraction]:
-    """When a batch comes to each of its activities, counted from `origin`."""
-    periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
-    for a, b in pairwise(path):
-        periods += draft.shift(a, b)
-        time[b] = table.starts[number[b]] + periods * table.period - origin
-    return time
-
-
-def _transfer_starts(draft: Draft, row: int, time: Mapping[Activity, Fraction]) -> dict[int, Fraction]:
-    """Starts of a batch's transfers; those that take no time happen when their task ends."""
-    starts = {}
-    for edge in draft.problem.remote_edges:
-        if edge_is_cut(draft.problem, draft.allocation, edge):
-            sender = Activity(row, edge)
-            ended = time[sender] + draft.duration(sender)
-            starts[edge] = time.get(Activity(row, edge, is_transfer=True), ended)
-    return starts
+        waits += [(a, b, draft.duration(a), 0) for a, b in pairwise(users)]
+        waits.append((users[-1], users[0], draft.duration(users[-1]), 1))
+    waits += draft.relations.waits(draft.duration)
+    return [Wait(number[a], number[b], least, periods) for a, b, least, periods in waits]
 
 
 # ---- from a plan to positions and shifts -------------------------------------------------------------------
@@ -201,10 +172,11 @@ class Folded:
 
     def is_before(self, a: Activity, b: Activity, problem: ChainProblem) -> bool:
         """Does a come before b on a resource? Of activities at one instant, those without a duration come first."""
-        return self._key(a, problem) < self._key(b, problem)
 
-    def _key(self, a: Activity, problem: ChainProblem) -> tuple[Fraction, bool, int, Activity]:
-        return self.positions[a], time_of(problem, a) > 0, -self.laps[a], a
+        def key(activity: Activity) -> tuple[Fraction, bool, int, Activity]:
+            return self.positions[activity], time_of(problem, activity) > 0, -self.laps[activity], activity
+
+        return key(a) < key(b)
 
     def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
         """What the plan's positions say about the order of tasks that take no time."""
@@ -233,3 +205,110 @@ def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:
             laps[activity] = lap
             positions[activity] = start - origin - lap * period
     return Folded(period, positions, laps)
+
+
+# Is the variable of a family for two activities 1? Families: w and wc (tasks, transfers: the first one comes
+# first), ended and far (see `instants`).
+Holds = Callable[[str, Activity, Activity], bool]
+
+# The most shifts before a transfer, and the most after it.
+MOST_SHIFTS = 2
+
+
+def draft_of(
+    problem: ChainProblem,
+    allocation: tuple[int, ...],
+    period: Fraction,
+    positions: Mapping[Activity, Fraction],
+    timeless: frozenset[Activity],
+    holds: Holds,
+    batches: int = 1,
+    shifts: Mapping[Activity, int] | None = None,
+) -> Draft:
+    """What a model's values say: positions, and by its order variables (`holds`) who comes first on each GPU and link.
+
+    The users of each resource are sorted by how many others come before them; positions alone say nothing where
+    activities without a duration share an instant.
+    """
+    users: dict[tuple[int, ...], list[Activity]] = {}
+    for activity in positions:
+        if activity.is_transfer:
+            if problem.edge_times[activity.number - 1]:
+                users.setdefault(link_of(problem, allocation, activity.number), []).append(activity)
+        elif activity not in timeless:
+            users.setdefault((allocation[problem.layer_of[activity.number - 1]],), []).append(activity)
+    pairs = tuple(timeless_pairs(tasks_by_gpu(problem, allocation, positions), timeless))
+    order = frozenset(pair for x, z in pairs for pair in ((x, z), (z, x)) if holds("w", *pair))
+    ended, far = (frozenset(pair for pair in pairs if holds(family, *pair)) for family in ("ended", "far"))
+    orders = [_sorted(group, positions, holds) for group in users.values()]
+    relations = Relations(timeless, order, ended, far, pairs)
+    return Draft(problem, allocation, period, batches, positions, orders, relations, shifts)
+
+
+def _sorted(group: Sequence[Activity], positions: Mapping[Activity, Fraction], holds: Holds) -> list[Activity]:
+    def place(activity: Activity) -> tuple[int, int]:
+        """Models name pairs of tasks batch by batch, pairs of transfers edge by edge."""
+        return (activity.number, activity.row) if activity.is_transfer else (activity.row, activity.number)
+
+    before = dict.fromkeys(group, 0)
+    for a, b in combinations(sorted(group, key=place), 2):
+        before[b if holds("wc" if a.is_transfer else "w", a, b) else a] += 1
+    return sorted(group, key=lambda activity: (before[activity], positions[activity]))
+
+
+def shifts_at(problem: ChainProblem, folded: Folded, row: int, edge: int) -> dict[str, int] | None:
+    """Shifts before (v) and after (u) the transfer of an edge; None for more than the models know."""
+    sent, read = folded.laps[Activity(row, edge)], folded.laps[Activity(row, edge + 1)]
+    staged = is_activity(problem, edge)
+    moved = folded.laps.get(Activity(row, edge, is_transfer=True), sent) if staged else sent
+    shifts = {"v": moved - sent, "u": read - moved} if staged else {"u": read - moved}
+    return shifts if all(0 <= number <= MOST_SHIFTS for number in shifts.values()) else None
+
+
+# Variables of the models for allocation and orders: any change counts.
+DECIDING = ("Z", "on", "w", "ended", "far")
+# Variables of the models for shifts: only a smaller shift counts.
+SHIFTS = ("v", "v2", "u", "u2")
+
+
+class NoGoods:
+    """Remembers which values of the model each decoded plan came from: the plan itself has other forms as well.
+
+    What one model remembers, the next one of the same form and problem knows: a refused plan is cut off there.
+    """
+
+    def __init__(
+        self,
+        form: str,
+        problem: ChainProblem,
+        decode: Callable[[Values], Any],
+        encode: Callable[[Any], Values | None],
+    ) -> None:
+        self._decode, self._encode = decode, encode
+        self._decoded = _remembered(form, problem.hash)
+
+    def decode(self, values: Values) -> Any:
+        plan = self._decode(values)
+        self._decoded.setdefault((plan.period, plan.allocation, plan.starts), []).append(values)
+        return plan
+
+    def exclude(self, plan: Any) -> Sequence[ExtraRow]:
+        forms = [*self._decoded.get((plan.period, plan.allocation, plan.starts), ()), self._encode(plan)]
+        return [no_good(values) for values in forms if values is not None]
+
+
+@lru_cache(maxsize=4)
+def _remembered(form: str, digest: str) -> dict[Any, list[Values]]:
+    return {}
+
+
+def no_good(values: Values) -> ExtraRow:
+    """A row by which at least one variable differs from these values."""
+    coefficients: dict[str, float] = {}
+    for name, value in values.items():
+        family = name.partition("[")[0]
+        if family in DECIDING:
+            coefficients[name] = -1.0 if value > 0.5 else 1.0
+        elif family in SHIFTS and value > 0.5:
+            coefficients[name] = -1.0
+    return ExtraRow(coefficients, 1.0 - sum(sign < 0 for sign in coefficients.values()), math.inf)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from ..native import NativeBuilt
-from .cp_order import OrderBuilder
-from .instants import timeless_pairs
+from .instants import OrderBuilder, timeless_pairs
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
@@ -94,8 +93,8 @@ class Path:
         out."""
         groups: dict[Hashable, list[int]] = {}
         for i, activity in enumerate(self.activities):
-            if mark(activity) is not None:
-                groups.setdefault(mark(activity), []).append(i)
+            groups.setdefault(mark(activity), []).append(i)
+        groups.pop(None, None)
         return list(groups.values())
 
     def timeless(self) -> frozenset[int]:
@@ -158,25 +157,22 @@ def _transfer_activities(chain: IntegerChain, known: Known) -> dict[int, Activit
 def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> dict[str, Any]:
     """Plain data for `build`. `slack`: how much longer than the period an exclusive buffer may be held."""
     path = path_of(chain, known)
-    place = path.place()
-    local = [
-        a.task is not None and b.task == a.task + 1 and a.gpu == b.gpu
-        for a, b in zip(path.activities, path.activities[1:], strict=False)
-    ]
-    memory = (
-        [] if chain.memory is None else [_memory_facts(chain, known, g, place) for g in range(len(known.groups))]
-    )
+    activities, place, gpus, timeless = path.activities, path.place(), path.gpus(), path.timeless()
+    groups = range(0 if chain.memory is None else len(known.groups))
     return {
         "period": period,
-        "durations": [activity.duration for activity in path.activities],
+        "durations": [activity.duration for activity in activities],
         "resources": path.resources(),
-        "timeless": sorted(path.timeless()),
-        "pairs": list(timeless_pairs(path.gpus(), path.timeless())),
-        "gpus": path.gpus(),
+        "timeless": sorted(timeless),
+        "pairs": list(timeless_pairs(gpus, timeless)),
+        "gpus": gpus,
         "delays": list(path.delays),
-        "local": local,
-        "memory": memory,
-        "buffers": _buffer_facts(chain, path, slack) if chain.exclusive_buffers else [],
+        "local": [a.task is not None and b.task == a.task + 1 and a.gpu == b.gpu for a, b in pairwise(activities)],
+        "memory": [_memory_facts(chain, known, g, place) for g in groups],
+        "slack": slack,
+        "buffers": [i for i in range(1, len(activities) - 1) if activities[i].edge is not None]
+        if chain.exclusive_buffers
+        else [],
     }
 
 
@@ -207,12 +203,6 @@ def _memory_facts(chain: IntegerChain, known: Known, g: int, place: Mapping[int,
     }
 
 
-def _buffer_facts(chain: IntegerChain, path: Path, slack: int) -> list[tuple[int, int]]:
-    """(position of a transfer, how long its slots may be held beyond the period)."""
-    inner = range(1, len(path.activities) - 1)
-    return [(i, slack) for i in inner if path.activities[i].edge is not None]
-
-
 # ---- inside the worker -----------------------------------------------------------------------------------
 
 
@@ -236,7 +226,10 @@ class _Schedule(OrderBuilder[int]):
 
     def build(self) -> NativeBuilt:
         self.order_users()
-        self.order_timeless()
+        for x, z in self.data["pairs"]:
+            self.order_with_timeless(x, z, self.starts, self.durations[x], self.period)
+        for tasks in self.data["gpus"]:
+            self.keep_order(tasks, frozenset(i for i in tasks if not self.durations[i]))
         self.shift()
         for facts in self.data["memory"]:
             self.memory(facts)
@@ -262,19 +255,6 @@ class _Schedule(OrderBuilder[int]):
                 model.add_linear_constraint(gap, durations[i] - self.period, self.period - durations[j])
             self.order_instants([i for i in users if durations[i] == 0])
             model.add_no_overlap([model.new_fixed_size_interval_var(starts[i], durations[i], "") for i in users])
-
-    def order_instants(self, users: Sequence[int]) -> None:
-        """Activities without duration may share an instant; their order must still be one."""
-        before = self.before
-        for i, j, k in combinations(users, 3):
-            self.model.add_bool_or([before[j, i], before[k, j], before[i, k]])
-            self.model.add_bool_or([before[i, j], before[j, k], before[k, i]])
-
-    def order_timeless(self) -> None:
-        for x, z in self.data["pairs"]:
-            self.order_with_timeless(x, z, self.starts, self.durations[x], self.period)
-        for tasks in self.data["gpus"]:
-            self.keep_order(tasks, frozenset(i for i in tasks if not self.durations[i]))
 
     def shift(self) -> None:
         """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
@@ -340,12 +320,12 @@ class _Schedule(OrderBuilder[int]):
     def free_buffers(self) -> None:
         """Rows by which one slot on each side suffices for a transfer: what is sent leaves, and what was
         received is read, within a period."""
-        period, starts, durations, shifts = self.period, self.starts, self.durations, self.shifts
-        for i, slack in self.data["buffers"]:
-            at_sender = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
-            at_receiver = starts[i + 1] + period * shifts[i] - starts[i]
-            self.model.add(at_sender <= period + slack)
-            self.model.add(at_receiver <= period + slack)
+        starts, durations, shifts = self.starts, self.durations, self.shifts
+        for i in self.data["buffers"]:
+            at_sender = starts[i] + durations[i] + self.period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
+            at_receiver = starts[i + 1] + self.period * shifts[i] - starts[i]
+            self.model.add(at_sender <= self.period + self.data["slack"])
+            self.model.add(at_receiver <= self.period + self.data["slack"])
 
 
 def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ...instances.base.quantities import several
-from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..family import Family, Outside
-from .schedules import degrees, sizes, useful_groups
+from .columns import degrees, sizes, useful_groups
 from .stage_sets import stage_sets
 
 _STAGES = {"series-parallel": "stages of the decomposition", "convex": "any convex stages"}
@@ -41,7 +41,7 @@ def micro_batches(options: Mapping[str, Any]) -> str:
     """The micro-batches that the stages may have, in words."""
     size = options.get("micro_batch")
     if size is not None:
-        return f"micro-batches of {_samples(size)}"
+        return f"micro-batches of {several(size, 'sample')}"
     if options.get("mixed_micro_batches"):
         return "micro-batches of any powers of two"
     return "one micro-batch size for all, a power of two"
@@ -65,10 +65,6 @@ def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
     return flags
 
 
-def _samples(number: int) -> str:
-    return several(number, "sample")
-
-
 def _groups_count(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> bool:
     """Can groups of several micro-batches help at all? See `useful_groups`."""
     return bool(options.get("mixed_micro_batches")) and problem.memory_bytes is not None
@@ -85,16 +81,15 @@ def _sizes(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Stag
     used, allowed = sorted({stage.micro_batch for stage in plan.stages}), sizes(problem, options)
     other = [size for size in used if size not in allowed]
     if len(used) > 1 and not options.get("mixed_micro_batches"):
-        return Outside("micro-batches of several sizes", "--option mixed-micro-batches" if _powers(used) else None)
+        option = "--option mixed-micro-batches"
+        return Outside(
+            "micro-batches of several sizes", option if all(size.bit_count() == 1 for size in used) else None
+        )
     if other:
         return Outside(
-            f"micro-batches of {_samples(other[0])}", None if len(used) > 1 else f"--micro-batch {used[0]}"
+            f"micro-batches of {several(other[0], 'sample')}", None if len(used) > 1 else f"--micro-batch {used[0]}"
         )
     return None
-
-
-def _powers(used: Sequence[int]) -> bool:
-    return all(size.bit_count() == 1 for size in used)
 
 
 def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: StageGraphPlan) -> Outside | None:
@@ -105,14 +100,10 @@ def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Sta
             return Outside(f"a stage on {several(stage.devices, 'device')}", "--option degrees=divisors")
         if _one_by_one(options) and stage.k > 1:
             return Outside(f"k = {stage.k}", f"--option k={stage.k}" if stage.k.bit_count() == 1 else None)
-        k = _needed_k(stage, max(groups))
+        # The stage's k, or a smaller one as good: groups of more samples than the largest micro-batch save no memory.
+        k = min(stage.k, max(1, max(groups) // stage.micro_batch))
         if _groups_count(problem, options) and k not in groups[stage.micro_batch]:
             return Outside(f"k = {stage.k}", f"--option k={stage.k}" if k.bit_count() == 1 else None)
         if sets is not None and sum(1 << problem.index[node] for node in stage.nodes) not in sets:
             return Outside("a stage that is none of the decomposition", "--option family=convex")
     return None
-
-
-def _needed_k(stage: GraphStage, largest_size: int) -> int:
-    """The stage's k, or a smaller one as good: groups of more samples than the largest micro-batch save no memory."""
-    return min(stage.k, max(1, largest_size // stage.micro_batch))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, reduce
 from itertools import combinations
+from operator import or_
 
 from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
@@ -34,11 +35,8 @@ def _bits(tree: Tree) -> int:
     return sum(1 << v for v in operators(tree))
 
 
-def _union(parts: tuple[int, ...] | list[int]) -> int:
-    total = 0
-    for part in parts:
-        total |= part
-    return total
+def _union(parts: Iterable[int]) -> int:
+    return reduce(or_, parts, 0)
 
 
 def _tree_sets(problem: GraphPipelineProblem) -> Iterator[int]:
@@ -63,16 +61,10 @@ def _runs(node: Series, parts: list[int]) -> Iterator[int]:
         run = _union(parts[first:last])
         yield run
         before = node.children[first - 1] if first else None
-        if isinstance(before, Parallel):
-            for end in _branch_ends(before):
-                yield run | end
-
-
-def _branch_ends(node: Parallel) -> Iterator[int]:
-    for branch in node.children:
-        row = branch.children if isinstance(branch, Series) else (branch,)
-        for cut in range(len(row)):
-            yield _union([_bits(child) for child in row[cut:]])
+        for branch in before.children if isinstance(before, Parallel) else ():
+            row = branch.children if isinstance(branch, Series) else (branch,)
+            for cut in range(len(row)):
+                yield run | _union(map(_bits, row[cut:]))
 
 
 def _convex_sets(problem: GraphPipelineProblem) -> Iterator[int]:

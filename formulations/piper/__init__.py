@@ -1,5 +1,1 @@
 """Tarnawski, Narayanan and Phanishayee, NeurIPS 2021: stages with data, tensor and pipeline parallelism (Piper)."""
-
-from .formulation import FORMULATION
-
-__all__ = ["FORMULATION"]

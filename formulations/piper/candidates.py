@@ -101,17 +101,12 @@ class _Search:
             return _Need(0, 0)
         if self.cutoff is None:
             return _Need(1, 1)
-        layers = positions(members)
-        work, time = (
-            math.fsum(values[v] for v in layers) for values in (self.book.least_work, self.book.least_time)
-        )
-        return _Need(self._count(work), self._count(time))
-
-    def _count(self, work: float) -> int:
-        assert self.cutoff is not None
-        if work > self.cutoff * (self.devices + 1):
-            return self.devices + 1
-        return max(1, math.ceil(work / self.cutoff - SAFETY)) if work else 1
+        layers, most, counts = positions(members), self.devices + 1, []
+        for values in (self.book.least_work, self.book.least_time):
+            work = math.fsum(values[v] for v in layers)
+            too_much = work > self.cutoff * most
+            counts.append(most if too_much else max(1, math.ceil(work / self.cutoff - SAFETY)) if work else 1)
+        return _Need(*counts)
 
     def columns(self) -> list[Column]:
         if self.impossible:
@@ -127,9 +122,11 @@ class _Search:
             for outer in outers:
                 columns = self._of_stage(inner, outer, before, rest[outer])
                 for column in columns:
-                    now = _Need(before.devices + column.devices, before.degrees + column.copies)
-                    least = reached[outer]
-                    reached[outer] = now if least is None else _least(now, least)
+                    least = reached[outer] or _Need(ENDLESS, ENDLESS)
+                    reached[outer] = _Need(
+                        min(least.devices, before.devices + column.devices),
+                        min(least.degrees, before.degrees + column.copies),
+                    )
                 all_columns += columns
             if len(all_columns) > MAX_COLUMNS:
                 raise TooLargeError("layers", f"can form stages in more than {MAX_COLUMNS} ways", REMEDY)
@@ -179,10 +176,6 @@ class _Search:
         if not stage.keeps_to(below, d, least):
             return least, load / outside
         return last_true(least, y - 1, lambda in_flight: stage.keeps_to(below, d, in_flight)) + 1, load / outside
-
-
-def _least(one: _Need, other: _Need) -> _Need:
-    return _Need(min(one.devices, other.devices), min(one.degrees, other.degrees))
 
 
 def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,28 @@ from typing import TYPE_CHECKING, Any
 from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import FLUSH, StagingProblem, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
+from ..family import Family
 from .candidates import find_candidates
-from .paths import PathTranslator
 from .stages import StageBook, positions
 
 if TYPE_CHECKING:
-    from .flush import Counts
-    from .trees import TreeTranslator
+    from .columns import Counts
+    from .paths import PathTranslator, TreeTranslator
+
+
+_SYNCHRONISED = {"paper": "as published", "reference": "once per batch"}
+_MEMORY = {
+    "precise": "memory counted on all levels",
+    "crude": "memory counted crudely",
+    "basic": "memory not counted",
+}
+
+
+def family(problem: StagingProblem, options: Mapping[str, Any]) -> Family:
+    if problem.levels:
+        return Family(f"stages within stages that are differences of downsets, {_MEMORY[options['hierarchy']]}")
+    semantics = options["semantics"]
+    return Family(f"stages that are differences of downsets, weights synchronised {_SYNCHRONISED[semantics]}")
 
 
 class PiperMip(CommonFormulation):
@@ -98,10 +113,8 @@ def _bound(case: _Case) -> float:
 
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     """The model with a column for every stage that a plan within the cut-off may have; `floor` is a lower bound."""
-    from .columns import GRID_STEPS, build_columns, load_unit
-    from .flush import counts_of
-    from .nested import find_arcs, highest_cost
-    from .trees import TreeTranslator
+    from .columns import GRID_STEPS, build_columns, counts_of, find_arcs, highest_cost, load_unit
+    from .paths import PathTranslator, TreeTranslator
 
     book = _book(case)
     candidates = find_candidates(book, cutoff, floor)

@@ -104,13 +104,14 @@ class _Search:
             return None
         chosen = self._greedy()
         cost = sum(option.cost for option in chosen)
-        best = self._merge(cost)
-        if best is not None and best.cost < cost:
-            chosen = _unrolled(best)
-        in_order: list[Option] = [chosen[0]] * len(chosen)
-        for v, option in zip(self.order, chosen, strict=True):
-            in_order[v] = option
-        return _selection(in_order)
+        state = self._merge(cost)
+        if state is not None and state.cost < cost:
+            chosen = []
+            while state is not None and state.option is not None:
+                chosen.insert(0, state.option)
+                state = state.before
+        in_order = dict(zip(self.order, chosen, strict=True))
+        return _selection([in_order[v] for v in range(len(chosen))])
 
     def _greedy(self) -> list[Option]:
         """Start from the smallest options and take exchanges while they fit, the most profitable ones first."""
@@ -148,31 +149,16 @@ class _Search:
         return states[-1] if states else None
 
 
-def _unrolled(state: _Partial) -> list[Option]:
-    chosen: list[Option] = []
-    step: _Partial | None = state
-    while step is not None:
-        if step.option is not None:
-            chosen.append(step.option)
-        step = step.before
-    return chosen[::-1]
-
-
 def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
     """Exchanges from the smallest option along the lower hull; their rates fall."""
     steps: list[_Step] = []
     here = 0
     while here + 1 < len(options):
-        rates = [
-            (options[here].cost - other.cost) / (other.memory - options[here].memory)
-            for other in options[here + 1 :]
-        ]
+        one = options[here]
+        rates = [(one.cost - other.cost) / (other.memory - one.memory) for other in options[here + 1 :]]
         rate = max(rates)
-        to = here + 1 + max(i for i, r in enumerate(rates) if r == rate)
-        steps.append(
-            _Step(rate, options[to].memory - options[here].memory, options[here].cost - options[to].cost, layer)
-        )
-        here = to
+        here += 1 + max(i for i, r in enumerate(rates) if r == rate)
+        steps.append(_Step(rate, options[here].memory - one.memory, one.cost - options[here].cost, layer))
     return steps
 
 

@@ -20,8 +20,7 @@ from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration, StagingProblem
 from . import scan
 from .lattice import MAX_STAGES, REMEDY, Lattice
-from .links import TRIPS
-from .memory import memory_of
+from .memory import TRIPS, memory_of
 
 # Limits are raised to at least this.
 LEAST = 1e-300

@@ -1,15 +1,16 @@
-"""Translations between paths through the suffix sets and staged plans."""
+"""Translations between paths through the suffix sets, or paths within paths, and staged plans, or trees of stages."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...instances.base.checks import NodeId
-from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from ..contract import Values
 from .candidates import Candidates, Column
-from .flush import Counts, flush_values
+from .columns import Arcs, Counts, Part, flush_values, size_of
 from .stages import StageBook
 
 
@@ -38,10 +39,7 @@ class PathTranslator:
     """Values of the columns' model <-> plans."""
 
     def __init__(self, book: StageBook, candidates: Candidates, unit: float, counts: Counts = ()) -> None:
-        self.book = book
-        self.candidates = candidates
-        self.unit = unit
-        self.counts = counts
+        self.book, self.candidates, self.unit, self.counts = book, candidates, unit, counts
         self._kinds: list[str | None] = [kind.name for kind in book.problem.device_types] or [None]
         self.index = {members: i for i, members in enumerate(candidates.lattice.sets)}
         self.by_ends: dict[tuple[int, int], list[int]] = {}
@@ -125,3 +123,92 @@ class PathTranslator:
 
         able = [a for a in self.by_ends.get((inner, outer), ()) if serves(columns[a])]
         return min(able, key=lambda a: columns[a].cost, default=None)
+
+
+class _Known(NamedTuple):
+    """A stage with the index of the suffix set of all later stages."""
+
+    inner: int
+    stage: LeveledStage
+
+
+class TreeTranslator:
+    """Values of the model with levels <-> plans."""
+
+    def __init__(
+        self, book: StageBook, candidates: Candidates, arcs: Arcs, unit: float, counts: Counts = ()
+    ) -> None:
+        self.book, self.candidates, self.arcs, self.unit = book, candidates, arcs, unit
+        self.paths = PathTranslator(book, candidates, unit, counts)
+        self.number = {(arc.level, arc.inner, arc.outer, arc.within): e for e, arc in enumerate(arcs)}
+
+    def decode(self, values: Values) -> LeveledPlan:
+        """Level by level; on each the last stage comes first."""
+        parts = [_Known(column.inner, self._leaf(column, carried)) for column, carried in self.paths.used(values)]
+        for level in range(1, len(self.book.problem.levels)):
+            chosen = [
+                arc for e, arc in enumerate(self.arcs) if arc.level == level and values.get(f"u[{e}]", 0.0) > 0.5
+            ]
+            joined = []
+            for arc in sorted(chosen, key=lambda arc: arc.inner):
+                inside = [part.stage for part in parts if arc.inner <= part.inner < arc.outer][::-1]
+                nodes = tuple(node for stage in inside for node in stage.nodes)
+                joined.append(_Known(arc.inner, LeveledStage(nodes, arc.d, children=tuple(inside))))
+            parts = joined
+        return LeveledPlan(tuple(part.stage for part in reversed(parts)))
+
+    def _leaf(self, column: Column, carried: int) -> LeveledStage:
+        stage = planned_stage(self.book, column, carried)
+        return LeveledStage(stage.nodes, stage.data_parallel, stage.tensor_parallel, stage.configurations)
+
+    def encode(self, plan: LeveledPlan) -> Values | None:
+        """The plan as values of the model's variables; None where one of its stages is no column and no arc."""
+        top = len(self.book.problem.levels) - 1
+        leaves = [
+            Asked(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, above=above)
+            for leaf, above, level in _stages(plan.stages, (), top)
+            if level == 0
+        ]
+        values = self.paths.path_values(leaves)
+        if values is None:
+            return None
+        values |= {f"u[{e}]": 0.0 for e in range(len(self.arcs))}
+        ends = dict.fromkeys(range(1, top + 1), 0)
+        for stage, above, level in reversed(list(_stages(plan.stages, (), top))):
+            if level == 0:
+                continue
+            outer = self.paths.after(ends[level], stage.nodes)
+            e = self.number.get((level, ends[level], -1 if outer is None else outer, (stage.data_parallel, *above)))
+            if e is None or outer is None:
+                return None
+            values[f"u[{e}]"] = 1.0
+            values["T"] = max(values["T"], self.arcs[e].cost / self.unit)
+            ends[level] = outer
+        return self.paths.with_flush({**values, **self._carried(values)})
+
+    def _carried(self, values: Values) -> Values:
+        """Devices that are taken behind each stage in its stage of the next level."""
+        carried: dict[str, float] = {}
+        levels: list[list[tuple[str, int, Part]]] = [[] for _ in self.book.problem.levels]
+        levels[0] = [(f"x[{a}]", a, column) for a, column in enumerate(self.candidates.columns)]
+        for e, arc in enumerate(self.arcs):
+            levels[arc.level].append((f"u[{e}]", e, arc))
+        for level, (here, around) in enumerate(itertools.pairwise(levels)):
+            starts = {part.inner for name, _, part in around if values[name] > 0.5}
+            taken = 0
+            for name, number, part in sorted(here, key=lambda entry: entry[2].inner):
+                chosen = values[name] > 0.5
+                taken = 0 if chosen and part.inner in starts else taken
+                if part.inner:
+                    carried[f"k[{level},{number}]"] = float(taken) if chosen else 0.0
+                taken += size_of(part) if chosen else 0
+        return carried
+
+
+def _stages(
+    stages: tuple[LeveledStage, ...], above: tuple[int, ...], level: int
+) -> Iterator[tuple[LeveledStage, tuple[int, ...], int]]:
+    """All stages of a tree in execution order, each with the copies above it, nearest first, and its level."""
+    for stage in stages:
+        yield stage, above, level
+        yield from _stages(stage.children, (stage.data_parallel, *above), level - 1)

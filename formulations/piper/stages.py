@@ -6,7 +6,8 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from ...instances.physics.tolerances import SUM_ROUNDING
@@ -14,8 +15,7 @@ from ...instances.staging.problem import Configuration, Edge, Layer, StagingProb
 from ..contract import FLOAT_ROOM
 from .knapsack import Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
-from .links import SYNC_TRIPS, TRIPS, full_weight
-from .memory import Bytes, memory_of
+from .memory import SYNC_TRIPS, TRIPS, Bytes, full_weight, memory_of
 
 if TYPE_CHECKING:
     from .near import NearStages
@@ -140,16 +140,10 @@ class StageBook:
         return any(stage.fits_until for stage in stages)
 
     def sorts(self, members: int) -> list[tuple[int, int]]:
-        """(type of devices, tensor-parallel degree) that these layers may share."""
-        degrees = self.degrees(members)
+        """(type of devices, tensor-parallel degree) that these layers may share: degrees that all of them offer."""
+        common = reduce(and_, (self._degrees[v] for v in positions(members)), -1)
+        degrees = [t for t in self.problem.degrees if common >> t & 1]
         return [(kind, t) for kind, count in enumerate(self.counts) for t in degrees if t <= count]
-
-    def degrees(self, members: int) -> list[int]:
-        """Tensor-parallel degrees that all of these layers offer."""
-        common = -1
-        for v in positions(members):
-            common &= self._degrees[v]
-        return [t for t in self.problem.degrees if common >> t & 1]
 
     def stage(self, members: int, t: int, kind: int = 0, copies: int = 1, relaxed: bool = False) -> Stage:
         """The stage of these layers. `copies`: on all levels, which matter where they divide what they hold; `relaxed`:
@@ -158,13 +152,9 @@ class StageBook:
         key = (members, t, kind, -shards if relaxed and self.problem.zero else shards)
         stage = self._stages.get(key)
         if stage is None:
-            limit = self.limit(kind, t, 1 if relaxed else shards)
+            limit = None if self.hierarchy == "basic" else self.memory.limit(kind, t, 1 if relaxed else shards)
             stage = self._stages[key] = Stage(self, members, t, kind, shards, limit)
         return stage
-
-    def limit(self, kind: int, t: int, copies: int) -> int | None:
-        """What the layers of a stage in so many copies may take of a device; None: there is no limit."""
-        return None if self.hierarchy == "basic" else self.memory.limit(kind, t, copies)
 
     def replicas(self, t: int, kind: int = 0) -> list[int]:
         """Data-parallel degrees that a stage of tensor-parallel degree t may have; with levels on level 1."""
@@ -250,8 +240,8 @@ class Stage:
     def load(self, d: int, in_flight: int) -> float | None:
         """The least load with so many micro-batches in flight per replica; None where none fits."""
         priced = self._price(d, in_flight)
-        selection = None if priced is None else priced.best()
-        return None if selection is None else (selection.cost + self._common(d)) / d
+        best = None if priced is None else priced.best()
+        return None if best is None else (best.cost + self._common(d)) / d
 
     def keeps_to(self, load: float | None, d: int, in_flight: int) -> bool:
         """Is the least load at most this (None: is there any)? Asks for the exact one only where it has to."""
@@ -334,17 +324,12 @@ class _Priced:
 
 def _least(problem: StagingProblem, room: int, fastest: float) -> tuple[list[float], list[float]]:
     """The least device time and the least time of each layer; infinite where the layer cannot run at all."""
-    work, time = [], []
-    for layer in problem.layers:
-        ways = [
-            (t, way.time / fastest)
-            for t, of_degree in layer.configurations.items()
-            for way in of_degree
-            if t <= room
-        ]
-        work.append(min((t * p for t, p in ways), default=math.inf))
-        time.append(min((p for _, p in ways), default=math.inf))
-    return work, time
+    ways_of = [
+        [(t, way.time / fastest) for t, ways in layer.configurations.items() if t <= room for way in ways]
+        for layer in problem.layers
+    ]
+    work = [min((t * time for t, time in ways), default=math.inf) for ways in ways_of]
+    return work, [min((time for _, time in ways), default=math.inf) for ways in ways_of]
 
 
 def _faster(layer: Layer, speed: float) -> Layer:

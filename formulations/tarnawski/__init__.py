@@ -1,5 +1,1 @@
 """Tarnawski et al., NeurIPS 2020: placement for throughput."""
-
-from .formulation import FORMULATION
-
-__all__ = ["FORMULATION"]

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..native import NativeBuilder, NativeBuilt, Steps, add_rows, integer_memory
-from .bounds import accelerator_allowed, cpu_allowed
-from .reductions import Reduced
+from .reductions import Reduced, accelerator_allowed, cpu_allowed
 
 
 def payload(

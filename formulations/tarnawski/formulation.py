@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from ...instances.base.errors import UsageError
+from ...instances.base.graph import adjacency, topological_order
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import (
@@ -27,9 +29,8 @@ from ..contract import (
 from ..family import PLACEMENTS, Family
 from ..placement_memory import cover_rows
 from . import cp
-from .bounds import average_load_bound, worst_value
 from .groups import GroupProblem, capped, contract, costs_of
-from .reductions import Reduced, reduce_groups
+from .reductions import Reduced, average_load_bound, reduce_groups, worst_value
 
 
 def check_plain(name: str, problem: PlacementProblem) -> None:
@@ -137,12 +138,7 @@ def _reduced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
 
 
 def _build_strong(
-    problem: PlacementProblem,
-    reduced: Reduced,
-    contiguous: bool,
-    wanted: Wanted,
-    cutoff: float,
-    lower_bound: float,
+    problem: PlacementProblem, reduced: Reduced, contiguous: bool, wanted: Wanted, cutoff: float, lower_bound: float
 ) -> BuiltModel:
     groups, rounding = reduced.groups, 0.0
     model: Any
@@ -159,8 +155,15 @@ def _build_strong(
 
     def decode(values: Values) -> PlacementPlan:
         position = _positions(values, groups.count, groups.accelerators + groups.cpus)
-        device_of = _stage_devices(values, groups, position) if contiguous else position
-        return groups.plan(problem, device_of)
+        if not contiguous:
+            return groups.plan(problem, position)
+        # Stages become devices: accelerators and CPUs are numbered in stage order.
+        accelerators, cpus = count(), count(groups.accelerators)
+        device_of_stage = [
+            next(cpus if groups.cpus and values.get(f"w[{j}]", 0.0) > 0.5 else accelerators)
+            for j in range(groups.accelerators + groups.cpus)
+        ]
+        return groups.plan(problem, [device_of_stage[j] for j in position])
 
     def encode(plan: PlacementPlan) -> Values | None:
         device_of = groups.devices(problem, plan)
@@ -231,22 +234,10 @@ def _positions(values: Values, count: int, positions: int) -> list[int]:
     return [max(range(positions), key=lambda j: values.get(f"x[{g},{j}]", 0.0)) for g in range(count)]
 
 
-def _stage_devices(values: Values, groups: GroupProblem, position: Sequence[int]) -> list[int]:
-    """Stages become devices: accelerators and CPUs are numbered in stage order."""
-    device_of_stage, accelerator, cpu = [], 0, groups.accelerators
-    for j in range(groups.accelerators + groups.cpus):
-        if groups.cpus and values.get(f"w[{j}]", 0.0) > 0.5:
-            device_of_stage.append(cpu)
-            cpu += 1
-        else:
-            device_of_stage.append(accelerator)
-            accelerator += 1
-    return [device_of_stage[j] for j in position]
-
-
 def _encode_stages(groups: GroupProblem, device_of: Sequence[int]) -> Values | None:
     """Devices in a topological order of the quotient graph; None where it has a cycle."""
-    order = _device_order(groups, device_of)
+    arcs = {(device_of[u], device_of[v]) for u, v in groups.arcs if device_of[u] != device_of[v]}
+    order = topological_order(adjacency(groups.accelerators + groups.cpus, sorted(arcs)))
     if order is None:
         return None
     stage = {device: j for j, device in enumerate(order)}
@@ -260,19 +251,6 @@ def _encode_stages(groups: GroupProblem, device_of: Sequence[int]) -> Values | N
     if groups.cpus:
         values.update({f"w[{j}]": float(order[j] >= groups.accelerators) for j in positions})
     return values
-
-
-def _device_order(groups: GroupProblem, device_of: Sequence[int]) -> list[int] | None:
-    from graphlib import CycleError, TopologicalSorter
-
-    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(groups.accelerators + groups.cpus), ()))
-    for u, v in groups.arcs:
-        if device_of[u] != device_of[v]:
-            sorter.add(device_of[v], device_of[u])
-    try:
-        return list(sorter.static_order())
-    except CycleError:
-        return None
 
 
 def _encode_devices(groups: GroupProblem, device_of: Sequence[int], pinned: Sequence[int]) -> Values:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.base.amounts import fits
-from ...instances.base.graph import strong_components
+from ...instances.base.graph import adjacency, strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 
@@ -77,21 +77,13 @@ class GroupProblem:
     @cached_property
     def nets_of(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the nets at each group."""
-        lists: list[list[int]] = [[] for _ in range(self.count)]
-        for e, net in enumerate(self.nets):
-            for g in net.pins:
-                lists[g].append(e)
-        return tuple(map(tuple, lists))
+        return adjacency(self.count, ((g, e) for e, net in enumerate(self.nets) for g in net.pins))
 
     @cached_property
     def neighbours(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
         """Direct predecessors and successors of each group in the stage order."""
-        before: list[list[int]] = [[] for _ in range(self.count)]
-        after: list[list[int]] = [[] for _ in range(self.count)]
-        for u, v in self.arcs:
-            after[u].append(v)
-            before[v].append(u)
-        return tuple((tuple(b), tuple(a)) for b, a in zip(before, after, strict=True))
+        before, after = adjacency(self.count, ((v, u) for u, v in self.arcs)), adjacency(self.count, self.arcs)
+        return tuple(zip(before, after, strict=True))
 
     def load(self, held: Iterable[int], part: int | None = None) -> float:
         """Load of an accelerator that holds these groups (one part, or all)."""
@@ -109,22 +101,17 @@ class GroupProblem:
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         """Devices 0..k-1 are accelerators, k..k+l-1 CPUs."""
-        assignment: dict[NodeId, int] = {}
-        for g, members in enumerate(self.members):
-            for i in members:
-                assignment[problem.nodes[i].id] = device_of[g]
-        return PlacementPlan.from_assignment(problem, assignment)
+        pairs = ((problem.nodes[i].id, device_of[g]) for g, members in enumerate(self.members) for i in members)
+        return PlacementPlan.from_assignment(problem, dict(pairs))
 
     def devices(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[int, ...] | None:
         """Device of each group in `plan`; None where the plan splits a group or misses one."""
         counters = {"accelerator": 0, "cpu": self.accelerators}
         device_of: dict[NodeId, int] = {}
         for device in plan.devices:
-            if not device.nodes:
-                continue
-            for node_id in device.nodes:
-                device_of[node_id] = counters[device.type]
-            counters[device.type] += 1
+            if device.nodes:
+                device_of |= dict.fromkeys(device.nodes, counters[device.type])
+                counters[device.type] += 1
         if counters["accelerator"] > self.accelerators or counters["cpu"] > self.accelerators + self.cpus:
             return None
         chosen = []
@@ -147,7 +134,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
         merged = strong_components(len(classes), arcs)
         classes = tuple(tuple(i for c in component for i in classes[c]) for component in merged)
         class_of = owners(classes, len(problem.nodes))
-        arcs = stage_arcs(problem, class_of, orphan_of=_orphans(problem, problem.color_classes))
+        arcs = stage_arcs(problem, class_of)
     parts = 2 if objective == "gpipe" else 1
 
     def work(attribute: str) -> tuple[tuple[float, ...], ...]:
@@ -225,41 +212,26 @@ def owners(classes: Sequence[Sequence[int]], count: int) -> list[int]:
     return owner
 
 
-def _orphans(problem: PlacementProblem, classes: Sequence[Sequence[int]]) -> list[bool]:
-    """Per node: does its colour class consist of backward nodes alone?"""
-    orphan = [False] * len(problem.nodes)
-    for members in classes:
-        if all(problem.nodes[i].backward for i in members):
-            for i in members:
-                orphan[i] = True
-    return orphan
-
-
-def stage_arcs(
-    problem: PlacementProblem, class_of: Sequence[int], orphan_of: Sequence[bool] | None = None
-) -> set[tuple[int, int]]:
+def stage_arcs(problem: PlacementProblem, class_of: Sequence[int]) -> set[tuple[int, int]]:
     """Arcs a -> b between classes with stage(a) <= stage(b); see the module's first lines."""
-    orphan = orphan_of or _orphans(problem, problem.color_classes)
+    with_forward = {
+        i
+        for members in problem.color_classes
+        if not all(problem.nodes[i].backward for i in members)
+        for i in members
+    }
     arcs = set()
     for u, v in problem.arcs:
-        source, target = problem.nodes[u], problem.nodes[v]
-        if not target.backward:
-            arc = (class_of[u], class_of[v])
-        elif source.backward and (orphan[u] or orphan[v]):
-            arc = (class_of[v], class_of[u])
-        else:
-            continue
-        if arc[0] != arc[1]:
-            arcs.add(arc)
-    return arcs
+        if not problem.nodes[v].backward:
+            arcs.add((class_of[u], class_of[v]))
+        elif problem.nodes[u].backward and not {u, v} <= with_forward:
+            arcs.add((class_of[v], class_of[u]))
+    return {(a, b) for a, b in arcs if a != b}
 
 
 def transitive_reduction(count: int, arcs: Collection[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The arcs that no longer path implies. `arcs` must be acyclic."""
-    rank = topological_ranks(count, arcs)
-    successors: list[set[int]] = [set() for _ in range(count)]
-    for u, v in arcs:
-        successors[u].add(v)
+    rank, successors = topological_ranks(count, arcs), adjacency(count, sorted(set(arcs)))
     reach = [0] * count  # bit sets
     kept = []
     for u in sorted(range(count), key=rank.__getitem__, reverse=True):
@@ -322,10 +294,9 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
 
 def topological_ranks(count: int, arcs: Iterable[tuple[int, int]]) -> list[int]:
     """Rank of each node in one topological order."""
-    successors: list[list[int]] = [[] for _ in range(count)]
-    missing = [0] * count
-    for u, v in arcs:
-        successors[u].append(v)
+    arcs = list(arcs)
+    successors, missing = adjacency(count, arcs), [0] * count
+    for _, v in arcs:
         missing[v] += 1
     order = [v for v in range(count) if not missing[v]]
     for u in order:  # grows while it is read

@@ -13,8 +13,8 @@ from typing import Any
 from ...instances.placement.problem import PlacementProblem
 from ..placement_memory import memory_row
 from ..quick_pyomo import pyo
-from .bounds import worst_value
 from .groups import accelerator_takes
+from .reductions import worst_value
 
 Arcs = Sequence[tuple[int, int]]
 
@@ -22,13 +22,7 @@ Arcs = Sequence[tuple[int, int]]
 EQUATIONS = dict.fromkeys(("inside", "reached", "no_return"), "16")
 
 
-def build(
-    problem: PlacementProblem,
-    *,
-    contiguous: bool,
-    objective: str,
-    cutoff: float | None = None,
-) -> Any:
+def build(problem: PlacementProblem, *, contiguous: bool, objective: str, cutoff: float | None = None) -> Any:
     """A Pyomo model; x[v, i]: node v is on device i, accelerators first. All index sets are positions."""
     nodes = problem.nodes
     accelerators = range(problem.accelerators)

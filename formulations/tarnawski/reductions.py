@@ -1,7 +1,7 @@
-"""Safe reductions of the contracted problem, each with the argument why no plan below the cut-off is lost.
+"""Lower bounds on the throughput optimum, and safe reductions of the contracted problem, each with its argument.
 
-Two kinds: `absorb_free_groups` never needs a cut-off; the minimum-cut rules use "every load is at most
-T". With two load parts they hold for the total load of a device, which is at most the sum of the parts' maxima.
+No plan below the cut-off is lost. `absorb_free_groups` never needs a cut-off; the minimum-cut rules use "every load is
+at most T". With two load parts they hold for the total load of a device, which is at most the sum of the parts' maxima.
 """
 
 from __future__ import annotations
@@ -9,13 +9,92 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ...instances.base.graph import strong_components
 from ...instances.physics.tolerances import SAFETY
-from ..contract import Refuted
-from .bounds import accelerator_allowed, cpu_allowed
+from ...instances.placement.problem import Node, PlacementProblem
+from ..contract import FLOAT_ROOM, Refuted
 from .groups import GroupProblem, merge
+
+
+def average_load_bound(groups: GroupProblem) -> float:
+    """No plan has a smaller load: all devices together must take all the work.
+
+    If every load is at most T, groups with more work than T are on CPUs, as are those that no accelerator supports.
+    The accelerators do at most k T of the other work, and the CPUs relieve them of at most what a fractional knapsack
+    holds, with the part of their l T that is left (groups with more CPU time than T fit on none). The smallest T that
+    passes this test is found by bisection; transfers only add. With two load parts the sum of the parts' maxima is
+    at least the largest total load.
+
+    All that is compared has a margin, and costs above T are in no sum, so that a rounded sum never refutes a plan.
+    """
+    works, cpus = groups.total_times, groups.total_cpu_times
+    by_relief = sorted(range(groups.count), key=lambda g: cpus[g] / works[g] if works[g] else math.inf)
+    low, high = 0.0, math.fsum(works) + math.fsum(cpus) + 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        if _work_fits(groups, middle, by_relief):
+            high = middle
+        else:
+            low = middle
+    # The device that takes the largest group needs at least the group's smaller time.
+    fast = (time if ok else math.inf for time, ok in zip(groups.total_times, groups.supported, strict=True))
+    slow = groups.total_cpu_times if groups.cpus else (math.inf,) * groups.count
+    least = (min(times) for times in zip(fast, slow, strict=True))
+    return max([low, *(time for time in least if time < math.inf)]) * (1 - SAFETY)
+
+
+def _work_fits(groups: GroupProblem, limit: float, by_relief: Sequence[int]) -> bool:
+    """Can all devices together do the work with loads of at most `limit`?
+
+    `by_relief`: groups in the order of what a unit of CPU time relieves accelerators of, the most first.
+    """
+    work = 0.0
+    capacity = groups.cpus * limit * (1 + SAFETY)
+    choices = []
+    for g in by_relief:
+        slow = cpu_allowed(groups, g, limit)
+        if accelerator_allowed(groups, g, limit):
+            work += groups.total_times[g]
+            choices += [g] if slow else []
+        elif slow:
+            capacity -= groups.total_cpu_times[g]
+        else:
+            return False
+    if capacity < 0:
+        return False
+    room = groups.accelerators * limit + SAFETY * (work + groups.accelerators * limit)
+    for g in choices:
+        cpu = groups.total_cpu_times[g]
+        if work <= room or cpu > capacity:
+            return work <= room or work - groups.total_times[g] * capacity / cpu <= room
+        capacity -= cpu
+        work -= groups.total_times[g]
+    return work <= room
+
+
+def accelerator_allowed(groups: GroupProblem, g: int, cutoff: float) -> bool:
+    """May group g be on an accelerator in a plan of value at most `cutoff`?"""
+    return groups.supported[g] and groups.total_times[g] <= cutoff * (1 + SAFETY)
+
+
+def cpu_allowed(groups: GroupProblem, g: int, cutoff: float) -> bool:
+    """May group g be on a CPU in a plan of value at most `cutoff`?"""
+    return groups.cpus > 0 and groups.total_cpu_times[g] <= cutoff * (1 + SAFETY)
+
+
+def worst_value(problem: PlacementProblem) -> float:
+    """No split costs more than all work where it takes longest, and every transfer paid in and out; with room for
+    float solvers, for a split may cost just that."""
+
+    def worst(node: Node) -> float:
+        fast = node.accelerator_time if problem.accelerators and node.supported else 0.0
+        return max(fast, node.cpu_time if problem.cpus else 0.0) + 2 * node.transfer_time
+
+    return math.fsum(map(worst, problem.nodes)) * (1 + FLOAT_ROOM) or 1.0
+
 
 # Merging raises minimum loads, which can allow more merging; it is cut short here.
 ROUNDS = 8
@@ -47,9 +126,10 @@ def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
     """Facts that hold of every plan of value at most `cutoff`, whatever else is asked of it."""
     conflicts: set[tuple[int, int]] = set()
     for _ in range(ROUNDS):
-        homeless = _homeless(groups, cutoff)
-        if homeless:
-            return Refuted(homeless)
+        if not all(
+            accelerator_allowed(groups, g, cutoff) or cpu_allowed(groups, g, cutoff) for g in range(groups.count)
+        ):
+            return Refuted("a group that must stay together exceeds the cut-off on every device")
         network = CutNetwork(groups)
         alone = _least_loads(network, cutoff)
         for g, (load, _) in alone.items():
@@ -59,9 +139,14 @@ def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
         if not partners:
             conflicts = _conflicts(network, alone, cutoff)
             break
-        groups = _fuse(groups, partners)
+        # With stages, whatever lies between forced partners joins as well: a common stage is convex.
+        components = strong_components(groups.count, [*groups.arcs, *partners, *((h, g) for g, h in partners)])
+        groups = merge(groups, {g: component[0] for component in components for g in component})
     pinned = _pinned(groups, conflicts, cutoff)
-    if _clique(groups, conflicts, pinned) > groups.accelerators:
+    clique = takewhile(
+        lambda r: all((min(pinned[r], h), max(pinned[r], h)) in conflicts for h in pinned[:r]), range(len(pinned))
+    )
+    if sum(1 for _ in clique) > groups.accelerators:
         return Refuted("more groups in mutual conflict than accelerators")
     return Reduced(groups, tuple(pinned), tuple(sorted(conflicts)))
 
@@ -80,7 +165,8 @@ def absorb_free_groups(groups: GroupProblem) -> GroupProblem:
         leader = list(range(groups.count))
         busy: set[int] = set()
         for v in range(groups.count):
-            if v in busy or not _is_free(groups, v):
+            costs = groups.total_times[v] or groups.total_cpu_times[v] or not groups.weightless[v]
+            if v in busy or costs or not groups.supported[v]:
                 continue
             u = _host(groups, v)
             if u is not None and u not in busy:
@@ -89,15 +175,6 @@ def absorb_free_groups(groups: GroupProblem) -> GroupProblem:
         if not busy:
             return groups
         groups = merge(groups, leader)
-
-
-def _is_free(groups: GroupProblem, v: int) -> bool:
-    return (
-        groups.total_times[v] == 0
-        and groups.total_cpu_times[v] == 0
-        and groups.weightless[v]
-        and groups.supported[v]
-    )
 
 
 def _host(groups: GroupProblem, v: int) -> int | None:
@@ -116,23 +193,12 @@ def _host(groups: GroupProblem, v: int) -> int | None:
 
 def _saves(groups: GroupProblem, v: int, u: int, part: int) -> bool:
     saved = lost = 0.0
-    for e in groups.nets_of[v]:
-        net = groups.nets[e]
-        if net.part != part:
-            continue
+    for net in (groups.nets[e] for e in groups.nets_of[v] if groups.nets[e].part == part):
         if u not in net.pins:
             lost += net.cost
         elif len(net.pins) == 2:
             saved += net.cost
     return lost <= saved
-
-
-def _homeless(groups: GroupProblem, cutoff: float) -> str | None:
-    """The reason why no device can take some group; None where each group has one."""
-    for g in range(groups.count):
-        if not accelerator_allowed(groups, g, cutoff) and not cpu_allowed(groups, g, cutoff):
-            return "a group that must stay together exceeds the cut-off on every device"
-    return None
 
 
 def _singleton_load(groups: GroupProblem, g: int) -> float:
@@ -202,18 +268,6 @@ def _conflicts(network: CutNetwork, alone: Loads, cutoff: float) -> set[tuple[in
     return conflicts
 
 
-def _fuse(groups: GroupProblem, pairs: Sequence[tuple[int, int]]) -> GroupProblem:
-    """Fuse forced partners; with stages, whatever lies between them joins as well (a common stage is convex)."""
-    links = [*groups.arcs, *pairs, *((h, g) for g, h in pairs)]
-    if not groups.arcs:
-        links = [*pairs, *((h, g) for g, h in pairs)]
-    leader = list(range(groups.count))
-    for component in strong_components(groups.count, links):
-        for g in component:
-            leader[g] = component[0]
-    return merge(groups, leader)
-
-
 def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float) -> list[int]:
     """Groups that no CPU can take: a clique of conflicts first (grown greedily), then by work."""
     needy = [g for g in range(groups.count) if not cpu_allowed(groups, g, cutoff)]
@@ -227,16 +281,6 @@ def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float
         if len(clique) > len(best):
             best = clique
     return [*best, *(g for g in needy if g not in set(best))]
-
-
-def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Sequence[int]) -> int:
-    """Number of the first pinned groups of which any two are in conflict."""
-    size = 0
-    for r, g in enumerate(pinned):
-        if not all((min(g, h), max(g, h)) in conflicts for h in pinned[:r]):
-            break
-        size = r + 1
-    return size
 
 
 # The least load of an accelerator that must hold some groups and must not hold others, as a minimum cut.

@@ -18,9 +18,8 @@ from typing import Any
 from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
 from ..quick_pyomo import pyo
-from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
-from .reductions import Reduced
+from .reductions import Reduced, accelerator_allowed, cpu_allowed
 
 
 def build_by_device(reduced: Reduced, *, cutoff: float, lower_bound: float) -> Any:

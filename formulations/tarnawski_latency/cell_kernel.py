@@ -3,83 +3,91 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 # The cost of what is impossible.
 NEVER = math.inf
 
 
-def divisions(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
-    table: Any, begin: int, budget: int,
-) -> int:  # fmt: skip
-    """Fill table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
-
-    `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
-    `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
-    `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
-    `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
-    `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room`
-    for this much memory, and `relief` says what it costs to do with less. The first ideal is empty, the last one whole.
+class Pairs(NamedTuple):
+    """What the pairs of ideals of one cell cost is computed from this.
 
     An ideal is one of each part of the cell: number i has number i // strides[k + 1] % (strides[k] / strides[k + 1])
-    of part k, which has the chains from firsts[k] on. Where `twins[k]`, part k is equal to the one before, and of
-    pairs that differ in which is which only one is looked at. `gaps` and `places` are scratch space.
+    of part k, which has the chains from firsts[k] on. The first ideal is empty, the last one whole.
+    """
+
+    place: Any
+    """[i, c]: how many nodes of chain c ideal i holds"""
+    fast: Any
+    slow: Any
+    least: Any
+    """[c]: times of the first nodes of chain c on an accelerator, on the CPUs, and on the faster of the two"""
+    moved: Any
+    """[0, c, k, l], [1, c, k, l]: what a piece reads and sends at least that touches the nodes of chain c from k to
+    l - 1; [2, c, k, l]: what these take then, one after the other"""
+    each: Any
+    """what any piece reads and sends"""
+    before: Any
+    """[i]: load of ideal i as the end of a piece"""
+    behind: Any
+    """[j]: load of all but ideal j as the beginning of one"""
+    steps: Any
+    """where their memory is in the table"""
+    sizes: Any
+    """[c]: memory of the first nodes of chain c"""
+    relief: Any
+    """what it costs to do with less memory: see `Row.relief`"""
+    room: float
+    """how much memory a piece has"""
+    ratio: float
+    gaps: Any
+    """scratch space, as is `places`"""
+    strides: Any
+    twins: Any
+    """[k]: is part k equal to the one before? Then of pairs that differ in which is which only one is looked at"""
+    firsts: Any
+    places: Any
+
+
+def divisions(x: Pairs, table: Any, begin: int, budget: int) -> int:
+    """Fill table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
     Begin with ideal `begin`, look at about `budget` pairs, and return the ideal to go on with.
     """
-    ideals, parts = place.shape[0], twins.shape[0]
-    lower, upper, since = places[0], places[1], budget
+    ideals, parts = x.place.shape[0], x.twins.shape[0]
+    lower, upper, since = x.places[0], x.places[1], budget
     for i in range(begin, ideals):
         if budget <= 0:
             return i
         budget -= 1
         twice = False
         for k in range(parts):
-            lower[k] = i % strides[k] // strides[k + 1]
+            lower[k] = i % x.strides[k] // x.strides[k + 1]
             upper[k] = lower[k]
-            twice = twice or (twins[k] and lower[k] > lower[k - 1])
+            twice = twice or (x.twins[k] and lower[k] > lower[k - 1])
         if twice:
             continue
         j = i
         while j >= 0:
             budget -= 1
-            _divide_at(
-                place,
-                fast,
-                slow,
-                least,
-                moved,
-                each,
-                before,
-                behind,
-                steps,
-                sizes,
-                relief,
-                room,
-                ratio,
-                gaps,
-                i,
-                j,
-                table,
-            )
-            j = _next_above(place, strides, twins, firsts, lower, upper, j)
+            _divide_at(x, i, j, table)
+            j = _next_above(x, j)
         if since - budget > table[1, 1].size:  # it takes about as long as those pairs
             _spread(table[1, 1])
             since = budget
     return int(ideals)
 
 
-def _next_above(place: Any, strides: Any, twins: Any, firsts: Any, lower: Any, upper: Any, j: int) -> int:
+def _next_above(x: Pairs, j: int) -> int:
     """The next ideal after j that holds all of the lower one, -1 behind the last."""
-    for k in range(twins.shape[0] - 1, -1, -1):
+    lower, upper, strides = x.places[0], x.places[1], x.strides
+    for k in range(x.twins.shape[0] - 1, -1, -1):
         size = strides[k + 1]
-        end = upper[k - 1] + 1 if twins[k] and lower[k] == lower[k - 1] else strides[k] // size
+        end = upper[k - 1] + 1 if x.twins[k] and lower[k] == lower[k - 1] else strides[k] // size
         for number in range(upper[k] + 1, end):
             above = True
-            for c in range(firsts[k], firsts[k + 1]):
-                above = above and place[lower[k] * size, c] <= place[number * size, c]
+            for c in range(x.firsts[k], x.firsts[k + 1]):
+                above = above and x.place[lower[k] * size, c] <= x.place[number * size, c]
             if above:
                 j += (number - upper[k]) * size
                 upper[k] = number
@@ -89,26 +97,22 @@ def _next_above(place: Any, strides: Any, twins: Any, firsts: Any, lower: Any, u
     return -1
 
 
-def _divide_at(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, i: int, j: int, table: Any,
-) -> None:  # fmt: skip
+def _divide_at(x: Pairs, i: int, j: int, table: Any) -> None:
     """Lower the table by one division: ideal i goes to the piece before, all but ideal j to the one behind."""
-    last = place.shape[0] - 1
-    m, n = steps[0, i], steps[1, j]
-    loads = before[i] + behind[j]
-    edge = i == 0 or j == last
-    if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
+    m, n = x.steps[0, i], x.steps[1, j]
+    loads = x.before[i] + x.behind[j]
+    first, last = i == 0, j == x.place.shape[0] - 1
+    if not (first or last or _promising(x, i, j, table[1, 1, :, m, n], loads)):
         return
-    remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
+    remainders(x, i, j)
     for own in range(table.shape[2]):
-        gap = gaps[own]
+        gap = x.gaps[own]
         _lower(table, 1, 1, own, m, n, loads + gap)
-        if i == 0:
-            _lower(table, 0, 1, own, 0, n, behind[j] + gap)
-        if j == last:
-            _lower(table, 1, 0, own, m, 0, before[i] + gap)
-            if i == 0:
+        if first:
+            _lower(table, 0, 1, own, 0, n, x.behind[j] + gap)
+        if last:
+            _lower(table, 1, 0, own, m, 0, x.before[i] + gap)
+            if first:
                 _lower(table, 0, 0, own, 0, 0, gap)
 
 
@@ -123,37 +127,32 @@ def _spread(table: Any) -> None:
                     table[own, m, n] = min(table[own, m, n], table[own, m, n - 1])
 
 
-def pair_of(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
-    held_before: int, held_behind: int, own: int, m: int, n: int, cost: float,
-) -> tuple[int, int]:  # fmt: skip
+def pair_of(x: Pairs, held_before: int, held_behind: int, own: int, m: int, n: int, cost: float) -> tuple[int, int]:
     """A pair of ideals that has the cost of one entry of the table of `divisions`."""
-    ideals, parts = place.shape[0], twins.shape[0]
-    lower, upper = places[0], places[1]
+    ideals = x.place.shape[0]
     for i in range(ideals if held_before else 1):
-        if held_before and (steps[0, i] > m or before[i] > cost):
+        if held_before and (x.steps[0, i] > m or x.before[i] > cost):
             continue
         j = i if held_behind else ideals - 1
-        for k in range(parts):
-            lower[k] = i % strides[k] // strides[k + 1]
-            upper[k] = j % strides[k] // strides[k + 1]
+        for k in range(x.twins.shape[0]):
+            x.places[0, k] = i % x.strides[k] // x.strides[k + 1]
+            x.places[1, k] = j % x.strides[k] // x.strides[k + 1]
         while j >= 0:
-            loads = (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
-            if loads <= cost and not (held_behind and steps[1, j] > n):
-                remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
-                if loads + gaps[own] <= cost:
+            loads = (x.before[i] if held_before else 0.0) + (x.behind[j] if held_behind else 0.0)
+            if loads <= cost and not (held_behind and x.steps[1, j] > n):
+                remainders(x, i, j)
+                if loads + x.gaps[own] <= cost:
                     return i, j
-            j = _next_above(place, strides, twins, firsts, lower, upper, j)
+            j = _next_above(x, j)
     return 0, ideals - 1
 
 
-def _promising(place: Any, slow: Any, least: Any, i: int, j: int, known: Any, loads: float) -> bool:
+def _promising(x: Pairs, i: int, j: int, known: Any, loads: float) -> bool:
     """Could the pair cost less than the table knows for some number of own pieces?"""
-    path, pool = 0.0, 0.0
-    for c in range(place.shape[1]):
-        path = max(path, least[c, place[j, c]] - least[c, place[i, c]])
-        pool = max(pool, slow[c, place[j, c]] - slow[c, place[i, c]])
+    path, pool, slow, least = 0.0, 0.0, x.slow, x.least
+    for c in range(x.place.shape[1]):
+        path = max(path, least[c, x.place[j, c]] - least[c, x.place[i, c]])
+        pool = max(pool, slow[c, x.place[j, c]] - slow[c, x.place[i, c]])
     cheaper = loads + pool < known[0]
     for own in range(1, known.shape[0]):
         cheaper = cheaper or loads + path < known[own]
@@ -164,11 +163,9 @@ def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) ->
     table[a, b, own, m, n] = min(table[a, b, own, m, n], cost)
 
 
-def remainders(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, sizes: Any, relief: Any, room: float, i: int,
-    j: int, ratio: float, gaps: Any,
-) -> None:  # fmt: skip
+def remainders(x: Pairs, i: int, j: int) -> None:
     """Fill gaps[own]: a lower bound on the time of what ideal j has beyond ideal i on the CPUs and on `own` pieces."""
+    place, fast, slow, least, moved, each, gaps = x.place, x.fast, x.slow, x.least, x.moved, x.each, x.gaps
     chains, most = place.shape[1], gaps.shape[0]
     path, pool, nodes = 0.0, 0.0, 0
     for c in range(chains):
@@ -190,17 +187,17 @@ def remainders(
                 read += moved[0, c, first, last]
                 sent += moved[1, c, first, last]
                 work += fast[c, last] - fast[c, first]
-                size += sizes[c, last] - sizes[c, first]
+                size += x.sizes[c, last] - x.sizes[c, first]
                 rest = max(rest, moved[2, c, first, last])
                 touched += 1
         shared = NEVER
         for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
             load = work + max(read, own * each[0]) + max(sent, own * each[1])
-            time = load / _shared_by(min(own, chains), touched, ratio)
+            time = load / _shared_by(min(own, chains), touched, x.ratio)
             alone = touched - own + 1
-            if 0 < alone <= ratio:  # then CPUs help only where it costs more time than it saves
-                relieved = (load + _relieved(relief[alone], size - own * room)) / own
-                time = max(time, relieved if own == 1 else min(relieved, load / (own - 1 + alone / ratio)))
+            if 0 < alone <= x.ratio:  # then CPUs help only where it costs more time than it saves
+                relieved = (load + _relieved(x.relief[alone], size - own * x.room)) / own
+                time = max(time, relieved if own == 1 else min(relieved, load / (own - 1 + alone / x.ratio)))
             shared = min(shared, time)
             gaps[own] = min(gaps[own], max(path, rest, shared))
 

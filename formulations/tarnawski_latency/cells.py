@@ -22,6 +22,10 @@ least the work less F. A chain has done y_c <= G - L_p, so Y <= n G - (sum of n_
 least (r - 1) G, then the sum is at least (r - 1) G + k (H - (r - 1) G), where the piece with the least load meets most
 chains; so r G >= H + Y / k. If not, then H < (r - 1) G and H + Y <= n G, which is the case of G (r - 1 + k / s) above.
 So memory may be charged with Y / k - F, as long as k <= s makes that no gain.
+
+A plan follows from the best row (`stages_of_row`): what runs inside a cell on pieces of its own is priced by a bound,
+and whole chains of it are shared out among them, the longest first, each to the piece with the least to do; the fastest
+are left to the CPUs where that is quicker.
 """
 
 from __future__ import annotations
@@ -120,14 +124,14 @@ class Divided:
     most: Any
     """Memory of each step, before and behind: of the smallest and of the largest part there."""
     chains: tuple[tuple[int, ...], ...] = ()
-    pairs: tuple[Any, ...] | None = None
+    pairs: cell_kernel.Pairs | None = None
     """What `cell_kernel` needs to find a pair again; None: the cell is not divided, or too large."""
     steps: int = 0
     """Upper bound on the number of pairs of its ideals."""
 
     @property
     def ideals(self) -> int:
-        return 0 if self.pairs is None else len(self.pairs[0])
+        return 0 if self.pairs is None else len(self.pairs.place)
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Row:
             j = self.open[-1]
             cell, begin = self.begun or (self.divide(self.cells[j]), 0)
             while cell is not None and cell.pairs is not None and begin < cell.ideals and clock.now() < end:
-                begin = function("divisions", STEPS_OF_A_PAIR * self.pairs)(*cell.pairs, cell.table, begin, SLICE)
+                begin = function("divisions", STEPS_OF_A_PAIR * self.pairs)(cell.pairs, cell.table, begin, SLICE)
             self.begun = None
             if cell is not None and begin < cell.ideals:
                 self.begun = cell, begin
@@ -248,32 +252,32 @@ class Row:
         before = np.where(barred > 0, math.inf, work + crossing)
         behind = np.where(barred < barred[-1], math.inf, work[-1] - work + crossing)
         steps, least, most = _memory_steps((sizes, sizes[-1] - sizes))
-        times = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
+        # Lower bounds on how many times slower the CPUs are.
+        ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
+        fast, slow, quickest = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
         own = min(self.atoms.stages, len(chains) + 1)  # the last stands for more, too, and so has room for all
-        moved = self.least_moved(cell, chains)
-        firsts = np.cumsum([0, *map(len, chains_of)])
-        scratch = (
-            np.zeros(1 + own),
-            np.array(strides),
-            np.array(twins, dtype=bool),
-            firsts,
-            np.zeros((2, len(parts)), int),
-        )
-        memory = self.prefixes(chains, self.node_sizes), self.relief(cell, len(chains)), self.capacity
-        arrays = (
-            place,
-            *times,
-            moved,
-            self.least_of_each(cell),
-            before,
-            behind,
-            steps,
-            *memory,
-            self.ratio(cell),
-            *scratch,
+        pairs_of = cell_kernel.Pairs(
+            place=place,
+            fast=fast,
+            slow=slow,
+            least=quickest,
+            moved=self.least_moved(cell, chains),
+            each=self.least_of_each(cell),
+            before=before,
+            behind=behind,
+            steps=steps,
+            sizes=self.prefixes(chains, self.node_sizes),
+            relief=self.relief(cell, len(chains)),
+            room=self.capacity,
+            ratio=max(min(ratios, default=math.inf), 1e-18),
+            gaps=np.zeros(1 + own),
+            strides=np.array(strides),
+            twins=np.array(twins, dtype=bool),
+            firsts=np.cumsum([0, *map(len, chains_of)]),
+            places=np.zeros((2, len(parts)), int),
         )
         table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
-        return Divided(table, least, most, tuple(map(tuple, chains)), arrays, pairs)
+        return Divided(table, least, most, tuple(map(tuple, chains)), pairs_of, pairs)
 
     def coarse(self, cell: Cell) -> Divided:
         """The division of a cell that is too large to look at: wherever its nodes are, it takes at least its longest
@@ -385,11 +389,6 @@ class Row:
             total += self.moved[u] * (leaves & member[:, at[u]] if u in at else leaves)
         return total
 
-    def ratio(self, cell: Cell) -> float:
-        """Lower bound on how many times slower the CPUs are."""
-        ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
-        return max(min(ratios, default=math.inf), 1e-18)
-
     def relief(self, cell: Cell, chains: int) -> Any:
         """[k, 0]: memory of nodes on the CPUs, [k, 1]: by how much the k-th part of their time there is more than their
         time on an accelerator; sums, with the best nodes first."""
@@ -471,12 +470,6 @@ def _count_pairs(ideals: Sequence[int], twins: Sequence[bool]) -> int:
     return pairs
 
 
-def _grid(most: float) -> Any:
-    import numpy as np
-
-    return np.linspace(0.0, most, STEPS)
-
-
 def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Divide the memory of both sides of a cut, the ideal and what is behind it, into at most `STEPS` steps.
 
@@ -485,7 +478,9 @@ def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
     import numpy as np
 
     values = [np.unique(amounts) for amounts in held]
-    edges = [v if len(v) <= STEPS else v[np.unique(np.searchsorted(v, _grid(v[-1])))] for v in values]
+    edges = [
+        v if len(v) <= STEPS else v[np.unique(np.searchsorted(v, np.linspace(0.0, v[-1], STEPS)))] for v in values
+    ]
     steps = np.array(
         [np.searchsorted(e, amounts, side="right") - 1 for e, amounts in zip(edges, held, strict=True)]
     )
@@ -494,3 +489,156 @@ def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
         least[side, : len(e)], most[side, : len(e)] = e, 0.0
         np.maximum.at(most[side], steps[side], held[side])
     return steps, least, most
+
+
+@dataclass(frozen=True)
+class _Division:
+    """How one cell is divided. `start`: the cell where the piece before began; None where the node before is on the
+    CPUs."""
+
+    cell: int
+    start: int | None
+    held_behind: bool
+    own: int
+    step_before: int
+    step_behind: int
+
+
+def stages_of_row(atoms: Atoms) -> list[int | None] | None:
+    """Node -> its piece, numbered as they begin, or None for the CPUs; None where no row is known to fit."""
+    row = row_of(atoms)
+    if row is None:
+        return None
+    row.go_on()
+    if any(cell.pairs is None for cell in row.divided):
+        return None
+    best = row.best(row.most_rooms)
+    return _Builder(row, _divisions(row, best)).stages if math.isfinite(best.value) else None
+
+
+def _divisions(row: Row, best: Best) -> list[_Division]:
+    """The divisions of the best row in its order. They are found from its end: the costs are the very same sums."""
+    cell, held, step, divisions = len(row.cells) - 1, False, 0, list[_Division]()
+    pieces = min(range(best.pooled.shape[1]), key=lambda p: best.pooled[cell, p])
+    while cell >= 0:
+        division, pieces, step = next(_ways(row, best, cell, pieces, held, step))
+        divisions.append(division)
+        held = division.start is not None
+        cell = cell - 1 if division.start is None else division.start
+    return divisions[::-1]
+
+
+def _ways(
+    row: Row, best: Best, cell: int, pieces: int, held: bool, step: int
+) -> Iterator[tuple[_Division, int, int]]:
+    """All divisions that lead to these costs, each with the pieces before it and the step of the beginning."""
+    value = best.begun[cell, pieces, step] if held else best.pooled[cell, pieces]
+    for own in range(min(row.tables.shape[3], pieces - held + 1)):
+        left = pieces - held - own
+        start = best.pooled[cell - 1, left] if cell else (0.0 if left == 0 else math.inf)
+        if _sum(row, start, cell, 0, held, own, 0, step) == value:
+            yield _Division(cell, None, held, own, 0, step), left, 0
+        for begin, load, size in _pieces_before(row, cell):
+            for m in range(row.tables.shape[4]):
+                fits = [
+                    n
+                    for n in range(row.tables.shape[5])
+                    if size + row.most_rooms[0, cell, m] + row.most_rooms[1, begin, n] <= row.capacity
+                ]
+                n = min(fits, key=lambda n: best.begun[begin, left, n], default=None)
+                if n is None or not math.isfinite(best.begun[begin, left, n]):
+                    continue
+                if _sum(row, best.begun[begin, left, n] + load, cell, 1, held, own, m, step) == value:
+                    yield _Division(cell, begin, held, own, m, step), left, n
+
+
+def _sum(row: Row, value: float, cell: int, side: int, held: bool, own: int, m: int, n: int) -> float:
+    cost = row.tables[cell, side, int(held), own, m, n if held else 0]
+    return float(value + cost if held else value + cost + row.cpu[cell])
+
+
+def _pieces_before(row: Row, cell: int) -> Iterator[tuple[int, float, float]]:
+    """Where a piece that ends in the cell may have begun, with the load and the size of what lies between."""
+    load = size = 0.0
+    for begin in range(cell - 1, -1, -1):
+        inner = begin < cell - 1
+        load += row.work[1, begin] + (row.work[0, begin + 1] if inner else 0.0)
+        size += row.sizes[1, begin] + (row.sizes[0, begin + 1] if inner else 0.0)
+        if load == math.inf or size > row.capacity:
+            return
+        yield begin, load, size
+
+
+class _Builder:
+    """Gives each node its piece, division after division."""
+
+    def __init__(self, row: Row, divisions: Sequence[_Division]) -> None:
+        self.row = row
+        self.stages: list[int | None] = [None] * row.atoms.nodes
+        self.count = 0
+        piece = None
+        for division in divisions:
+            if division.start is not None:
+                self.whole(range(division.start, division.cell), piece)
+            piece = self.divide(division, piece)
+
+    def new(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def put(self, nodes: Sequence[int], piece: int | None) -> None:
+        for v in nodes:
+            self.stages[v] = piece
+
+    def whole(self, cells: range, piece: int | None) -> None:
+        """Put the cut nodes behind these cells, and all nodes between them, into the piece."""
+        for j in cells:
+            behind = self.row.cells[j].behind
+            assert behind is not None, "only the last cell has nothing behind it"
+            self.stages[behind] = piece
+            if j > cells[0]:
+                self.put(self.row.cells[j].inner, piece)
+
+    def divide(self, division: _Division, piece: int | None) -> int | None:
+        """Put the nodes of a cell in which `piece` ends; returns the piece that begins there."""
+        cell = self.row.divided[division.cell]
+        assert cell.pairs is not None, "there is no plan otherwise"
+        place = cell.pairs.place
+        held = division.start is not None
+        pair_of = function("pair_of", len(place) ** 2)
+        entry = int(held), int(division.held_behind), division.own, division.step_before, division.step_behind
+        i, j = pair_of(cell.pairs, *entry, cell.table[entry])
+        parts = []
+        for c, chain in enumerate(cell.chains):
+            self.put(chain[: place[i, c]], piece)
+            parts.append(chain[place[i, c] : place[j, c]])
+        self.share(parts, [self.new() for _ in range(division.own)])
+        begun = self.new() if division.held_behind else None
+        for c, chain in enumerate(cell.chains):
+            self.put(chain[place[j, c] :], begun)
+        return begun
+
+    def share(self, parts: Sequence[Sequence[int]], pieces: Sequence[int]) -> None:
+        """Share parts of chains out among pieces; the CPUs get the fastest parts, as many of them as is best."""
+        fast, slow = (
+            {part: math.fsum(times[v] for v in part) for part in map(tuple, parts)}
+            for times in (self.row.fast, self.row.slow)
+        )
+        ordered = sorted(fast, key=lambda part: -slow[part])
+        trials = []
+        for touched in range(len(ordered) + 1) if pieces else (0,):
+            loads, rooms = dict.fromkeys(pieces, 0.0), dict.fromkeys(pieces, self.row.capacity)
+            chosen = {}
+            for part in sorted(ordered[:touched], key=lambda part: -fast[part]):
+                size = math.fsum(self.row.node_sizes[v] for v in part)
+                fitting = [piece for piece in pieces if size <= rooms[piece]]
+                if fitting:
+                    least = min(fitting, key=lambda piece: loads[piece])
+                    chosen[part] = least
+                    loads[least] += fast[part]
+                    rooms[least] -= size
+            value = max([*loads.values(), *(slow[part] for part in ordered if part not in chosen)], default=0.0)
+            trials.append((value, chosen))
+        _, best = min(trials, key=lambda trial: trial[0])
+        for part in ordered:
+            self.put(part, best.get(part))

@@ -27,10 +27,20 @@ from ..family import Family
 from ..placement_memory import cover_rows
 from ..tarnawski.formulation import check_plain
 from . import cp
-from .atoms import Atoms, atoms_of, capped, costs_of
+from .atoms import (
+    Atoms,
+    Staged,
+    atoms_of,
+    capped,
+    costs_of,
+    held_columns,
+    plan_of,
+    read_staged,
+    staged_of,
+    write_staged,
+)
 from .cells import cell_bound
 from .path_bound import path_bound
-from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
 
 class TarnawskiLatency(FarCosts, CommonFormulation):

@@ -279,38 +279,28 @@ class _Piece:
 
 
 def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
-    """For each end j the starts i, least loads and sizes of pieces that hold path[i:j]; None: there are too many."""
+    """For each end j the starts i, least loads and sizes of pieces that hold path[i:j], as far as an accelerator takes
+    them; None: there are too many."""
     loads: _Loads = [[] for _ in range(len(path) + 1)]
     whole = sum(1 << v for v in path)
     behind = [reach.atoms_at(path[j:]) for j in range(len(path) + 1)]
-    count = 0
+    limit = math.inf if reach.atoms.memory is None else reach.atoms.memory
     for i in range(len(path)):
-        for j, load, size in _from(reach, path, i, whole, behind):
-            loads[j].append((i, load, size))
-            count += 1
-        if count > MAX_INTERVALS:
+        piece, inside, elsewhere = _Piece(reach), 0, reach.atoms_at(path[:i])
+        for j in range(i + 1, len(path) + 1):
+            inside |= 1 << path[j - 1]
+            held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]], whole & ~inside)
+            if held is None:
+                continue  # with more of the path it may be whole
+            piece.grow(held)
+            if held & reach.disallowed or piece.size > limit:
+                break  # so are all longer ones
+            barred = reach.disallowed | elsewhere | (reach.above[path[i - 1]] if i else 0)
+            barred |= behind[j] | (reach.below[path[j]] if j < len(path) else 0)
+            loads[j].append((i, piece.least_load(barred, limit - piece.size), piece.size))
+        if sum(map(len, loads)) > MAX_INTERVALS:
             return None
     return loads
-
-
-def _from(
-    reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]
-) -> Iterator[tuple[int, float, float]]:
-    """The intervals that start at i, as far as an accelerator takes them."""
-    atoms, piece, inside = reach.atoms, _Piece(reach), 0
-    limit = math.inf if atoms.memory is None else atoms.memory
-    elsewhere = reach.atoms_at(path[:i])
-    for j in range(i + 1, len(path) + 1):
-        inside |= 1 << path[j - 1]
-        held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]], whole & ~inside)
-        if held is None:
-            continue  # with more of the path it may be whole
-        piece.grow(held)
-        if held & reach.disallowed or piece.size > limit:
-            return  # so are all longer ones
-        barred = reach.disallowed | elsewhere | (reach.above[path[i - 1]] if i else 0)
-        barred |= behind[j] | (reach.below[path[j]] if j < len(path) else 0)
-        yield j, piece.least_load(barred, limit - piece.size), piece.size
 
 
 @dataclass
@@ -327,15 +317,10 @@ def _relaxed(choices: Sequence[_Choice], room: float) -> float:
     least = math.fsum(min(c.inside, c.outside) for c in choices)
     wanted = math.fsum(c.size for c in choices if c.inside < c.outside)
     excess = wanted * (1 - SAFETY) - room  # sizes are divided among the nodes of an atom
-    dearer = sorted((c for c in choices if c.inside < c.outside and c.size > 0), key=_price)
-    for c in dearer:
+    dearer = (c for c in choices if c.inside < c.outside and c.size > 0)
+    for c in sorted(dearer, key=lambda c: (c.outside - c.inside) / c.size):
         if excess <= 0:
             break
-        part = min(1.0, excess / c.size)
-        least += part * (c.outside - c.inside)
+        least += min(1.0, excess / c.size) * (c.outside - c.inside)
         excess -= c.size
     return least
-
-
-def _price(choice: _Choice) -> float:
-    return (choice.outside - choice.inside) / choice.size

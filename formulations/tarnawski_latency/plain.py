@@ -23,8 +23,7 @@ from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
 from ..quick_pyomo import pyo
 from ..tarnawski.plain import add_contiguity, add_transfers, number_rows
-from .atoms import Atoms
-from .translate import Staged
+from .atoms import Atoms, Staged
 
 # The numbers above, which rows carry in exported models.
 EQUATIONS = {

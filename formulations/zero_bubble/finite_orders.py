@@ -14,6 +14,8 @@ from itertools import pairwise
 from ...instances.base.graph import adjacency, topological_order
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
+from ..timetable import Wait
+from ..timetable import tightest as shortest_period
 from .finite_problem import SPAN, FiniteProblem, Node
 
 # The runs of each device that has any blocks, in their order.
@@ -62,22 +64,23 @@ class Timing:
         self.sequences = sequences
         apart = [pair for d, row in enumerate(sequences) for pair in self._apart(d, row)]
         self.fine = FINE if apart else 1
-        self.after: dict[Node, list[tuple[Node, int]]] = {
-            (b, n): [] for b in range(len(finite.times)) for n in range(finite.batches)
-        }
-        for b, n in self.after:
-            for arc in finite.leaving[b]:
-                if n + arc.offset < finite.batches:
-                    self._wait((b, n), (arc.target, n + arc.offset), arc.wait * self.fine)
-        for row in sequences:
-            for first, second in pairwise(row):
-                self._wait(first, second, finite.times[first[0]] * self.fine)
-        for first, second in apart:
-            self._wait(first, second, 1)
-        self.order = self._order()
-
-    def _wait(self, first: Node, second: Node, wait: int) -> None:
-        self.after[first].append((second, wait))
+        waits = [
+            ((b, n), (arc.target, n + arc.offset), arc.wait * self.fine)
+            for b, arcs in enumerate(finite.leaving)
+            for n in range(finite.batches)
+            for arc in arcs
+            if n + arc.offset < finite.batches
+        ]
+        waits += [(u, v, finite.times[u[0]] * self.fine) for row in sequences for u, v in pairwise(row)]
+        waits += [(u, v, 1) for u, v in apart]
+        nodes = [(b, n) for b in range(len(finite.times)) for n in range(finite.batches)]
+        self.after: dict[Node, list[tuple[Node, int]]] = {node: [] for node in nodes}
+        for first, second, wait in waits:
+            self.after[first].append((second, wait))
+        at = {node: i for i, node in enumerate(nodes)}
+        order = topological_order(adjacency(len(nodes), ((at[u], at[v]) for u in nodes for v, _ in self.after[u])))
+        self.order = None if order is None else [nodes[i] for i in order]
+        """All runs in an order in which every wait leads forward; None: the devices wait for each other."""
 
     def _apart(self, d: int, row: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
         """Neighbours without time that touch the device's memory, against the referee's order at one instant."""
@@ -95,24 +98,16 @@ class Timing:
         b, n = node
         return n, self.finite.problem.depths[b], b
 
-    def _order(self) -> list[Node] | None:
-        """All runs in an order in which every wait leads forward; None: the devices wait for each other."""
-        nodes = list(self.after)
-        at = {node: i for i, node in enumerate(nodes)}
-        waits = ((at[first], at[second]) for first, after in self.after.items() for second, _ in after)
-        order = topological_order(adjacency(len(nodes), waits))
-        return None if order is None else [nodes[i] for i in order]
-
-    def follow(self, starts: dict[Node, int]) -> dict[Node, int]:
-        """Earliest starts of all that follows from these runs, which start no earlier than given."""
+    def follow(self, starts: dict[Node, int], parts: int = 1) -> dict[Node, int]:
+        """Earliest starts of all that follows from these runs, none before its given one, in `parts` of a step."""
         assert self.order is not None
         earliest = dict(starts)
         for node in self.order:
             start = earliest.get(node)
             if start is not None:
                 for second, wait in self.after[node]:
-                    if earliest.get(second, -1) < start + wait:
-                        earliest[second] = start + wait
+                    if earliest.get(second, -1) < start + wait * parts:
+                        earliest[second] = start + wait * parts
         return earliest
 
     def spans(self) -> list[list[int | None]]:
@@ -131,93 +126,31 @@ class Timing:
 
 
 def tightest(finite: FiniteProblem, sequences: Sequences, objective: str) -> SchedulePlan | None:
-    """The plan of least makespan or span with these orders; None: the devices would wait for each other."""
+    """The plan of least makespan or span with these orders; None: the devices would wait for each other.
+
+    No device's span exceeds T where starts exist with: the first start of e is at least the first start of d, plus the
+    path from there to the last end of e, minus T. So the least T is that of waits which span a period each. It may be a
+    fraction although all times are whole.
+    """
     timing = Timing(finite, sequences)
     if timing.order is None:
         return None
-    if objective != SPAN:
-        starts, unit = timing.follow(dict.fromkeys(timing.after, 0)), Fraction(1)
-    else:
-        spans = timing.spans()
-        value = _least_span(spans)
-        firsts = _first_starts(spans, value)
-        scaled: dict[Node, int] = {}
-        for row, first in zip(sequences, firsts, strict=True):  # one run may be the first on several devices
-            scaled[row[0]] = max(scaled.get(row[0], 0), int(first * value.denominator))
-        starts, unit = _scaled(timing, scaled, value.denominator), Fraction(1, value.denominator)
-    least = min(starts.values())
-    unit = unit / (finite.steps * timing.fine)
+    first, parts = dict.fromkeys(timing.after, 0), 1
+    if objective == SPAN:
+        paths = [
+            (d, e, path) for d, row in enumerate(timing.spans()) for e, path in enumerate(row) if path is not None
+        ]
+        least = max(path for d, e, path in paths if d == e)
+        table = shortest_period(len(sequences), [Wait(d, e, Fraction(p), 1) for d, e, p in paths], Fraction(least))
+        assert table is not None, "every wait spans a period"
+        first, parts = {}, table.period.denominator
+        for row, start in zip(sequences, table.starts, strict=True):  # one run may be the first on several devices
+            first[row[0]] = max(first.get(row[0], 0), int(start * parts))
+    starts = timing.follow(first, parts)
+    origin, unit = min(starts.values()), Fraction(1, parts) / (finite.steps * timing.fine)
     return SchedulePlan(
         {
-            block.id: tuple((starts[b, n] - least) * unit for n in range(finite.batches))
+            block.id: tuple((starts[b, n] - origin) * unit for n in range(finite.batches))
             for b, block in enumerate(finite.problem.blocks)
         }
     )
-
-
-def _scaled(timing: Timing, starts: dict[Node, int], factor: int) -> dict[Node, int]:
-    """Earliest starts of all runs from these first ones on, with `factor` parts to a step."""
-    assert timing.order is not None
-    earliest = dict(starts)
-    for node in timing.order:
-        for second, wait in timing.after[node]:
-            later = earliest[node] + wait * factor
-            if earliest.get(second, -1) < later:
-                earliest[second] = later
-    return earliest
-
-
-def _least_span(spans: Sequence[Sequence[int | None]]) -> Fraction:
-    """No device's span exceeds T where starts exist with: the first start of e is at least the first start of d, plus
-    the path from there to the last end of e, minus T. Such starts exist if no cycle of these waits has a positive sum:
-    T is the largest mean of a cycle. It may be a fraction although all times are whole.
-
-    From a mean that is too small a positive cycle leads to a larger one, until there is none.
-    """
-    value = Fraction(max((row[d] or 0 for d, row in enumerate(spans)), default=0))
-    while True:
-        cycle = _positive_cycle(spans, value)
-        if cycle is None:
-            return value
-        total = 0
-        for d, e in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-            path = spans[d][e]
-            assert path is not None
-            total += path
-        value = Fraction(total, len(cycle))
-
-
-def _positive_cycle(spans: Sequence[Sequence[int | None]], value: Fraction) -> list[int] | None:
-    firsts, before, changed = _relaxed(spans, value)
-    if changed is None:
-        return None
-    at = changed
-    for _ in firsts:
-        at = before[at]
-    cycle = [at]
-    while before[cycle[-1]] != at:
-        cycle.append(before[cycle[-1]])
-    return cycle[::-1]
-
-
-def _first_starts(spans: Sequence[Sequence[int | None]], value: Fraction) -> list[Fraction]:
-    firsts, _, changed = _relaxed(spans, value)
-    assert changed is None, "no cycle is positive"
-    return [Fraction(first, value.denominator) for first in firsts]
-
-
-def _relaxed(spans: Sequence[Sequence[int | None]], value: Fraction) -> tuple[list[int], list[int], int | None]:
-    """First starts in parts of a step, the device that raised each one last, and a device that still changed in the
-    end; None: none did."""
-    scale, limit = value.denominator, value.numerator
-    firsts, before = [0] * len(spans), list(range(len(spans)))
-    changed: int | None = None
-    for _ in range(len(spans) + 1):
-        changed = None
-        for d, row in enumerate(spans):
-            for e, path in enumerate(row):
-                if path is not None and firsts[d] + path * scale - limit > firsts[e]:
-                    firsts[e], before[e], changed = firsts[d] + path * scale - limit, d, e
-        if changed is None:
-            break
-    return firsts, before, changed

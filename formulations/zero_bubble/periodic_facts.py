@@ -8,27 +8,30 @@ so that refutations hold; a schedule that is found there is timed anew with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import InputError
 from ...instances.schedule.problem import ScheduleProblem
-from ..least_periods import largest_fraction, next_fraction, unit_of_times
+from ..timetable import largest_fraction, next_fraction, unit_of_times
 from .period_bounds import (
+    Standstill,
     changes,
     exact_bound,
     longest_period,
     most_periods,
+    standstill_of,
     stashes_of,
     within_batch,
     workspaces,
 )
-from .standstills import Standstill, standstill_of
+
+T = TypeVar("T")
 
 # Relative part of the period that a grid for arbitrary times may cost.
 FINE = Fraction(1, 10**9)
@@ -118,42 +121,34 @@ class PeriodicFacts:
         return tuple(map(tuple, waits))
 
 
-def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
-    return _facts(_Same(problem.hash, problem))
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """A key for caches: the same for problems that differ in their names alone."""
+
+    digest: str
+    problem: ScheduleProblem = field(compare=False)
 
 
+def _kept(function: Callable[[ScheduleProblem], T]) -> Callable[[ScheduleProblem], T]:
+    """The function, whose answers are kept for problems that differ in their names alone."""
+    answers = lru_cache(maxsize=8)(lambda same: function(same.problem))
+    return wraps(function)(lambda problem: answers(_Same(problem.hash, problem)))
+
+
+@_kept
 def moving_facts(problem: ScheduleProblem) -> tuple[Standstill, PeriodicFacts]:
     """The standstills, and the facts by a clock that stands still while all devices run one block together. Periods
     stay fractions of the same unit, with denominators as small as those of the whole problem."""
-    return _moving_facts(_Same(problem.hash, problem))
-
-
-@lru_cache(maxsize=8)
-def _moving_facts(same: _Same) -> tuple[Standstill, PeriodicFacts]:
-    still, whole = standstill_of(same.problem), _facts(same)
+    still, whole = standstill_of(problem), facts_of(problem)
     if not still.together:
         return still, whole
     moving = facts_of(still.moving)
     return still, replace(moving, longest=whole.longest - still.time, unit=whole.unit, most=whole.most)
 
 
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """A key for caches: the same for problems that differ in their names alone."""
-
-    digest: str
-    problem: ScheduleProblem
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@lru_cache(maxsize=8)
-def _facts(same: _Same) -> PeriodicFacts:
-    problem = same.problem
+@_kept
+def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
+    """What the models need of a problem."""
     memory = tuple(filter(None, (_memory(problem, d) for d in range(len(problem.devices)))))
     shared = sorted({pair for blocks in problem.on_device for pair in combinations(sorted(blocks), 2)})
     timed = [bool(time) for time in problem.times]
@@ -300,20 +295,17 @@ def _fraction_to_ask(facts: PeriodicFacts, known: Fraction, goal: Fraction, firs
 # ---- the model's data ----------------------------------------------------------------------------------
 
 
-def payload(facts: PeriodicFacts, grid: PeriodGrid, stands: Fraction = Fraction(0)) -> dict[str, Any]:
+def payload(facts: PeriodicFacts, grid: PeriodGrid, stands: Fraction) -> dict[str, Any]:
     """Plain data for models of this grid; `stands`: for how long in a period the clock stands still."""
     problem = facts.problem
-    edges = [
-        (a, b, grid.times[a] + lag, edge.offset)
-        for (a, b), lag, edge in zip(problem.ends, grid.lags, problem.edges, strict=True)
-    ]
+    ends = zip(problem.ends, grid.lags, problem.edges, strict=True)
     return {
         "period": grid.period,
         "value": float(grid.period / grid.steps + stands),
         "times": list(grid.times),
         "most": most_heights(problem),
         "anchor": anchor(problem),
-        "edges": edges,
+        "edges": [(a, b, grid.times[a] + lag, edge.offset) for (a, b), lag, edge in ends],
         "pairs": list(facts.pairs),
         "instants": list(facts.instants),
         "distances": distances(facts, grid) if len(problem.blocks) <= MOST_LIFTED else [],
@@ -348,41 +340,26 @@ def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, in
     b starts no earlier than the longest path after a, and further where the two would meet around the period: the next
     time at which both fit on their device. Paths of such lifted pieces are longer still.
     """
-    period, times = grid.period, grid.times
+    period, times, problem = grid.period, grid.times, facts.problem
     sharing = {(a, b) for pair in facts.pairs for a, b in (pair, pair[::-1])}
     apart: dict[tuple[int, int], int] = {}
     following: list[dict[int, int]] = [{} for _ in times]
-    for a, rows in enumerate(within_batch(facts.problem)):
-        for b, _ in rows:
-            following[a][b] = 0
-    for (a, b), lag, edge in zip(facts.problem.ends, grid.lags, facts.problem.edges, strict=True):
+    for (a, b), lag, edge in zip(problem.ends, grid.lags, problem.edges, strict=True):
         if not edge.offset:
-            following[a][b] = max(following[a][b], times[a] + lag)
-    for a in reversed(facts.problem.order):
-        reached: dict[int, int] = {a: 0}
-        for b in _after(facts.problem, a, following):
-            least = max(reached[c] + following[c][b] for c in reached if b in following[c])
-            least = max([least, *(reached[c] + apart[c, b] for c in reached if c != a and (c, b) in apart)])
-            reached[b] = _lifted(least, times[a], times[b], period) if (a, b) in sharing else least
-            apart[a, b] = reached[b]
-    bounds = []
-    for a, b in sorted(sharing):
-        if (a, b) in apart:
-            least = apart[a, b]
-            bounds.append((a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period)))
-    return bounds
-
-
-def _after(problem: ScheduleProblem, a: int, following: list[dict[int, int]]) -> list[int]:
-    """The blocks to which paths from a lead, in topological order."""
-    reached = {a}
-    blocks = []
-    for c in problem.order:
-        if c in reached:
-            reached.update(following[c])
-            if c != a:
-                blocks.append(c)
-    return blocks
+            following[a][b] = max(following[a].get(b, 0), times[a] + lag)
+    for a in reversed(problem.order):
+        reached = {a: 0}
+        for c in problem.order:
+            before = [reached[b] + following[b][c] for b in reached if c in following[b]]
+            if before:
+                least = max([*before, *(reached[b] + apart[b, c] for b in reached if b != a and (b, c) in apart)])
+                reached[c] = _lifted(least, times[a], times[c], period) if (a, c) in sharing else least
+                apart[a, c] = reached[c]
+    return [
+        (a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period))
+        for (a, b), least in sorted(apart.items())
+        if (a, b) in sharing
+    ]
 
 
 def _lifted(least: int, first: int, second: int, period: int) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import os
 import pkgutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -241,3 +242,20 @@ def _kept_code() -> Any:
                 super().save_overload(sig, data)
 
     return KeptCode
+
+
+# ---- processes -----------------------------------------------------------------------------------------
+# How a process of our own is started: by this Python, from our package, and never from the user's folder.
+
+PACKAGE_ROOT = str(Path(__file__).absolute().parents[3])
+
+
+def own_python(*words: str) -> list[str]:
+    """The command of a child: this Python, which imports nothing from the folder in which the user happens to be."""
+    return [sys.executable, "-P", *words]
+
+
+def child_environment() -> dict[str, str]:
+    """The child finds our package first, wherever it is started, and what the parent's environment adds."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (PACKAGE_ROOT, inherited)))}

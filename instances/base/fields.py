@@ -1,16 +1,21 @@
-"""Parsed JSON and records: fetch what must be there, refuse what must not, name the place in every error."""
+"""Parsed JSON and records: fetch what must be there, refuse what must not, name the place in every error.
+
+`check_members` and `check_numbers` read what a record's annotations say of its members: a constructor that calls them
+needs no checks of types of its own.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from functools import cache
-from types import MappingProxyType
-from typing import Any, TypeVar
+from functools import cache, partial
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .checks import NodeId, check_id
+from .checks import NodeId, check_amount, check_flag, check_id, check_whole
 from .errors import InputError, nearest, show
 from .quantities import several
 
@@ -266,3 +271,140 @@ def facts_of(
     said = {name: getattr(problem, name) for name in told}
     extended = {name: plain(getattr(problem, name)) for name in extensions}
     return counts | said | {name: entries for name, entries in extended.items() if entries}
+
+
+# ---- members of records that programs build ------------------------------------------------------------
+
+
+def check_members(record: Any, where: str = "") -> None:
+    """Refuse members of a record that are no records, lists or objects where its types ask for some, however deep.
+
+    A constructor calls it before it reads members; lists become tuples on the way. Numbers and texts are left to the
+    checks that know their bounds and remedies. A type that is not understood here is not checked.
+    """
+    try:
+        _settle_members(record)
+    except InputError as error:
+        raise InputError((where + error.field).removeprefix("."), error.problem, error.remedy) from None
+
+
+Settler = Callable[[Any], Any]
+
+
+def _members_of(kind: Any) -> tuple[tuple[str, Settler], ...]:
+    """What checks each member that is more than a number or a text, by the type that its record declares."""
+    hints = get_type_hints(kind)
+    settlers = ((field.name, _settler(hints[field.name])) for field in fields(kind))
+    return tuple((name, settle) for name, settle in settlers if settle is not None)
+
+
+_settlers: Callable[[Any], tuple[tuple[str, Settler], ...]] = cache(_members_of)
+
+
+def _settler(hint: Any) -> Settler | None:
+    """The function that returns a value of this type as it is kept, or raises; None: any value will do."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        others = [each for each in inner if each is not NoneType]
+        settle = _settler(others[0]) if len(others) == 1 else None
+        return None if settle is None else lambda value: None if value is None else settle(value)
+    if origin is tuple and inner[1:] == (...,):
+        return partial(_settle_list, settle=_settler(inner[0]))
+    if origin is tuple:  # edges, and pairs of names
+        return partial(_settle_pair, types=inner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return partial(_settle_object, settle=_settler(inner[1]))
+    return partial(_settle_record, kind=hint) if isinstance(hint, type) and is_dataclass(hint) else None
+
+
+def _settle_members(record: Any) -> None:
+    """Settle all members; an error names the place from this record on, beginning with a dot or a bracket."""
+    for name, settle in _settlers(type(record)):
+        value = getattr(record, name)
+        try:
+            settled = settle(value)
+        except InputError as error:
+            raise InputError(f".{name}{error.field}", error.problem, error.remedy) from None
+        if settled is not value:
+            object.__setattr__(record, name, settled)
+
+
+def _settle_list(value: object, settle: Settler | None) -> tuple[Any, ...]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise InputError("", f"is {show(value)}, not a list", "give a list")
+    entries = tuple(value)
+    return entries if settle is None else _settle_entries(enumerate(entries), entries, settle)
+
+
+def _settle_object(value: object, settle: Settler | None) -> Mapping[Any, Any]:
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise InputError("", f"is {show(value)}, not an object", "give {...}")
+    if settle is None or not value:
+        return value
+    return dict(zip(value, _settle_entries(value.items(), tuple(value.values()), settle), strict=True))
+
+
+def _settle_entries(
+    entries: Iterable[tuple[Any, Any]], values: tuple[Any, ...], settle: Settler
+) -> tuple[Any, ...]:
+    """The settled values; they are settled one by one with their keys only where that raises."""
+    try:
+        return tuple(map(settle, values))
+    except InputError:
+        for key, value in entries:
+            try:
+                settle(value)
+            except InputError as error:
+                raise InputError(f"[{show(key)}]{error.field}", error.problem, error.remedy) from None
+        raise
+
+
+def _settle_pair(value: object, types: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not isinstance(value, (tuple, list)) or len(value) != len(types):
+        what = "texts" if set(types) == {str} else "node ids: (source, target)"
+        raise InputError("", f"is {show(value)}, not a pair", f"give two {what}")
+    return tuple(value)
+
+
+def _settle_record(value: object, kind: type) -> object:
+    if not isinstance(value, kind):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__)
+        article = "an" if words[0] in "AEIOU" else "a"
+        raise InputError("", f"is {show(value)}, not {article} {words.lower()}", f"give {article} {kind.__name__}")
+    if _settlers(kind):
+        _settle_members(value)
+    return value
+
+
+def check_numbers(
+    record: Any, where: str, most: int, limits: Mapping[str, tuple[int, int]] = MappingProxyType({})
+) -> None:
+    """Check every member that is a flag, a whole number or an amount by its declared type; None where that is allowed.
+
+    Whole numbers are from 1 to `most`, or from the least to the most that `limits` has for them.
+    """
+    for name, kind, optional in _numbers(type(record)):
+        value, place = getattr(record, name), join(where, name)
+        if optional and value is None:
+            continue
+        if kind is bool:
+            check_flag(place, value)
+        elif kind is float:
+            check_amount(place, value)
+        else:
+            least, largest = limits.get(name, (1, most))
+            check_whole(place, value, largest, least)
+
+
+def _numbers_of(kind: Any) -> tuple[tuple[str, type, bool], ...]:
+    """Names of the numbers and flags of a record, the type of each, and whether it may be None."""
+    found = []
+    for name, hint in get_type_hints(kind).items():
+        types = set(get_args(hint)) or {hint}
+        (*only,) = types & {bool, int, float}
+        if len(only) == 1 and types <= {*only, NoneType}:
+            found.append((name, only[0], NoneType in types))
+    return tuple(found)
+
+
+_numbers: Callable[[Any], tuple[tuple[str, type, bool], ...]] = cache(_numbers_of)

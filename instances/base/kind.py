@@ -239,11 +239,16 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "rules": Function("rules:rules_of"),
     "upgrades": Function("kind_functions:upgrades"),
     "from_profile": Function("from_profile:lower"),
+    "adjust": Function("kind_functions:adjusted"),
+    "each_memory": Function("kind_functions:with_memory"),
+    "held": Function("kind_functions:held"),
+    "to_schedule": Function("simulated:lower"),
 }
 
 
-def kind_in(folder: str, **entries: Any) -> Kind[Any, Any]:
+def kind_in(name: str, **entries: Any) -> Kind[Any, Any]:
     """One of our kinds, by the entries that `USUAL` lacks or has otherwise; their addresses begin in its folder."""
+    folder = name.replace("-", "_")
 
     def in_folder(entry: Any) -> Any:
         if isinstance(entry, Mapping):
@@ -252,7 +257,7 @@ def kind_in(folder: str, **entries: Any) -> Kind[Any, Any]:
             return replace(entry, address=f"pipeplan.instances.{folder}.{entry.address}")
         return entry
 
-    return Kind(**in_folder({**USUAL, **entries}))
+    return Kind(name=name, schema=f"pipeplan.{name}/1", **in_folder({**USUAL, **entries}))
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -30,12 +30,12 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError, UsageError
+from ..base.graph import Group, by_depth, cut_into_groups
 from ..base.kind import Lowered
 from ..base.quantities import written_bytes
 from ..networks.profile.options import ProfileOptions, about_copies, divided_copies, require_cluster, without_limit
 from ..networks.profile.profile import Profile
 from ..physics.optimizers import GATHERED_UNITS
-from .linear import Group, by_depth, cut_into_groups
 from .problem import ChainProblem
 
 

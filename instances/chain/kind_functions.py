@@ -17,8 +17,7 @@ from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
 from .plan import PatternPlan
 from .problem import ChainProblem
-from .referee.evaluate import evaluate_pattern
-from .referee.layout import shape_faults
+from .referee import evaluate_pattern, shape_faults
 from .simulated import chain_pipeline
 
 # ---- files -----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +12,8 @@ from typing import Any
 
 from ..base.errors import InputError, show
 from ..base.fields import as_list, as_number, as_object, as_whole, each, join, read_plan
-from ..base.quantities import whole_number
+from ..base.quantities import whole_number, whole_numbers
+from .problem import ChainProblem
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
@@ -109,3 +112,93 @@ def _transfer_row(where: str, value: object) -> Mapping[int, float]:
             raise InputError(where, f"has the key {show(key)}, not an edge", "give the number of an edge")
         starts[edge] = as_number(join(where, key), time)
     return starts
+
+
+# ---- an allocation that the user gives: the schedule alone is sought then ----------------------------
+
+FIELD = "option allocation"
+REMEDY = "give the GPU (from 0) of each layer, as 0,1,1,0, or a file with such a list, a plan or a result"
+
+_NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
+
+
+def given_allocation(problem: ChainProblem, options: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The GPU of each layer by the option `allocation`; None where it is not given."""
+    value = options.get("allocation")
+    if value is None:
+        return None
+    values = read_allocation(value)
+    if len(values) != problem.layers:
+        raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
+    return _gpu_numbers(values, problem.gpus)
+
+
+def read_allocation(value: Any) -> list[Any]:
+    """The GPU of each layer, from a list, a text with one, or the name of a file.
+
+    Files are read once, at the door: what is stored in options and results is the list.
+    """
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if not isinstance(value, str):
+        raise InputError(FIELD, f"is {show(value)}", REMEDY)
+    if not is_listed(value):
+        return _from_file(value)
+    numbers = whole_numbers(value.strip("[] \t\n"))
+    if numbers is None:
+        raise InputError(FIELD, f"is {show(value)}", REMEDY)
+    return list(numbers)
+
+
+def is_listed(text: str) -> bool:
+    """Does the text hold the numbers themselves?"""
+    return _NUMBERS.fullmatch(text) is not None
+
+
+def _from_file(path: str) -> list[Any]:
+    """The list in a file: the file is that list, or a plan or a result with an `allocation`."""
+    from ..base.json_file import read_json
+
+    if not os.path.exists(path):
+        raise InputError(FIELD, f"is {show(path)}, which is neither a list nor a file", REMEDY)
+    data = read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("plan"), dict):
+        data = data["plan"]
+    if isinstance(data, dict):
+        data = data.get("allocation")
+    if not isinstance(data, list):
+        raise InputError(FIELD, "holds no allocation", REMEDY, path)
+    return data
+
+
+def _gpu_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
+    """The values, which must be whole numbers from 0 and, where it is given, below the number of GPUs."""
+    for i, gpu in enumerate(values):
+        whole = isinstance(gpu, int) and not isinstance(gpu, bool)
+        if not whole or gpu < 0 or (gpus is not None and gpu >= gpus):
+            remedy = "give whole numbers from 0" + ("" if gpus is None else f" to {gpus - 1}")
+            raise InputError(FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", remedy)
+    return tuple(values)
+
+
+def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
+    """GPUs numbered by their first layers, as the models number them."""
+    label: dict[int, int] = {}
+    return tuple(label.setdefault(gpu, len(label)) for gpu in allocation)
+
+
+def stored_allocation(value: Any) -> tuple[int, ...] | None:
+    """The allocation that a result was made for; None where it says none, or only the name of a file."""
+    if value is None or (isinstance(value, str) and not is_listed(value)):
+        return None
+    return _gpu_numbers(read_allocation(value))
+
+
+def unknown_allocation(value: Any) -> str | None:
+    """A sentence on a result that has the name of a file in place of its allocation, as results once had."""
+    if value is None or stored_allocation(value) is not None:
+        return None
+    return (
+        f"the result names a file for its allocation, {value!r}, and not the allocation itself: "
+        "whether the plan has that allocation was not checked; solve again to have it stored"
+    )

@@ -184,9 +184,16 @@ def _check(problem: ChainProblem) -> None:
     for field in ("forward", "backward", "activations", "weights"):
         for i, amount in enumerate(getattr(problem, field)):
             check_amount(f"{field}[{i}]", amount)
-    _check_cluster(problem)
+    check_whole("gpus", problem.gpus, MAX_DEVICES)
+    check_limit("memory_bytes", problem.memory_bytes)
+    check_amount("weight_copies", problem.weight_copies)
     _check_transfers(problem)
-    _check_choices(problem)
+    for field, choices in (("duplex", DUPLEXES), ("memory_mode", MEMORY_MODES)):
+        value = getattr(problem, field)
+        if not isinstance(value, str) or value not in choices:
+            listed = ", ".join(f'"{choice}"' for choice in choices)
+            raise InputError(field, f"is {show(value)}", f"give one of {listed}")
+    check_flag("exclusive_buffers", problem.exclusive_buffers)
 
 
 def _check_lengths(problem: ChainProblem) -> None:
@@ -209,12 +216,6 @@ def _check_lengths(problem: ChainProblem) -> None:
         )
 
 
-def _check_cluster(problem: ChainProblem) -> None:
-    check_whole("gpus", problem.gpus, MAX_DEVICES)
-    check_limit("memory_bytes", problem.memory_bytes)
-    check_amount("weight_copies", problem.weight_copies)
-
-
 def _check_transfers(problem: ChainProblem) -> None:
     if problem.bandwidth is not None:
         remedy = "give a positive number, or null where transfers take no time"
@@ -229,15 +230,6 @@ def _check_transfers(problem: ChainProblem) -> None:
         )
     for i, time in enumerate(problem.transfer_times or problem.edge_times):
         check_amount(f"transfer_times[{i}]" if problem.transfer_times else "bandwidth", time)
-
-
-def _check_choices(problem: ChainProblem) -> None:
-    for field, choices in (("duplex", DUPLEXES), ("memory_mode", MEMORY_MODES)):
-        value = getattr(problem, field)
-        if not isinstance(value, str) or value not in choices:
-            listed = ", ".join(f'"{choice}"' for choice in choices)
-            raise InputError(field, f"is {show(value)}", f"give one of {listed}")
-    check_flag("exclusive_buffers", problem.exclusive_buffers)
 
 
 # ---- names -------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from ..schedule.from_plan import (
 from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
 from .plan import PatternPlan
 from .problem import ChainProblem
-from .referee.layout import shape_faults
+from .referee import shape_faults
 
 
 def chain_pipeline(

@@ -13,13 +13,13 @@ Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from ..base.checks import MAX_DEVICES, check_amount, check_whole
-from ..base.errors import unknown_name
+from ..base.errors import named
 from ..base.graph import adjacency, heights_of
 from ..base.quantities import GIB, MIB
 from ..physics.hardware import GPUS
@@ -40,6 +40,7 @@ from .referee import forced_edges
 # samples of a transformer branch with 256 tokens and 64 samples of dense layers on single rows; a launch of 5
 # microseconds.
 
+NUMBER_BYTES = 4
 # Decimal places of times in seconds: with picoseconds files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
@@ -83,13 +84,6 @@ CLUSTERS: Mapping[str, ClusterProfile] = {
 }
 
 
-def cluster_of(name: str) -> ClusterProfile:
-    """The cluster of that name."""
-    if name not in CLUSTERS:
-        raise unknown_name("cluster named", name, CLUSTERS)
-    return CLUSTERS[name]
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
     """Operations and bytes of an operator for one sample."""
@@ -107,71 +101,30 @@ class OperatorCost:
     backward_factor: float = 2.0
     """Operations and traffic of the backward pass, as a multiple of those of the forward pass."""
 
-    def moved_bytes(self, q: float, element_bytes: int = 4) -> float:
+    def moved_bytes(self, q: float) -> float:
         """Bytes that a forward pass on q samples reads and writes."""
         parameters = self.parameters if self.parameters_read else 0
-        return element_bytes * (q * (self.read_elements + self.output_elements) + parameters)
+        return NUMBER_BYTES * (q * (self.read_elements + self.output_elements) + parameters)
 
 
-def powers_of_two(most: int) -> tuple[int, ...]:
-    """1, 2, 4, ... up to `most`: numbers of samples at which times are given; between them times are nearly linear."""
-    return tuple(2**e for e in range(most.bit_length()))
-
-
-def operator(
-    name: str,
-    cost: OperatorCost,
-    cluster: ClusterProfile,
-    mini_batch: int,
-    half_samples: float,
-    element_bytes: int = 4,
+def _operator(
+    name: str, cost: OperatorCost, cluster: ClusterProfile, mini_batch: int, half_samples: float
 ) -> Operator:
-    """The operator with its times at 1, 2, 4, ... samples."""
-    samples = powers_of_two(mini_batch)
+    """The operator with its times at 1, 2, 4, ... samples; between them times are nearly linear."""
+    samples = tuple(2**e for e in range(mini_batch.bit_length()))
 
     def curve(factor: float) -> TimeCurve:
         times = (
-            cluster.seconds(factor * cost.flops * q, factor * cost.moved_bytes(q, element_bytes), q, half_samples)
-            for q in samples
+            cluster.seconds(factor * cost.flops * q, factor * cost.moved_bytes(q), q, half_samples) for q in samples
         )
         return TimeCurve(samples, tuple(round(time, DIGITS) for time in times))
 
-    return Operator(
-        name,
-        curve(1.0),
-        curve(cost.backward_factor),
-        weight_bytes=float(cost.parameters * element_bytes),
-        stash_bytes=float(cost.stash_elements * element_bytes),
-        output_bytes=float(cost.output_elements * element_bytes),
-    )
+    elements = (cost.parameters, cost.stash_elements, cost.output_elements)
+    weights, stash, output = (float(NUMBER_BYTES * count) for count in elements)
+    return Operator(name, curve(1.0), curve(cost.backward_factor), weights, stash, output)
 
 
-def on_cluster(
-    cluster: ClusterProfile,
-    operators: tuple[Operator, ...],
-    edges: tuple[tuple[str, str], ...],
-    devices: int,
-    mini_batch: int,
-    memory_bytes: float | None,
-    name: str,
-    **more: Any,
-) -> GraphPipelineProblem:
-    """The problem on so many devices of a cluster; `memory_bytes` None: the device's own."""
-    return GraphPipelineProblem(
-        operators,
-        edges,
-        mini_batch,
-        devices,
-        cluster.memory_bytes if memory_bytes is None else memory_bytes,
-        cluster.link,
-        cluster.node_link,
-        cluster.devices_per_node,
-        name=name,
-        **more,
-    )
-
-
-# ---- models ------------------------------------------------------------
+# ---- sizes ---------------------------------------------------------------------------------------------
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
 # Width of the dense layers in DLRM and CANDLE-Uno.
@@ -214,11 +167,6 @@ def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
     return OperatorCost(0.0, rows * width, elements, elements, elements, parameters_read=False, backward_factor=1.0)
 
 
-def concatenation(elements: int) -> OperatorCost:
-    """An operator that computes nothing, and copies forward and backward."""
-    return OperatorCost(0.0, 0, elements, elements, elements, backward_factor=1.0)
-
-
 # ---- graphs ----------------------------------------------------------------------------------------------
 
 
@@ -241,12 +189,10 @@ class _Graph:
         return after[0]
 
     def join(self, ends: Sequence[str]) -> str:
-        """Add the concatenation of all branches; return its name."""
-        return self.add("concat", concatenation(sum(self.costs[end].output_elements for end in ends)), ends)
-
-    def branches(self, rows: Iterable[Sequence[tuple[str, OperatorCost]]]) -> list[str]:
-        """Add rows side by side; return the last name of each."""
-        return [self.row(entries) for entries in rows]
+        """Add the concatenation of all branches, which computes nothing, and copies forward and backward."""
+        elements = sum(self.costs[end].output_elements for end in ends)
+        cost = OperatorCost(0.0, 0, elements, elements, elements, backward_factor=1.0)
+        return self.add("concat", cost, ends)
 
     def top(self, ends: Sequence[str], widths: Sequence[int]) -> None:
         """Add the concatenation of all branches, and dense layers on it."""
@@ -269,10 +215,12 @@ class _Graph:
         check_whole("devices", devices, MAX_DEVICES)
         batch = per_device * devices if mini_batch is None else mini_batch
         check_whole("mini_batch", batch, MAX_MINI_BATCH)
-        profile, half = cluster_of(cluster), usual_half if half_samples is None else half_samples
+        on, half = named(cluster, CLUSTERS, "cluster"), usual_half if half_samples is None else half_samples
         check_amount("half_samples", half)
-        operators = tuple(operator(key, cost, profile, batch, half) for key, cost in self.costs.items())
-        return on_cluster(profile, operators, tuple(self.edges), devices, batch, memory_bytes, name)
+        operators = tuple(_operator(key, cost, on, batch, half) for key, cost in self.costs.items())
+        memory, links = on.memory_bytes if memory_bytes is None else memory_bytes, (on.link, on.node_link)
+        facts = (batch, devices, memory, *links, on.devices_per_node)
+        return GraphPipelineProblem(operators, tuple(self.edges), *facts, name=name)
 
 
 def _transformer(prefix: str, layers: int) -> list[tuple[str, OperatorCost]]:
@@ -314,7 +262,7 @@ def mmt(devices: int = 8, branches: int = 4, layers: int = 8, **setting: Unpack[
     """Multi-modal transformer: branches of transformer layers, concatenated at the end."""
     _check_size(branches, layers)
     graph = _Graph()
-    graph.join(graph.branches(_transformer(f"branch{i}", layers) for i in range(branches)))
+    graph.join([graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)])
     return graph.problem(f"mmt-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
 
 
@@ -328,7 +276,7 @@ def dlrm(
     """Recommendation model: as many dense branches as tables, concatenated, and dense layers on top."""
     _check_size(branches, layers)
     graph = _Graph()
-    ends = graph.branches(_perceptron(f"dense{i}", [WIDTH] * (layers + 1)) for i in range(branches))
+    ends = [graph.row(_perceptron(f"dense{i}", [WIDTH] * (layers + 1))) for i in range(branches)]
     ends += [graph.add(f"table{i}", embedding_bag(ROWS, EMBEDDING, LOOKUPS)) for i in range(branches)]
     graph.top(ends, top)
     return graph.problem(f"dlrm-{devices}", devices, 64, DENSE_HALF, **setting)
@@ -340,7 +288,7 @@ def candle_uno(
     """Drug response model: dense branches, concatenated, and dense layers on top."""
     _check_size(branches, layers)
     graph = _Graph()
-    graph.top(graph.branches(_perceptron(f"branch{i}", [WIDTH] * (layers + 1)) for i in range(branches)), top)
+    graph.top([graph.row(_perceptron(f"branch{i}", [WIDTH] * (layers + 1))) for i in range(branches)], top)
     return graph.problem(f"candle-uno-{devices}", devices, 1024, DENSE_HALF, **setting)
 
 
@@ -353,7 +301,7 @@ def case_study(
     """
     _check_size(branches, layers)
     graph = _Graph()
-    ends = graph.branches(_transformer(f"branch{i}", layers) for i in range(branches))
+    ends = [graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)]
     if join:
         graph.join(ends)
     if setting.get("mini_batch") is None:

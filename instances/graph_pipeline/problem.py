@@ -26,7 +26,8 @@ from ..base.checks import (
 )
 from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
-from ..base.errors import InputError, UsageError, show
+from ..base.errors import InputError, UsageError
+from ..base.fields import check_members, check_numbers
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 
@@ -95,8 +96,7 @@ class GraphPipelineProblem(Displayed, Graph):
     extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operators", tuple(self.operators))
-        object.__setattr__(self, "edges", tuple((source, target) for source, target in self.edges))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> GraphPipelineProblem:
@@ -204,9 +204,7 @@ def _check_cluster(problem: GraphPipelineProblem) -> None:
         check_devices("devices_per_node", problem.devices_per_node)
 
 
-def _check_link(where: str, link: object) -> None:
-    if not isinstance(link, Link):
-        raise InputError(where, f"is {show(link)}, not a link", "give a bandwidth and a latency")
+def _check_link(where: str, link: Link) -> None:
     if link.bandwidth is not None:
         check_positive(
             f"{where}.bandwidth", link.bandwidth, "give a finite number > 0, or null for no transfer time"
@@ -220,8 +218,7 @@ def _check_operator(where: str, operator: Operator) -> None:
         check_text(f"{where}.name", operator.name)
     for side in ("forward", "backward"):
         check_curve(f"{where}.{side}", getattr(operator, side))
-    for amount in ("weight_bytes", "stash_bytes", "output_bytes"):
-        check_amount(f"{where}.{amount}", getattr(operator, amount))
+    check_numbers(operator, where, 0)
 
 
 def _check_edges(problem: GraphPipelineProblem) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,9 @@ from ..base.checks import NodeId
 from ..base.errors import PipeplanError, Violation, assignment_faults, show
 from ..base.fields import plain_fields
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
+from ..base.kind import Rules, chosen
 from ..base.quantities import of_limit, several
+from ..registry import GRAPH_PIPELINE
 from ..timeline.engine import DeadlockError, iteration_time
 from ..timeline.model import Dependency, Order, Pipeline, Stage, gpipe_order, kfkb_order
 from .plan import GraphStage, StageGraphPlan
@@ -469,3 +471,33 @@ def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vio
             f"in flight, {in_digits(amount - limit)} more than its memory of {in_digits(limit)} bytes"
             f"{of_limit(float(amount), float(limit))}.",
         )
+
+
+# ---- rules --------------------------------------------------------------------------------------------
+#
+# The rules by which a stage graph is judged: time per sample in steady state, or one mini-batch from end to end.
+
+
+@dataclass(frozen=True, slots=True)
+class StageGraphRules:
+    """Plans are judged by the time per sample of the slowest stage, or by the time of a simulated iteration."""
+
+    objective: str = "time-per-sample"
+
+    plan_type = StageGraphPlan
+
+    def violations(self, problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Violation, ...]:
+        return verify_stage_graph(problem, plan)
+
+    def value(self, problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
+        return evaluate_stage_graph(problem, plan).objective(self.objective)
+
+    def evaluation(self, problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphEvaluation:
+        return evaluate_stage_graph(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective}
+
+
+def rules_of(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Rules:
+    return StageGraphRules(chosen(options, "objective", GRAPH_PIPELINE.choices["objective"]))

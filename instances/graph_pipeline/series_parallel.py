@@ -255,14 +255,13 @@ def _obstacle(graph: _Graph) -> list[int]:
     """
     reach = _reachability(graph)
     blocks = _blocks(_reduced(graph, reach))
-    sets = [ends for tails, heads, _ in blocks for ends in (tails, heads) if len(ends) > 1]
-    regions = sorted((_hull(ends, reach) for ends in _incomplete(blocks) or sets), key=len)
+    # Blocks in which some tail has no arc to some head are in no series-parallel graph.
+    incomplete = [block for block in blocks if len(block[0]) * len(block[1]) > block[2]]
+    sets = [
+        ends for tails, heads, _ in incomplete or blocks for ends in (tails, heads) if incomplete or len(ends) > 1
+    ]
+    regions = sorted((_hull(ends, reach) for ends in sets), key=len)
     return min(regions[:TRIED_REGIONS], key=lambda region: (_core_size(_contract(graph, region)), len(region)))
-
-
-def _incomplete(blocks: list[tuple[list[int], list[int], int]]) -> list[list[int]]:
-    """Tails and heads of blocks in which some tail has no arc to some head, which no series-parallel graph has."""
-    return [ends for tails, heads, arcs in blocks if len(tails) * len(heads) > arcs for ends in (tails, heads)]
 
 
 def _core_size(graph: _Graph) -> int:

@@ -44,6 +44,7 @@ _FLASH = "FlashAttention-2 (arXiv 2307.08691): 50 to 73 % of the peak on A100"
 _COPIES = "usual of bandwidth tests: 80 to 90 % of the data sheet's rate"
 _RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data sheet's rate"
 _KERNELS = "usual of a kernel's start and end on a GPU"
+_FUSED = "kernels that do all of a step at once, as Transformer Engine has them; frameworks in eager PyTorch differ"
 _COLLECTIVES = "usual of NCCL tests: 15 to 30 us for small messages inside a node"
 _NOT_OVERLAPPED = "frameworks do not overlap it unless they are told to"
 _IF_TOLD = (
@@ -70,7 +71,16 @@ class Efficiencies:
     memory: float = _number(0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES,
         least=0.01)
     launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
+    host_seconds: float = _number(0.0, "s",
+        "of the host for each kernel; a pass takes as long as its kernels' host, where that is longer", _FUSED, None)
+    norm_traffic: float = _number(1, "factor", "bytes that a norm moves over those of one kernel", _FUSED, None, 0.1)
+    elementwise_traffic: float = _number(1, "factor",
+        "bytes that activations, residuals and positions move over those of one kernel each", _FUSED, None, 0.1)
+    softmax_traffic: float = _number(1, "factor",
+        "bytes that the matrix of attention moves, where it is kept, over those of one kernel", _FUSED, None, 0.1)
     links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
+    network: float = _number(1, _SHARE, "of links, which collectives reach on levels above the lowest",
+        "nothing in general: networks differ", least=0.01)
     collective_seconds: float = _number(2e-5, "s",
         "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None)
     tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation",
@@ -87,6 +97,15 @@ class Efficiencies:
         "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1)
     # fmt: on
 
+    def to_json(self) -> dict[str, float]:
+        """All numbers; of `NEUTRAL` those that are not neutral, since older files and names of problems lack them."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if name not in NEUTRAL or not self.is_neutral(name)}
+
+    def is_neutral(self, name: str) -> bool:
+        """Is this number its default?"""
+        return bool(getattr(self, name) == Efficiencies.__dataclass_fields__[name].default)
+
     def __post_init__(self) -> None:
         for name, about in ABOUT.items():
             value = getattr(self, name)
@@ -98,6 +117,10 @@ class Efficiencies:
                 )
 
 
+# Numbers of one framework or network, whose defaults change nothing. To add one, add it here as well, so that the names
+# of stored problems stay.
+NEUTRAL = ("host_seconds", "norm_traffic", "elementwise_traffic", "softmax_traffic", "network")
+
 # What each efficiency means, by its name.
 ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}
 
@@ -106,6 +129,33 @@ def check_name(name: str) -> str:
     """The name, if there is an efficiency of that name; else it is refused."""
     named(name, ABOUT, "efficiency")
     return name
+
+
+# ---- kernels of attention --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel:
+    """How attention is computed. To add a kernel, add a record to `ATTENTION_KERNELS`."""
+
+    words: str
+    shares: Mapping[str, float] | None
+    """Of the peak, by family of GPUs (the keys of `MEASURED`); None: the matrix of attention is kept."""
+    softmax_traffic: float = 1
+    """Where it is kept: the bytes that it moves over those of one kernel."""
+
+
+# Shares are those of published runs: 263 layouts on A100 (arXiv 2311.05610) for flash-1, flash-2 and torch, 126 runs of
+# llm-foundry under FSDP for triton, 466 of the ultra-scale playbook for flash-2 on H100. A causal matrix counts half.
+# fmt: off
+ATTENTION_KERNELS: Mapping[str, AttentionKernel] = {
+    "flash-1": AttentionKernel("FlashAttention 1", {"a100": 0.3, "h100": 0.18}),
+    "flash-2": AttentionKernel("FlashAttention 2", {"a100": 0.6, "h100": 0.25}),
+    "triton": AttentionKernel("FlashAttention 1 in Triton, with the bias of ALiBi", {"a100": 0.32, "h100": 0.18}),
+    "fused-softmax": AttentionKernel("two products and one kernel for scale, mask and softmax", None),
+    "torch": AttentionKernel("two products and a kernel for each step between them, in 32 bits", None, 5),
+}
+# fmt: on
 
 
 # ---- GPUs apart ----------------------------------------------------------------------------------------
@@ -138,3 +188,23 @@ MEASURED: Mapping[str, Measured] = {
         "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300"),
 }
 # fmt: on
+
+
+# ---- kernels ------------------------------------------------------------------------------------------
+#
+# What kernels of training compute and hold, where it does not follow from shapes.
+
+
+# Bytes of a number of sixteen bits and of one of thirty-two.
+HALF, SINGLE = 2, 4
+# Operations of attention's backward pass, as a multiple of the forward pass's: a fused kernel multiplies five times
+# instead of twice, because it computes the scores again.
+ATTENTION_BACKWARD = 2.5
+# Bytes for the libraries that multiply matrices: 32 MiB for cuBLAS and 32 MiB for the layers that call it.
+WORKSPACE_BYTES = 64 * 2**20
+# Copies of all routed tokens while the experts of a layer run backward: their gradients before and after sorting and
+# on both sides of the exchange; measured on three stages of DeepSeek-V2.
+TOKEN_COPIES = 5
+# What the backward pass of a measured layer holds for a moment, as a multiple of the bytes that the layer keeps:
+# gradients, and what is made on the way. Published runs of one, two and four stages with 1 to 8 sequences hold as much.
+OWN_MOMENT = 2

@@ -19,7 +19,7 @@ from functools import cache
 
 from ..base.amounts import Amount, as_written
 from ..base.errors import InputError, show
-from .kernels import HALF, SINGLE
+from .efficiencies import HALF, SINGLE
 
 STAGES = (0, 1, 2, 3)
 # Units of the network whose parameters a device holds whole in stage 3: the weights of the unit that runs and of the
@@ -117,6 +117,16 @@ KEPT: Mapping[str, Kept] = {
     "deepspeed": Kept(HALF, HALF, SINGLE, STAGES, "ZeRO (arXiv 1910.02054, section 3.1): 2 + 2 + 12 bytes"),
     # Layers multiply a copy of the weights in 16 bits, which stage 2 keeps from the forward to the backward pass.
     "torchtitan": Kept(SINGLE, SINGLE, 0, (0, 2, 3), "PyTorch FSDP2: everything in 32 bits, gathered in 16"),
+    "megatron-deepspeed": Kept(
+        HALF,
+        HALF,
+        SINGLE,
+        (0, 1),
+        "Megatron-DeepSpeed of 2022: ZeRO's 2 + 2 + 12 bytes; stage 1 at most with pipelines",
+    ),
+    "fsdp": Kept(SINGLE, SINGLE, 0, (0, 2, 3), "PyTorch FSDP with mixed precision: 32 bits, gathered in 16"),
+    "nanotron": Kept(HALF, SINGLE, SINGLE, (0, 1), "nanotron's gradient accumulator in fp32: 2 + 4 + 12 bytes"),
+    "pytorch": Kept(HALF, SINGLE, SINGLE, (0, 1), "as Megatron keeps them: 2 + 4 + 12 bytes"),
 }
 _PLAIN = Kept(1, 1, 0, STAGES, "weights and gradients as wide as each other, counted in copies of the weights")
 

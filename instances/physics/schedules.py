@@ -211,10 +211,11 @@ class ScheduleRule:
 # fmt: off
 _RULES = (
     ScheduleRule("1f1b", "1F1B", one_f_one_b,
-                 frameworks={"megatron": "1F1B", "torchtitan": "1F1B", "deepspeed": "1F1B"}),
+                 frameworks=dict.fromkeys(("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp",
+                                           "nanotron", "pytorch"), "1F1B")),
     ScheduleRule("interleaved-1f1b", "interleaved 1F1B", interleaved, LOOP, in_groups=True,
                  frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"}),
-    ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe"}),
+    ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe", "nanotron": "AFAB"}),
     ScheduleRule("zb-h1", "zero bubble H1", zb_h1, divided=True),
     ScheduleRule("zb-h2", "zero bubble H2", zb_h2, divided=True),
     ScheduleRule("zb-v", "zero bubble V", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}),

@@ -37,6 +37,7 @@ from ..base.checks import (
     check_text,
 )
 from ..base.errors import InputError, UsageError, show
+from ..base.fields import check_members
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 from ..base.quantities import several
@@ -87,8 +88,6 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
     check_size("other_types", other_types, MAX_OTHER_TYPES)
     for t, other in enumerate(other_types):
         where = f"other_types[{t}]"
-        if not isinstance(other, AcceleratorType):
-            raise InputError(where, f"is {show(other)}, not an accelerator type", "give an AcceleratorType")
         check_text(f"{where}.name", other.name)
         if not other.name:
             raise InputError(f"{where}.name", "is empty", "give the type a name")
@@ -172,11 +171,7 @@ class PlacementProblem(Displayed, Graph):
     kind = "placement"
 
     def __post_init__(self) -> None:
-        # Lists are welcome at the door; inside there are only tuples.
-        object.__setattr__(self, "nodes", tuple(self.nodes))
-        object.__setattr__(self, "edges", tuple(_pair(i, edge) for i, edge in enumerate(self.edges)))
-        object.__setattr__(self, "other_types", tuple(self.other_types))
-        object.__setattr__(self, "levels", tuple(self.levels))
+        check_members(self)  # lists are welcome at the door; inside there are only tuples
         _check(self)
 
     def replace(self, **changes: Any) -> PlacementProblem:
@@ -300,12 +295,6 @@ def _level_facts(level: Level) -> list[Any]:
 # ---- the door ------------------------------------------------------------------------------------------
 
 
-def _pair(i: int, edge: object) -> tuple[Any, Any]:
-    if not isinstance(edge, (tuple, list)) or len(edge) != 2:
-        raise InputError(f"edges[{i}]", f"is {show(edge)}, not a pair", "give two node ids: (source, target)")
-    return edge[0], edge[1]
-
-
 def _check(problem: PlacementProblem) -> None:
     """Every rule that a placement problem obeys; the first broken one is raised as an `InputError`."""
     check_labels(problem.name, problem.time_unit)
@@ -352,11 +341,9 @@ def _check_node(where: str, node: Node, other_types: int) -> None:
     _check_other_times(f"{where}.other_times", node.other_times, other_types)
 
 
-def _check_other_times(where: str, times: object, other_types: int) -> None:
-    if times == ():
+def _check_other_times(where: str, times: Sequence[float | None], other_types: int) -> None:
+    if not times:
         return
-    if not isinstance(times, tuple):
-        raise InputError(where, f"is {show(times)}, not a tuple", "give a time or None for each of `other_types`")
     if len(times) != other_types:
         raise InputError(
             where,

@@ -16,7 +16,7 @@ from ..base.errors import InputError, UsageError, show
 from ..base.quantities import several, singular
 from ..physics.schedules import LOOP, V_SHAPE
 from ..timeline.model import Pipeline
-from .pipelines import device_of
+from .generators import device_of
 from .plan import written
 from .problem import MAX_MICRO_BATCHES, Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 

@@ -9,11 +9,128 @@ from functools import partial
 from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
-from ..base.errors import InputError
+from ..base.errors import InputError, show
 from ..base.kind import Generator, Parameter
+from ..base.quantities import several
 from ..physics.schedules import LOOP, V_SHAPE
-from .pipelines import StagePasses, divided_pipeline, equal_stages
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+
+# ---- pipelines ---------------------------------------------------------------------------------------
+# Pipelines of equal or uneven stages with a divided backward pass, as zero-bubble schedules are measured on.
+
+
+@dataclass(frozen=True, slots=True)
+class StagePasses:
+    """What one stage of a pipeline does with a micro-batch, and the memory that its passes take and give."""
+
+    forward: float
+    inputs: float
+    """Time of the backward pass for inputs; of the whole backward pass where it is not divided."""
+    weights: float | None
+    """Time of the backward pass for weights; None: the backward pass is not divided."""
+    taken: float = 2
+    """Memory that the forward pass takes."""
+    given: float = 1
+    """Memory that the backward pass for inputs gives back as it ends; that for weights gives back the rest."""
+
+
+LAYOUTS = (LOOP, V_SHAPE)
+
+
+def device_of(stage: int, devices: int, layout: str = LOOP) -> int:
+    """The device of a stage in a chain of several on each device: around in a loop, or there and back again."""
+    turn, place = divmod(stage, devices)
+    return devices - 1 - place if layout == V_SHAPE and turn % 2 else place
+
+
+def divided_pipeline(
+    stages: Sequence[StagePasses],
+    micro_batches: int | None,
+    memory: float | None,
+    lag: float = 0,
+    name: str = "pipeline",
+    time_unit: str | None = None,
+    memory_unit: str | None = "half-activation",
+    virtual: int = 1,
+    layout: str = LOOP,
+) -> ScheduleProblem:
+    """F down the stages, I back up, and W at any time after its I; the last stage turns around at once.
+
+    Parameters
+    ----------
+    stages : sequence of StagePasses
+        In the order of the network. A stage whose backward pass is not divided has one block B instead of I and W.
+    micro_batches : int or None
+        None: the steady state alone.
+    memory : float or None
+        Memory of each device; None: no limit.
+    lag : float
+        Time from the end of a pass to the start of the next stage's, where that is on another device.
+    virtual : int
+        Number of stages on each device.
+    layout : str
+        Which stages share a device: `loop` goes through the devices again and again, `v` there and back.
+
+    Returns
+    -------
+    ScheduleProblem
+        Its blocks are named by pass and stage: F0, I0, W0 or B0.
+
+    Raises
+    ------
+    InputError
+        There are no stages, or they cannot be laid out so.
+    """
+    if not stages:
+        raise InputError("stages", "is empty", "give at least one stage")
+    check_whole("virtual", virtual, MAX_DEVICES)
+    if layout not in LAYOUTS:
+        raise InputError("layout", f"is {show(layout)}", f"give one of {', '.join(LAYOUTS)}")
+    if len(stages) % virtual:
+        raise InputError(
+            "virtual", f"is {virtual} for {several(len(stages), 'stage')}", "give a divisor of their number"
+        )
+    count = len(stages) // virtual
+    places = [device_of(i, count, layout) for i in range(len(stages))]
+    blocks: list[Block] = []
+    edges: list[BlockEdge] = []
+    for i, (stage, place) in enumerate(zip(stages, places, strict=True)):
+        blocks += _blocks_of(i, stage, f"d{place}")
+        turn = _into_stage(stage)
+        edges.append(BlockEdge(f"F{i}", f"{turn}{i}"))
+        if stage.weights is not None:
+            edges.append(BlockEdge(f"I{i}", f"W{i}"))
+        if i + 1 < len(stages):
+            away = lag if places[i + 1] != place else 0
+            following = _into_stage(stages[i + 1])
+            edges += [BlockEdge(f"F{i}", f"F{i + 1}", away), BlockEdge(f"{following}{i + 1}", f"{turn}{i}", away)]
+    devices = tuple(ScheduleDevice(f"d{i}", memory) for i in range(count))
+    return ScheduleProblem(devices, tuple(blocks), tuple(edges), micro_batches, False, name, time_unit, memory_unit)
+
+
+def _into_stage(stage: StagePasses) -> str:
+    """The kind of the backward block that waits for the next stage."""
+    return "B" if stage.weights is None else "I"
+
+
+def _blocks_of(i: int, stage: StagePasses, device: str) -> list[Block]:
+    on = (device,)
+    forward = Block(f"F{i}", "F", on, stage.forward, i, {device: stage.taken})
+    if stage.weights is None:
+        return [forward, Block(f"B{i}", "B", on, stage.inputs, i, {device: -stage.taken})]
+    rest = stage.taken - stage.given
+    return [
+        forward,
+        Block(f"I{i}", "I", on, stage.inputs, i, {device: -stage.given}),
+        Block(f"W{i}", "W", on, stage.weights, i, {device: -rest}),
+    ]
+
+
+def equal_stages(
+    count: int, forward: float, inputs: float, weights: float | None, taken: float = 2, given: float = 1
+) -> tuple[StagePasses, ...]:
+    return (StagePasses(forward, inputs, weights, taken, given),) * count
+
 
 # ---- shapes ------------------------------------------------------------------------------------------
 #
@@ -118,11 +235,11 @@ def shape(
 # Seeded random schedule problems, with everything that a problem can have.
 
 
-def random_pipeline(stages: int, micro_batches: int, memory: float, lag: float, seed: int) -> ScheduleProblem:
+def random_pipeline(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
     """Uneven stages: passes between 5 and 15 units each, activations of 2 units."""
     chosen = random.Random(seed)
     rows = [StagePasses(*(chosen.randint(5, 15) for _ in range(3))) for _ in range(stages)]
-    return divided_pipeline(rows, micro_batches, memory, lag, f"uneven-{stages}x{micro_batches}-{seed}")
+    return divided_pipeline(rows, micro_batches, limit, lag, f"uneven-{stages}x{micro_batches}-{seed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,22 +362,12 @@ def _virtual(
     return divided_pipeline(stages, micro_batches, memory, lag, name, virtual=virtual, layout=layout)
 
 
-def _uneven(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
-    return random_pipeline(stages, micro_batches, limit, lag, seed)
-
-
 def _random(accelerators: int, blocks: int, micro_batches: int | None, seed: int) -> ScheduleProblem:
     return random_schedule(accelerators, blocks, micro_batches, seed)
 
 
 def _shape(name: str, accelerators: int, limit: float | None, micro_batches: int | None) -> ScheduleProblem:
     return shape(name, accelerators, limit, micro_batches=micro_batches)
-
-
-def _family(
-    name: str, title: str, build: Callable[..., ScheduleProblem], *parameters: Parameter
-) -> tuple[str, Generator[Any]]:
-    return name, Generator(name, title, build, parameters)
 
 
 SHAPE_TITLES = {
@@ -271,61 +378,47 @@ SHAPE_TITLES = {
     "nn": "two chains of stages between blocks over all devices",
 }
 
-GENERATORS: dict[str, Generator[Any]] = dict(
-    (
-        _family(
+VIRTUAL = Parameter("virtual", "int", 2, "for pipelines: stages on each device")
+UNDIVIDED = Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block")
+HELD = Parameter("limit", "float", None, "for pipelines: memory of a device; default: what the rule holds")
+STEADY = Parameter("micro_batches", "int", None, "none: the steady state alone")
+
+GENERATORS: dict[str, Generator[Any]] = {
+    generator.name: generator
+    for generator in (
+        Generator(
             "pipeline",
             "equal stages with a divided backward pass",
             _pipeline,
-            STAGES,
-            MICRO_BATCHES,
-            *PASSES,
-            LAG,
-            LIMIT,
+            (STAGES, MICRO_BATCHES, *PASSES, LAG, LIMIT),
         ),
         *(
-            _family(
+            Generator(
                 name,
-                title,
+                f"equal stages, several on each device, {way}",
                 partial(_virtual, layout),
-                DEVICES,
-                Parameter("virtual", "int", 2, "for pipelines: stages on each device"),
-                MICRO_BATCHES,
-                *PASSES,
-                Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block"),
-                LAG,
-                Parameter(
-                    "limit", "float", None, "for pipelines: memory of a device; default: what the rule holds"
-                ),
+                (DEVICES, VIRTUAL, MICRO_BATCHES, *PASSES, UNDIVIDED, LAG, HELD),
             )
-            for name, title, layout in (
-                ("interleaved-pipeline", "equal stages, several on each device, around in a loop", LOOP),
-                ("v-pipeline", "equal stages, several on each device, there and back", V_SHAPE),
+            for name, way, layout in (
+                ("interleaved-pipeline", "around in a loop", LOOP),
+                ("v-pipeline", "there and back", V_SHAPE),
             )
         ),
-        _family(
+        Generator(
             "uneven-pipeline",
             "random stages with a divided backward pass",
-            _uneven,
-            *(STAGES, MICRO_BATCHES, LAG, LIMIT, SEED),
+            random_pipeline,
+            (STAGES, MICRO_BATCHES, LAG, LIMIT, SEED),
         ),
         *(
-            _family(
-                f"{name}-shape",
-                SHAPE_TITLES[name],
-                partial(_shape, name),
-                *(DEVICES, UNITS, Parameter("micro_batches", "int", None, "none: the steady state alone")),
-            )
+            Generator(f"{name}-shape", SHAPE_TITLES[name], partial(_shape, name), (DEVICES, UNITS, STEADY))
             for name in SHAPES
         ),
-        _family(
+        Generator(
             "random-schedule",
             "a random graph of blocks, some of them on several devices",
             _random,
-            DEVICES,
-            Parameter("blocks", "int", 12, "blocks of a micro-batch"),
-            Parameter("micro_batches", "int", None, "none: the steady state alone"),
-            SEED,
+            (DEVICES, Parameter("blocks", "int", 12, "blocks of a micro-batch"), STEADY, SEED),
         ),
     )
-)
+}

@@ -28,6 +28,7 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, nearest, show
+from ..base.fields import check_members
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
 from ..base.kind import Displayed
 from ..base.quantities import several
@@ -113,11 +114,7 @@ class ScheduleProblem(Displayed):
     extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in ("devices", "blocks", "edges"):
-            value = getattr(self, name)
-            if not isinstance(value, (tuple, list)):
-                raise InputError(name, f"is {show(value)}, not a list", "give a list")
-            object.__setattr__(self, name, tuple(value))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> ScheduleProblem:

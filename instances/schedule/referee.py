@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from ..base.amounts import as_written, in_digits
-from ..base.errors import Violation, show
+from ..base.errors import InputError, UsageError, Violation, refuse_broken, show
+from ..base.kind import Rules, chosen
 from ..base.quantities import BYTE_NAMES, of_limit, several
+from ..registry import SCHEDULE
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan, written
 from .problem import MAX_STARTS, ScheduleProblem
 
@@ -142,6 +144,10 @@ class Held:
         return self.changes + self.workspace
 
 
+# Of a device that runs no block.
+NOTHING = Held(0, -1, 0, Fraction(0), Fraction(0))
+
+
 def held_over_time(unrolled: Unrolled, device: int) -> Iterator[Held]:
     """What the device holds beside its standing memory, in the order of time."""
     problem = unrolled.problem
@@ -177,14 +183,12 @@ def _events(unrolled: Unrolled, device: int) -> Iterator[tuple[int, int, int, in
 
 def fullest(unrolled: Unrolled, device: int) -> Held:
     """The first instant at which the device holds most; without blocks it holds nothing at time 0."""
-    nothing = Held(0, -1, 0, Fraction(0), Fraction(0))
-    return max(held_over_time(unrolled, device), key=lambda held: held.amount, default=nothing)
+    return max(held_over_time(unrolled, device), key=lambda held: held.amount, default=NOTHING)
 
 
 def emptiest(unrolled: Unrolled, device: int) -> Held:
     """The first instant at which the device holds least, workspaces left out."""
-    nothing = Held(0, -1, 0, Fraction(0), Fraction(0))
-    return min(held_over_time(unrolled, device), key=lambda held: held.changes, default=nothing)
+    return min(held_over_time(unrolled, device), key=lambda held: held.changes, default=NOTHING)
 
 
 # ---- rules -------------------------------------------------------------------------------------------
@@ -242,7 +246,8 @@ def _exclusive(unrolled: Unrolled) -> Iterator[Violation]:
         told: set[tuple[int, int]] = set()
         running: tuple[int, int, int] | None = None
         """(end, block, micro-batch) of what ends last so far."""
-        for start, length, n, b in sorted(_runs(unrolled, blocks)):
+        runs = ((start, unrolled.times[b], n, b) for b in blocks for n, start in enumerate(unrolled.starts[b]))
+        for start, length, n, b in sorted(runs):  # at one instant what takes no time comes first
             if (
                 running is not None
                 and start < running[0]
@@ -254,13 +259,6 @@ def _exclusive(unrolled: Unrolled) -> Iterator[Violation]:
                     yield _overlap(unrolled, device, running, (start, b, n))
             if length and (running is None or start + length > running[0]):
                 running = (start + length, b, n)
-
-
-def _runs(unrolled: Unrolled, blocks: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
-    """(start, length, micro-batch, block); at one instant what takes no time comes first."""
-    for b in blocks:
-        for n, start in enumerate(unrolled.starts[b]):
-            yield start, unrolled.times[b], n, b
 
 
 def _overlap(
@@ -384,14 +382,25 @@ def _written(value: Fraction | None) -> int | float | str | None:
 def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
     """What a plan with a start for every block costs; whether it breaks a rule, `verify_schedule` judges."""
     unrolled = unroll(problem, plan)
-    peaks = [fullest(unrolled, d) for d in range(len(problem.devices))]
     period = plan.period if isinstance(plan, PeriodicSchedulePlan) else None
     first, last = _ends(problem, plan)
     batches = 1 if period is not None else problem.micro_batches or 1
-    uses = tuple(
-        _use(problem, d, peaks[d], unrolled.in_units(peaks[d].time), batches, period, first[d], last[d])
-        for d in range(len(problem.devices))
-    )
+    uses = []
+    for d, device in enumerate(problem.devices):
+        most, standing = fullest(unrolled, d), as_written(device.standing)
+        uses.append(
+            DeviceUse(
+                name=device.name,
+                busy=problem.loads[d] * batches,
+                span=last[d] - first[d] if period is None else period,
+                peak=standing + most.amount,
+                standing=standing,
+                limit=None if device.memory is None else as_written(device.memory),
+                peak_time=unrolled.in_units(most.time),
+                peak_block=None if most.block < 0 else problem.blocks[most.block].id,
+                peak_micro_batch=most.micro_batch,
+            )
+        )
     busy = sum((uses[d].busy for d in problem.computing), Fraction(0))
     ended = problem.micro_batches is not None
     span = max((b - a for a, b in zip(first, last, strict=True)), default=Fraction(0)) if ended else None
@@ -402,7 +411,7 @@ def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEv
         span=span,
         bubble=1 - busy / whole if whole else None,
         in_flight=_in_flight(unrolled.starts, unrolled.times),
-        devices=uses,
+        devices=tuple(uses),
         computing=problem.computing,
     )
 
@@ -411,45 +420,19 @@ def _ends(problem: ScheduleProblem, plan: AnySchedule) -> tuple[list[Fraction], 
     """The first start and the last end on each device, of all micro-batches that the problem has."""
     first, last = [], []
     for blocks in problem.on_device:
-        starts = [(problem.blocks[b].id, problem.times[b]) for b in blocks]
-        first.append(min((_first(plan, name) for name, _ in starts), default=Fraction(0)))
-        last.append(max((_last(problem, plan, name) + time for name, time in starts), default=Fraction(0)))
+        spans = [_span(problem, plan, b) for b in blocks] or [(Fraction(0), Fraction(0))]
+        first.append(min(begin for begin, _ in spans))
+        last.append(max(end for _, end in spans))
     return first, last
 
 
-def _first(plan: AnySchedule, name: str) -> Fraction:
-    return plan.starts[name] if isinstance(plan, PeriodicSchedulePlan) else min(plan.starts[name])
-
-
-def _last(problem: ScheduleProblem, plan: AnySchedule, name: str) -> Fraction:
+def _span(problem: ScheduleProblem, plan: AnySchedule, b: int) -> tuple[Fraction, Fraction]:
+    """From the first start to the last end of a block, over all micro-batches that the problem has."""
+    name, time = problem.blocks[b].id, problem.times[b]
     if isinstance(plan, PeriodicSchedulePlan):
-        return plan.starts[name] + ((problem.micro_batches or 1) - 1) * plan.period
-    return max(plan.starts[name])
-
-
-def _use(
-    problem: ScheduleProblem,
-    d: int,
-    most: Held,
-    when: Fraction,
-    batches: int,
-    period: Fraction | None,
-    first: Fraction,
-    last: Fraction,
-) -> DeviceUse:
-    device = problem.devices[d]
-    standing = as_written(device.standing)
-    return DeviceUse(
-        name=device.name,
-        busy=problem.loads[d] * batches,
-        span=last - first if period is None else period,
-        peak=standing + most.amount,
-        standing=standing,
-        limit=None if device.memory is None else as_written(device.memory),
-        peak_time=when,
-        peak_block=None if most.block < 0 else problem.blocks[most.block].id,
-        peak_micro_batch=most.micro_batch,
-    )
+        begin = plan.starts[name]
+        return begin, begin + ((problem.micro_batches or 1) - 1) * plan.period + time
+    return min(plan.starts[name]), max(plan.starts[name]) + time
 
 
 def _in_flight(starts: tuple[tuple[int, ...], ...], times: tuple[int, ...]) -> int:
@@ -463,3 +446,58 @@ def _in_flight(starts: tuple[tuple[int, ...], ...], times: tuple[int, ...]) -> i
         live += change
         most = max(most, live)
     return most
+
+
+# ---- by which rules: the steady state, or all micro-batches from the first start to the last end -------
+
+PERIOD = "period"
+
+
+@dataclass(frozen=True, slots=True)
+class _ScheduleRules:
+    objective: str
+
+    def violations(self, problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violation, ...]:
+        return verify_schedule(problem, plan)
+
+    def value(self, problem: ScheduleProblem, plan: AnySchedule) -> float:
+        value = evaluate_schedule(problem, plan).objective(self.objective)
+        if value is None:
+            raise UsageError(f"A plan of the kind {plan.kind} has no {self.objective}; choose another --objective.")
+        return float(value)
+
+    def evaluation(self, problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
+        refuse_broken((Violation("shape", fault) for fault in shape_faults(problem, plan)), "evaluated")
+        return evaluate_schedule(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteRules(_ScheduleRules):
+    """Makespan or span of the problem's micro-batches."""
+
+    objective: str = "makespan"
+    plan_type = SchedulePlan
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicRules(_ScheduleRules):
+    """The period of a schedule that repeats."""
+
+    objective: str = PERIOD
+    plan_type = PeriodicSchedulePlan
+
+
+def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
+    """The rules of the objective; a problem without a number of micro-batches is judged by its period alone."""
+    if options.get("objective") == PERIOD or problem.micro_batches is None:
+        if not any(problem.times):
+            raise InputError(
+                "blocks",
+                "take no time, so that no period is the shortest",
+                "give one of them a time, or micro_batches",
+            )
+        return PeriodicRules()
+    return FiniteRules(chosen(options, "objective", SCHEDULE.choices["objective"]))

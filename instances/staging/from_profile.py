@@ -114,12 +114,15 @@ def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t
     forward, backward = profile.time(node.forward), profile.time(node.backward)
     plans = [(VANILLA, [forward, backward], as_written(node.saved_bytes))]
     if options.recompute:
-        plans.append((RECOMPUTE, [forward, forward, backward], _read_bytes(profile, i)))
+        read = exact_sum(tensor.bytes for tensor in profile.tensors if node.id in tensor.readers)
+        plans.append((RECOMPUTE, [forward, forward, backward], read))
     efficiency = options.efficiency_at(t)
     speed = t * as_written(efficiency or 1) if t > 1 else Fraction(1)
     exchanged = Fraction(0)
     if t > 1 and efficiency is None and bandwidth < math.inf:
-        exchanged = REDUCTIONS * Fraction(2 * (t - 1), t) * _sent_bytes(profile, i) / as_written(bandwidth)
+        # The largest tensor of the node that others read.
+        sent = max((as_written(tensor.bytes) for tensor in profile.made[i] if tensor.readers), default=Fraction(0))
+        exchanged = REDUCTIONS * Fraction(2 * (t - 1), t) * sent / as_written(bandwidth)
     for name, times, kept in plans:
         passes = [time / speed + exchanged for time in map(as_written, times)]
         yield Configuration(
@@ -131,16 +134,6 @@ def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t
             memory_fixed=float((exact_sum(node.parameters.values()) * as_written(copies.whole) + buffers) / t),
             memory_divided=float(exact_sum(node.parameters.values()) * as_written(copies.shared) / t),
         )
-
-
-def _read_bytes(profile: Profile, i: int) -> Fraction:
-    reader = profile.nodes[i].id
-    return exact_sum(tensor.bytes for tensor in profile.tensors if reader in tensor.readers)
-
-
-def _sent_bytes(profile: Profile, i: int) -> Fraction:
-    """Bytes of the node's largest tensor that others read."""
-    return max((as_written(tensor.bytes) for tensor in profile.made[i] if tensor.readers), default=Fraction(0))
 
 
 def _edges(profile: Profile) -> tuple[Edge, ...]:

@@ -32,12 +32,9 @@ from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several, whole_number
 from ..registry import STAGING
 from ..timeline.model import Pipeline, check_tasks
-from .leveled_plan import LeveledPlan
-from .plan import PlannedStage, StagedPlan
+from .plan import LeveledPlan, PlannedStage, StagedPlan
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
-from .referee.levels import evaluate_leveled, verify_leveled
-from .referee.stages import evaluate_stages, held_bytes, verify_stages, ways_of
-from .rules import rules_of
+from .referee import evaluate_leveled, evaluate_stages, held_bytes, rules_of, verify_leveled, verify_stages, ways_of
 from .simulated import leveled_pipeline, staged_pipeline
 
 # ---- files -----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, show
+from ..base.fields import check_members, check_numbers
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
 from ..base.quantities import several
@@ -136,10 +137,7 @@ class StagingProblem(Displayed, Graph):
     kind = "staging"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
-        object.__setattr__(self, "edges", tuple(self.edges))
-        object.__setattr__(self, "levels", tuple(self.levels))
-        object.__setattr__(self, "device_types", tuple(self.device_types))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> StagingProblem:
@@ -319,13 +317,10 @@ def _check_configuration(where: str, way: Configuration, names: set[str]) -> Non
     if way.id in names:
         raise InputError(f"{where}.id", f"repeats {show(way.id)}", "give the ways of one degree ids of their own")
     names.add(way.id)
-    for field_name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed", "memory_divided"):
-        check_amount(f"{where}.{field_name}", getattr(way, field_name))
-    if way.forward_time is not None:
-        check_amount(f"{where}.forward_time", way.forward_time)
-        if way.forward_time > way.time:
-            remedy = "give at most the time of both passes"
-            raise InputError(f"{where}.forward_time", f"is {show(way.forward_time)} of {show(way.time)}", remedy)
+    check_numbers(way, where, 0)
+    if way.forward_time is not None and way.forward_time > way.time:
+        remedy = "give at most the time of both passes"
+        raise InputError(f"{where}.forward_time", f"is {show(way.forward_time)} of {show(way.time)}", remedy)
     for side in ("gather_in", "gather_out"):
         for key, value in getattr(way, side).items():
             check_amount(f"{where}.{side}[{show(key)}]", value)

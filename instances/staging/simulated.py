@@ -17,7 +17,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
 
 from ..base.amounts import Amount
 from ..base.checks import NodeId
@@ -35,16 +35,17 @@ from ..schedule.from_plan import (
     work_of,
 )
 from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
-from .leveled_plan import LeveledPlan, LeveledStage
-from .plan import PlannedStage, StagedPlan
+from .plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from .problem import Configuration, Layer, StagingProblem
-from .referee.levels import evaluate_leveled, full_weight, verify_leveled
-from .referee.stages import (
+from .referee import (
     COLLECTIVE,
     COLLECTIVES,
+    evaluate_leveled,
     evaluate_stages,
+    full_weight,
     gathered_bytes,
     type_of,
+    verify_leveled,
     verify_stages,
     ways_of,
 )
@@ -99,38 +100,34 @@ def leveled_pipeline(
 ) -> Pipeline:
     """The pipeline of a plan on devices within devices, with micro-batches in flight as the precise variant counts
     them."""
-    costs = evaluate_leveled(problem, plan).leaves
-    parts = []
-    for above, cost in zip(_paths_down(plan.stages), costs, strict=True):
-        leaf = above[-1][1]
-        stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
-        ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
-        time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
-        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
-    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
+    chunks = [leaf.nodes for leaf in plan.leaves()]
+    return chunked_pipeline(problem, plan, chunks, range(len(chunks)), micro_batches, schedule)
 
 
 def chunked_pipeline(
-    problem: StagingProblem, plan: LeveledPlan, chunks: Sequence[tuple[NodeId, ...]], places: Sequence[int]
+    problem: StagingProblem,
+    plan: LeveledPlan,
+    chunks: Sequence[tuple[NodeId, ...]],
+    places: Sequence[int],
+    micro_batches: int | None = 1,
+    schedule: str = "planned",
 ) -> Pipeline:
-    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place; one pass.
+    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place.
 
-    All stages of level 1 have the same degrees, so that any of them can hold any chunk.
+    Where chunks are not the plan's own, all stages of level 1 have the same degrees, so that any of them can hold any.
     """
     leaves = list(_paths_down(plan.stages))
     costs = evaluate_leveled(problem, plan).leaves
     ways_of_node = {node: way for stage in plan.leaves() for node, way in stage.configurations.items()}
     parts = []
     for nodes, place in zip(chunks, places, strict=True):
-        above, leaf = leaves[place], leaves[place][-1][1]
-        stage = PlannedStage(
-            nodes, leaf.data_parallel, leaf.tensor_parallel, {node: ways_of_node[node] for node in nodes}
-        )
-        ways = ways_of(problem, stage)
+        above, leaf, cost = leaves[place], leaves[place][-1][1], costs[place]
+        names = {node: ways_of_node[node] for node in nodes}
+        stage = PlannedStage(nodes, leaf.data_parallel, leaf.tensor_parallel, names)
+        ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
         time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
-        path, cost = tuple(number for number, _ in above), costs[place]
         parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
-    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], 1, "planned")
+    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
 
 
 def _paths_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:
@@ -237,62 +234,42 @@ AnyStage = PlannedStage | LeveledStage
 
 
 def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """The schedule problem of a plan; on devices within devices, of each stage of level 1."""
+    """The schedule problem of a plan, on devices within devices of each stage of level 1; where replicas form several
+    alike pipelines, of one of them."""
+    stages: tuple[AnyStage, ...]
+    limits: list[Amount | None]
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
-        leaves: tuple[AnyStage, ...] = tuple(plan.leaves())
-        limits = [problem.memory_bytes] * len(leaves)
+        own: OwnSchedule = partial(leveled_pipeline, problem, plan)
+        stages = tuple(plan.leaves())
+        limits = [problem.memory_bytes] * len(stages)
         if options.chunks > 1:
             copies = [cost.copies for cost in evaluate_leveled(problem, plan).leaves]
-            check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, leaves, strict=True)), UNIFORM)
-            leaves = tuple(_chunks(problem, leaves, options.chunks))
-            pipeline = chunked_pipeline(
-                problem, plan, [chunk.nodes for chunk in leaves], spread(len(leaves), options)
-            )
+            check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, stages, strict=True)), UNIFORM)
+            stages = tuple(_chunks(problem, stages, options.chunks))
+            nodes = [chunk.nodes for chunk in stages]
+            pipeline = chunked_pipeline(problem, plan, nodes, spread(len(stages), options))
         else:
-            pipeline = leveled_pipeline(problem, plan, 1)
-        return _lowered(
-            problem, leaves, pipeline, options, limits, lambda count: leveled_pipeline(problem, plan, count)
-        )
-    refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
-    cut = _cut(problem, plan, options.chunks)
-    kinds = [type_of(problem, stage) for stage in cut.stages]
-    limits = [None if kind is None else kind.memory_bytes for kind in kinds]
-    pipeline = staged_pipeline(problem, cut, 1)
-    return _lowered(
-        problem, cut.stages, pipeline, options, limits, lambda count: staged_pipeline(problem, plan, count)
-    )
-
-
-def _lowered(
-    problem: StagingProblem,
-    stages: Sequence[AnyStage],
-    pipeline: Pipeline,
-    options: ScheduleOptions,
-    limits: Sequence[Amount | None],
-    own: OwnSchedule,
-) -> LoweredSchedule:
-    """The schedule problem of one pipeline; where replicas form several alike pipelines, of one of them."""
+            pipeline = own(1)
+    else:
+        refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
+        own = partial(staged_pipeline, problem, plan)
+        stages = _cut(problem, plan, options.chunks)
+        kinds = [type_of(problem, stage) for stage in stages]
+        limits = [None if kind is None else kind.memory_bytes for kind in kinds]
+        pipeline = staged_pipeline(problem, StagedPlan(stages), 1)
     pipeline, pipelines = one_of_alike(pipeline)
-    notes = chain(_notes(problem, stages, options), _on_replicas(pipelines))
+    notes = _notes(problem, stages, options, pipelines)
     work = work_of(pipeline, options, limits, notes, inputs=_read(problem, stages))
     return schedule_of(work, options, lambda count: one_of_alike(own(count))[0], pipelines)
 
 
-def _on_replicas(pipelines: int) -> Iterator[str]:
-    if pipelines > 1:
-        yield (
-            f"replicas form {pipelines} alike pipelines, which share the micro-batches; the schedule is that of one of "
-            "them, and memory that of one device"
-        )
-
-
-def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
-    """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
+def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> tuple[PlannedStage, ...]:
+    """Every stage cut into `chunks` stages of equally many layers, which keep their configurations."""
     if chunks == 1:
-        return plan
+        return plan.stages
     check_alike(((stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages), UNIFORM)
-    return StagedPlan(tuple(_chunks(problem, plan.stages, chunks)))
+    return tuple(_chunks(problem, plan.stages, chunks))
 
 
 def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) -> Iterator[PlannedStage]:
@@ -333,7 +310,9 @@ def _ways(problem: StagingProblem, stage: AnyStage) -> Iterator[Configuration]:
         yield from (way for way in ways if way.id == name)
 
 
-def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
+def _notes(
+    problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions, pipelines: int
+) -> Iterator[str]:
     ways = (_ways(problem, stage) for stage in stages)
     if any(way.forward_time is None for chosen in ways for way in chosen):
         yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
@@ -341,3 +320,8 @@ def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: Schedul
         yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"
     if options.recompute:
         yield "the network's own input is not counted among what is kept: nothing says how large it is"
+    if pipelines > 1:
+        yield (
+            f"replicas form {pipelines} alike pipelines, which share the micro-batches; the schedule is that of one of "
+            "them, and memory that of one device"
+        )

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..base.compiled import compiled, repays_loading
 from ..base.errors import PipeplanError
 from ..base.graph import adjacency, heights_of
 from . import kernel
-from .model import INPUTS, WEIGHTS, WHOLE, Pipeline, Simulation, Stage, StageRun, Task, TaskKind
+from .model import INPUTS, WEIGHTS, WHOLE, Pass, Pipeline, Simulation, Stage, StageRun, Task, TaskKind
 
 # The backward pass of a linear layer is two products of matrices of the same size, one for each part.
 INPUTS_SHARE = 0.5
 
-# A `Pass`, which as a plain tuple is made faster: stage, signed number of a micro-batch, part of a backward pass.
-Pass = tuple[int, int, str]
+# A `Pass` as a plain tuple, which is made faster: stage, signed number of a micro-batch, part of a backward pass.
+OnePass = tuple[int, int, str]
 
 # What runs one pass after the other: a replica of a stage, or a device that holds several stages.
 Worker = int
@@ -97,9 +98,9 @@ class _Run:
         self.orders, self.worker_of = _workers(pipeline)
         self.position = [0] * len(self.orders)
         self.clock = [0.0] * len(self.orders)
-        self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
-        self.span_of: dict[Pass, tuple[float, float]] = {}
-        self.times: dict[Pass, float] = dict(pipeline.times.items())
+        self.waiting: defaultdict[OnePass, list[Worker]] = defaultdict(list)
+        self.span_of: dict[OnePass, tuple[float, float]] = {}
+        self.times: dict[OnePass, float] = dict(pipeline.times.items())
 
     def fill_spans(self) -> None:
         """Find start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
@@ -134,7 +135,7 @@ class _Run:
                 ready.extend(waiting.pop(current))
         self.position[worker], self.clock[worker] = position, clock
 
-    def _time(self, one: Pass) -> float:
+    def _time(self, one: OnePass) -> float:
         x, j, part = one
         stage = self.pipeline.stages[x]
         if self.times and one in self.times:
@@ -146,7 +147,7 @@ class _Run:
         inputs = INPUTS_SHARE * stage.backward if self.reads[x] else 0.0
         return inputs if part == INPUTS else stage.backward - inputs
 
-    def _needs(self, x: int, j: int, part: str) -> list[tuple[Pass, float]]:
+    def _needs(self, x: int, j: int, part: str) -> list[tuple[OnePass, float]]:
         """The passes that a pass reads, with the delays of the transfers."""
         if j > 0:
             return [
@@ -156,7 +157,7 @@ class _Run:
             ]
         if part == WEIGHTS:
             return [((x, j, INPUTS), 0.0)]
-        needs: list[tuple[Pass, float]] = [((x, -j, WHOLE), 0.0)]
+        needs: list[tuple[OnePass, float]] = [((x, -j, WHOLE), 0.0)]
         for y, other, delay in self.reads_back[x]:
             needs += [
                 ((y, -i, INPUTS if (y, -i) in self.divided else WHOLE), delay)
@@ -164,7 +165,7 @@ class _Run:
             ]
         return needs
 
-    def stage_run(self, x: int, replicas: list[list[Pass]]) -> StageRun:
+    def stage_run(self, x: int, replicas: list[list[OnePass]]) -> StageRun:
         """What the stage at position x did, by the passes of its replicas."""
         stage = self.pipeline.stages[x]
         tasks = [
@@ -193,7 +194,7 @@ class _Run:
 
     def _circle(self) -> str:
         """Who waits for whom, from one stage around the circle back to it."""
-        awaited: dict[Worker, tuple[Pass, Pass]] = {}
+        awaited: dict[Worker, tuple[OnePass, OnePass]] = {}
         for needed, workers in self.waiting.items():
             for worker in workers:
                 awaited[worker] = (self.orders[worker][self.position[worker]], needed)
@@ -206,12 +207,12 @@ class _Run:
         parts = [self._wait(*awaited[w]) for w in path[path.index(worker) :]]
         return "The schedule cannot be run: " + ", ".join(parts) + "."
 
-    def _wait(self, own: Pass, needed: Pass) -> str:
+    def _wait(self, own: OnePass, needed: OnePass) -> str:
         stages = self.pipeline.stages
         return f"{_words(stages[own[0]], own[1])} waits for {_words(stages[needed[0]], needed[1])}"
 
 
-def _workers(pipeline: Pipeline) -> tuple[list[tuple[Pass, ...]], dict[tuple[int, int], Worker]]:
+def _workers(pipeline: Pipeline) -> tuple[list[tuple[OnePass, ...]], dict[tuple[int, int], Worker]]:
     """The passes of each worker in their order, and the worker that runs each replica of a stage."""
     if pipeline.shared:
         homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _, _ in order}
@@ -234,22 +235,22 @@ def _same_samples(own: Size, j: int, other: Size) -> tuple[int, ...] | range:
     return range(max(first, last - other[1] + 1), last + 1)
 
 
-def _passes_of_replicas(pipeline: Pipeline) -> list[list[list[Pass]]]:
+def _passes_of_replicas(pipeline: Pipeline) -> list[list[list[OnePass]]]:
     """The passes of each replica of each stage, in their order."""
     if not pipeline.shared:
         return [[[(x, j, WHOLE) for j in o] for o in stage.orders] for x, stage in enumerate(pipeline.stages)]
-    passes: list[list[list[Pass]]] = [[[]] for _ in pipeline.stages]
+    passes: list[list[list[OnePass]]] = [[[]] for _ in pipeline.stages]
     for order in pipeline.shared:
         for one in order:
             passes[one.stage][0].append(one)
     return passes
 
 
-def _kind(one: Pass) -> TaskKind:
+def _kind(one: OnePass) -> TaskKind:
     return "forward" if one[1] > 0 else "weights" if one[2] == WEIGHTS else "backward"
 
 
-def _peak(passes: list[Pass]) -> int:
+def _peak(passes: list[OnePass]) -> int:
     """The most micro-batches in flight; at most 1 where nothing runs backward."""
     live = peak = 0
     for _, j, part in passes:
@@ -318,3 +319,88 @@ def _table(count: int, entries: list[tuple[int, int, float]]) -> tuple[Any, Any,
     offsets = _offsets(sum(x == stage for x, _, _ in entries) for stage in range(count))
     others = np.array([y for _, y, _ in entries], dtype=np.int64)
     return offsets, others, np.array([delay for _, _, delay in entries], dtype=float)
+
+
+# ---- devices that hold several stages ----------------------------------------------------------------
+# An order for them, which no schedule of one stage alone can give.
+#
+# A list scheduler: whenever a device is free it begins the pass that can start first, a backward pass before a forward
+# pass. How many micro-batches a stage may have in flight is limited, which bounds its memory as 1F1B does.
+
+
+def share_devices(
+    pipeline: Pipeline, device_of: Sequence[int], in_flight: Sequence[int], *, training: bool = True
+) -> Pipeline:
+    """The same stages on the devices `device_of`, numbered from 0, with new orders of their passes; orders that they
+    have are dropped.
+
+    `in_flight`: by stage, the micro-batches that it may have in flight, at least one.
+    """
+    return _Scheduler(pipeline, device_of, in_flight, training).scheduled()
+
+
+class _Scheduler:
+    """How far each stage has come; micro-batches pass every stage in their order, in both directions."""
+
+    def __init__(
+        self, pipeline: Pipeline, device_of: Sequence[int], in_flight: Sequence[int], training: bool
+    ) -> None:
+        count = len(pipeline.stages)
+        heights = heights_of(adjacency(count, ((d.source, d.target) for d in pipeline.dependencies)))
+        assert heights is not None, "stages without a circle"
+        self.pipeline, self.device_of, self.training = pipeline, device_of, training
+        self.heights, self.in_flight = heights, in_flight
+        self.reads: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        self.reads_back: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        for arc in pipeline.dependencies:
+            self.reads[arc.target].append((arc.source, arc.forward_delay))
+            self.reads_back[arc.source].append((arc.target, arc.backward_delay))
+        self.ends: dict[tuple[int, int], float] = {}
+        self.forward, self.backward = [1] * count, [1] * count
+        self.free = [0.0] * (1 + max(device_of))
+
+    def scheduled(self) -> Pipeline:
+        shared: list[list[Pass]] = [[] for _ in self.free]
+        while (next_pass := self._next()) is not None:
+            start, x, j = next_pass
+            stage = self.pipeline.stages[x]
+            end = start + (stage.forward if j > 0 else stage.backward)
+            self.ends[x, j] = self.free[self.device_of[x]] = end
+            if j > 0:
+                self.forward[x] += 1
+            else:
+                self.backward[x] += 1
+            shared[self.device_of[x]].append(Pass(x, j))
+        stages = tuple(
+            replace(stage, orders=(tuple(j for y, j, _ in shared[self.device_of[x]] if y == x),))
+            for x, stage in enumerate(self.pipeline.stages)
+        )
+        return replace(self.pipeline, stages=stages, shared=tuple(map(tuple, shared)))
+
+    def _next(self) -> tuple[float, int, int] | None:
+        """The pass that can start first: among equals a backward pass, of the oldest micro-batch, or else a forward
+        pass of the stage nearest the end."""
+        best: tuple[tuple[float, int, int, int], int, int] | None = None
+        for x, count in enumerate(map(self.pipeline.passes, range(len(self.pipeline.stages)))):
+            for j in (-self.backward[x], self.forward[x]):
+                if abs(j) > count or (j < 0 and not self.training):
+                    continue
+                ready = self._ready(x, j)
+                if ready is None:
+                    continue
+                start = max(ready, self.free[self.device_of[x]])
+                rank = (self.heights[x], j) if j > 0 else (-j, self.heights[x])
+                key = (start, int(j > 0), *rank)
+                if best is None or key < best[0]:
+                    best = (key, x, j)
+        return None if best is None else (best[0][0], best[1], best[2])
+
+    def _ready(self, x: int, j: int) -> float | None:
+        """When all that the pass reads is there; None: that is not known yet, or the stage has enough in flight."""
+        if j > 0 and self.training and j - self.backward[x] >= self.in_flight[x]:
+            return None
+        needed = [((y, j), delay) for y, delay in (self.reads if j > 0 else self.reads_back)[x]]
+        needed += [((x, -j), 0.0)] if j < 0 else []
+        if any(needed_pass not in self.ends for needed_pass, _ in needed):
+            return None
+        return max((self.ends[needed_pass] + delay for needed_pass, delay in needed), default=0.0)

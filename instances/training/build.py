@@ -1,26 +1,138 @@
-"""A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb"."""
+"""A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb".
+
+To add a packaged model, add its shapes and their source to `_published`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import InputError, UsageError, did_you_mean, errors_in, show
+from ..base.checks import check_whole
+from ..base.errors import InputError, UsageError, did_you_mean, errors_in, named, show
 from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
-from ..physics.efficiencies import Efficiencies, check_name
-from ..physics.hardware import KnownGpu, devices_and_gpu, usual_of
+from ..base.quantities import several
+from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficiencies, check_name
+from ..physics.hardware import KnownGpu, devices_and_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
-from .known_models import MODELS, known_model, with_layers
-from .model import Model
+from .frameworks import FRAMEWORKS, Framework
+from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
 
 if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
+
+
+# ---- models by name -----------------------------------------------------------------------------------
+#
+# Models by name: their shapes as published, each with its source, and how they are cut or lengthened.
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model with the place where its shapes are published."""
+
+    model: Model
+    source: str
+
+
+def _gpt(name: str, layers: int, hidden: int, heads: int, **more: Any) -> Model:
+    """A model of the GPT type: biases everywhere, learned positions, one table of words; as Megatron trains it."""
+    attention = Attention(heads, hidden // heads, heads, bias=True, output_bias=True)
+    usual = {"vocabulary": 51_200, "positions": 2_048, "mlp": Mlp(4 * hidden, gated=False, bias=True)}
+    return Model(name, hidden, layers, attention=attention, tied=True, norm="layer", **{**usual, **more})
+
+
+def _llama(name: str, layers: int, hidden: int, heads: int, mlp: int) -> Model:
+    return Model(name, hidden, layers, 128_256, Attention(heads, hidden // heads, 8), Mlp(mlp))
+
+
+def _mixtral(name: str, layers: int, hidden: int, heads: int, expert: int, vocabulary: int) -> Model:
+    attention, experts = Attention(heads, hidden // heads, 8), Experts(count=8, per_token=2, hidden=expert)
+    return Model(name, hidden, layers, vocabulary, attention, experts=experts)
+
+
+def _qwen3(name: str, layers: int, hidden: int, heads: int, expert: int) -> Model:
+    attention = Attention(heads, 128, key_value_heads=4, query_key_norm=True)
+    return Model(name, hidden, layers, 151_936, attention, experts=Experts(128, 8, expert))
+
+
+def _published() -> Iterator[tuple[Model, str]]:
+    """All packaged models, each with its source."""
+    paper, herd = "Korthikanti et al., arXiv 2205.05198, table 3", "Llama Team, arXiv 2407.21783, table 3"
+    yield _gpt("gpt-3-175b", 96, 12_288, 96), paper
+    yield _gpt("megatron-22b", 48, 6_144, 64), paper
+    yield _gpt("turing-530b", 105, 20_480, 128), paper
+    yield _gpt("megatron-1t", 128, 25_600, 160), paper
+    yield _llama("llama-3-8b", 32, 4_096, 32, 14_336), herd
+    yield _llama("llama-3-70b", 80, 8_192, 64, 28_672), herd
+    yield _llama("llama-3-405b", 126, 16_384, 128, 53_248), herd
+    config = "config.json of {} at huggingface.co"
+    small = _mixtral("mixtral-8x7b", 32, 4_096, 32, 14_336, 32_000)
+    yield small, "Jiang et al., arXiv 2401.04088, table 1"
+    yield _mixtral("mixtral-8x22b", 56, 6_144, 48, 16_384, 32_000), config.format("mistralai/Mixtral-8x22B-v0.1")
+    for name, shape in (("30B-A3B", (48, 2_048, 32, 768)), ("235B-A22B", (94, 4_096, 64, 1_536))):
+        source = f"Qwen Team, arXiv 2505.09388, table 2, and {config.format(f'Qwen/Qwen3-{name}')}"
+        yield _qwen3(f"qwen3-{name.lower()}", *shape), source
+    attention = Attention(64, 64, 8, bias=True, output_bias=True, sinks=True, window=128, windowed_share=0.5)
+    experts = Experts(128, 4, 2_880, bias=True, router_bias=True)
+    oss = Model("gpt-oss-120b", 2_880, 36, 201_088, attention, experts=experts)
+    yield oss, "OpenAI, arXiv 2508.10925, section 2, and config.json of openai/gpt-oss-120b"
+    latent = Attention(128, 128, 128, value_size=128, query_rank=1_536, key_value_rank=512, rope_size=64)
+    experts = Experts(160, 6, 1_536, shared_hidden=2 * 1_536, dense_layers=1)
+    v2 = Model("deepseek-v2", 5_120, 60, 102_400, latent, Mlp(12_288), experts)
+    yield v2, "DeepSeek-AI, arXiv 2405.04434, section 3.1.2"
+    experts = Experts(256, 8, 2_048, shared_hidden=2_048, dense_layers=3, router_bias=True)
+    v3 = Model("deepseek-v3", 7_168, 61, 129_280, latent, Mlp(18_432), experts, prediction_layers=1)
+    yield v3, "DeepSeek-AI, arXiv 2412.19437, section 4.2"
+    sizes = {"vocabulary": 50_272, "positions": 2_050, "embedding_size": 512}
+    yield _gpt("opt-350m", 24, 1_024, 16, final_norm=False, **sizes), config.format("facebook/opt-350m")
+
+
+MODELS: Mapping[str, KnownModel] = {model.name: KnownModel(model, source) for model, source in _published()}
+
+
+def known_model(name: str) -> Model:
+    """The packaged model of that name; capitals and underscores do not matter."""
+    word = name.strip().lower().replace("_", "-").replace(" ", "-")
+    return named(word, MODELS, "model").model
+
+
+def with_layers(model: Model, layers: int | None = None, dense_layers: int | None = None) -> Model:
+    """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts.
+
+    None keeps the model's own number, but never more dense layers than layers.
+    """
+    if layers is None and dense_layers is None:
+        return model
+    if model.own:
+        raise UsageError(
+            f"{model.name} has measured layers of its own, which cannot be cut; drop --layers and --dense-layers."
+        )
+    count = model.layers if layers is None else layers
+    check_whole("--layers", count, MOST_LAYERS)
+    if model.experts is None:
+        if dense_layers not in (None, count):
+            raise UsageError(f"No layer of {model.name} has experts; drop --dense-layers.")
+        return replace(model, layers=count)
+    dense = min(model.experts.dense_layers, count) if dense_layers is None else dense_layers
+    check_whole("--dense-layers", dense, MOST_LAYERS, 0)
+    if dense > count:
+        raise InputError("--dense-layers", f"is {dense} of {several(count, 'layer')}", "give fewer of them")
+    if dense and model.mlp is None:
+        raise UsageError(f"Every layer of {model.name} has experts; drop --dense-layers.")
+    return replace(model, layers=count, experts=replace(model.experts, dense_layers=dense))
+
+
+# ---- problems -----------------------------------------------------------------------------------------
+#
+# A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb".
+
 
 CONFIG = "config.json"
 # Ends of the names of files that hold a model.
@@ -44,6 +156,7 @@ def problem_of(
     dense_layers: int | None = None,
     reserve_bytes: float | None = None,
     efficiencies: Efficiencies | Mapping[str, float] | None = None,
+    attention_kernel: str | None = None,
     name: str | None = None,
     **flags: bool,
 ) -> TrainingProblem:
@@ -51,9 +164,14 @@ def problem_of(
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
-    GPU. `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
+    GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `flags` are the problem's own:
+    flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     number, gpu = devices_and_gpu(devices)
+    if framework not in FRAMEWORKS:
+        raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
+    rules = FRAMEWORKS[framework]
+    kernel = _kernel(attention_kernel, rules, flags)
     shapes = with_layers(model_of(model), layers, dense_layers)
     memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
     card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
@@ -68,17 +186,40 @@ def problem_of(
         framework=framework,
         optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies, gpu.name),
+        efficiencies=_efficiencies(efficiencies, gpu, rules, kernel),
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
         **flags,
     )
     return check_hardware(problem)
 
 
-def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) -> Efficiencies:
+def _kernel(given: str | None, rules: Framework, flags: dict[str, bool]) -> AttentionKernel | None:
+    """The kernel of attention, by its name or the framework's own; it says whether the matrix is kept, as a flag."""
+    if given is None:
+        keeps = flags.get("flash_attention") is False
+        return None if keeps or rules.attention is None else ATTENTION_KERNELS[rules.attention]
+    named(given, ATTENTION_KERNELS, "attention kernel")
+    kernel = ATTENTION_KERNELS[given]
+    if flags.setdefault("flash_attention", kernel.shares is not None) != (kernel.shares is not None):
+        raise InputError("attention_kernel", f"is {given}, and flash_attention says otherwise", "give one of them")
+    return kernel
+
+
+def _efficiencies(
+    given: Efficiencies | Mapping[str, float] | None,
+    gpu: KnownGpu,
+    rules: Framework,
+    kernel: AttentionKernel | None,
+) -> Efficiencies:
+    """The usual ones of the GPU, of the framework and of the kernel of attention, and those that were given."""
     if isinstance(given, Efficiencies):
         return given
-    return replace(usual_of(gpu), **{check_name(name): value for name, value in (given or {}).items()})
+    usual = dict(rules.usual)
+    if kernel is not None and kernel.shares is None:
+        usual["softmax_traffic"] = kernel.softmax_traffic
+    elif kernel is not None and kernel.shares is not None and gpu.measured_as is not None:
+        usual["attention"] = kernel.shares.get(gpu.measured_as, gpu.usual.attention)
+    return replace(gpu.usual, **{**usual, **{check_name(name): value for name, value in (given or {}).items()}})
 
 
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:
@@ -134,7 +275,7 @@ def _read(path: Path) -> Model:
     from ..networks.profile.profile import profile_from_json
     from ..networks.profile.table import read_table
     from .config_json import model_from_config
-    from .files import SCHEMA, read_model
+    from .kind_functions import SCHEMA, read_model
 
     path = path.expanduser()
     if path.is_dir():

@@ -3,8 +3,8 @@
 The search asks for thousands of choices and the referee for one: a choice takes its row of the tables of units.
 Communication among ranks with the same weights, and the update, are here as well:
 
-    P       parameters of the unit in products and tables, those of experts apart: `sent` in `unit_bytes`
-    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `unit_seconds`
+    P       parameters of the unit in products and tables, those of experts apart: `sent` in `unit_costs`
+    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `unit_costs`
     zero 0  all-reduce of g P bytes, g those of a gradient
     zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
     zero 2  the first one in every backward pass of every unit, the second one as above
@@ -13,7 +13,7 @@ Communication among ranks with the same weights, and the update, are here as wel
 
 A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
 behind: in the passes of a unit that pass itself, recomputation not included; what is left belongs to the forward pass
-and to the pass for inputs. At the end of an iteration it is hidden behind passes of the rank (`referee/seconds.py`).
+and to the pass for inputs. At the end of an iteration it is hidden behind passes of the rank (`iteration.py`).
 
 Layers with measured times take those of their tensor degree and the nearest micro-batch (the smaller one of two), in
 proportion to the micro-batch; half of their backward pass is for weights, whatever recomputation is asked for runs all
@@ -29,15 +29,26 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError
-from ..physics.kernels import HALF, OWN_MOMENT, WORKSPACE_BYTES
+from ..physics.efficiencies import HALF, OWN_MOMENT, WORKSPACE_BYTES
 from ..physics.optimizers import GATHERED_UNITS, StateBytes, update_bytes
 from ..physics.schedules import SCHEDULES, ScheduleRule
 from .frameworks import hidden_shares
 from .model import MeasuredTime, OwnLayer, UnitType
 from .plan import FULL, Configuration, Degrees, chunks_of_ranks
 from .problem import TrainingProblem
-from .unit_bytes import BytesOfUnits, UnitBytes, UnitParameters, unit_parameters
-from .unit_seconds import LAYERS, Cluster, Keys, SecondsOfUnits, UnitSeconds, exposed
+from .unit_costs import (
+    LAYERS,
+    PARTS,
+    BytesOfUnits,
+    Cluster,
+    Keys,
+    SecondsOfUnits,
+    UnitBytes,
+    UnitParameters,
+    UnitSeconds,
+    exposed,
+    unit_parameters,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +58,8 @@ if TYPE_CHECKING:
 Modules = tuple[str, ...]
 NONE: Modules = ()
 WHOLE: Modules = (FULL,)
+# Columns of `Case.parts` behind those of `PARTS`: exposed communication of weights and gradients, and measured times.
+DATA, MEASURED = len(PARTS), len(PARTS) + 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,7 +184,7 @@ class CaseMaker:
         rows = sorted(set(keys))
         self.row_of = {key: row for row, key in enumerate(rows)}
         self.keys = Keys.of(rows)
-        self.cluster = Cluster(problem.levels, problem.efficiencies.links)
+        self.cluster = Cluster(problem.levels, problem.efficiencies)
         self.units = self.model.units
         self.names: tuple[UnitType, ...] = tuple(dict.fromkeys(self.units))
         own = range(len(self.units)) if self.model.own else map(self.names.index, self.units)
@@ -244,15 +257,15 @@ class CaseMaker:
         """[type, part] of the forward pass and of that for inputs, as `Case.parts`, and [type] of that for weights."""
         import numpy as np
 
-        forward, inputs = np.zeros((2, max(self.positions) + 1, 8))
+        forward, inputs = np.zeros((2, max(self.positions) + 1, len(PARTS) + 2))
         if self.model.own:
             times = [measured_time(layer, gamma.degrees.tensor, gamma.micro_batch) for layer in self.model.own]
-            forward[:, 7] = [scale * time.forward_seconds for time, scale in times]
-            inputs[:, 7] = [scale * time.backward_seconds / 2 for time, scale in times]
-            return forward, inputs, inputs[:, 7].copy()
+            forward[:, MEASURED] = [scale * time.forward_seconds for time, scale in times]
+            inputs[:, MEASURED] = [scale * time.backward_seconds / 2 for time, scale in times]
+            return forward, inputs, inputs[:, MEASURED].copy()
         row, own = self.row_of[gamma.key], self._seconds_of(gamma)
-        forward[:, :6] = [one.forward[:, row] for one in own]
-        inputs[:, :6] = [one.inputs[:, row] for one in own]
+        forward[:, :DATA] = [one.forward[:, row] for one in own]
+        inputs[:, :DATA] = [one.inputs[:, row] for one in own]
         return forward, inputs, np.array([one.weights[row] for one in own])
 
     def _seconds_of(self, gamma: ParallelismChoice) -> list[UnitSeconds]:
@@ -268,7 +281,7 @@ class CaseMaker:
         if word not in case.by_word:
             gamma, at = case.gamma, self.positions
             forward, inputs = (way.sum(axis=1)[at] for way in case.parts)
-            again = case.parts[0][at, 7] * bool(word)
+            again = case.parts[0][at, MEASURED] * bool(word)
             if not self.model.own:
                 again = np.array([own.again[word][self.row_of[gamma.key]] for own in self._seconds_of(gamma)])[at]
             kept = self.kept_of(gamma, word)
@@ -289,8 +302,8 @@ class CaseMaker:
         if gamma.zero >= 2:
             ring = sent @ tail[:, :2] + ((sent > 0) @ tail[:, 2])[:, None]
             reduce, gather = ring[:, 0], ring[:, 1] * (gamma.zero == 3)
-            forward[:, 6] = exposed(gather, shares[1], forward.sum(axis=1))
-            inputs[:, 6] = exposed(gather + reduce, shares[0], inputs.sum(axis=1) + weights)
+            forward[:, DATA] = exposed(gather, shares[1], forward.sum(axis=1))
+            inputs[:, DATA] = exposed(gather + reduce, shares[0], inputs.sum(axis=1) + weights)
         update, row = sent @ rates, 0 if own else self.row_of[gamma.key]
         received = 0.0 if own else HALF * float(self._tokens_between[row]) * self.model.hidden
         output = np.full(len(self.units), received)

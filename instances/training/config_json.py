@@ -8,7 +8,8 @@ units cannot say is refused, and so is what changes them in other architectures 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..base.checks import check_flag, check_text, check_whole
@@ -20,7 +21,6 @@ from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
 MAX_ENTRIES = 10_000
 # The largest values of fields, where they are not those of a model's parts.
 _LARGEST = {"num_hidden_layers": MOST_LAYERS, "n_layer": MOST_LAYERS, "num_nextn_predict_layers": 100}
-# Fields that an error about an unknown architecture shows.
 # Fields that change shapes wherever they are read. They belong to few architectures each.
 _SHAPES = (
     *("n_routed_experts", "num_experts", "num_local_experts", "n_shared_experts", "first_k_dense_replace"),
@@ -39,6 +39,7 @@ _SIZES = (
 )
 # What layers can attend to.
 _KINDS = ("full_attention", "sliding_attention")
+# Fields that an error about an unknown architecture shows.
 _TOLD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 
@@ -164,7 +165,7 @@ def _architecture(where: str, data: Mapping[str, Any]) -> str:
             return str(kind)
     classes = data.get("architectures")
     named = classes[0] if isinstance(classes, list) and classes and isinstance(classes[0], str) else ""
-    return _CLASSES.get(named, str(kind or named))
+    return _CLASSES.get(named.removesuffix("ForCausalLM"), str(kind or named))
 
 
 def _unknown(config: Config, architecture: str) -> InputError:
@@ -232,40 +233,55 @@ class _Usual:
     tied: bool = False
     norms: int = 2
     query_key_norm: bool = False
-    query_bias: bool = False
-    """Have queries, keys and values a bias, whatever the file says?"""
+    bias: bool = False
+    """Have all products of the attention a bias, where the file does not say?"""
+    query_bias: bool | str = False
+    """Have queries, keys and values a bias, whatever the file says? A text: as this field says, true if absent."""
+    sinks: bool = False
 
 
-def _dense(config: Config, name: str, usual: _Usual, window: Callable[[Config, int], dict[str, Any]]) -> Model:
-    """A model with norms without a shift and a gated MLP, as Llama and its kin have them."""
+def _no_window(config: Config, layers: int) -> dict[str, Any]:
+    return {}
+
+
+def _no_experts(config: Config, layers: int) -> Experts | None:
+    return None
+
+
+def _read_llama(
+    usual: _Usual,
+    window: Callable[[Config, int], dict[str, Any]],
+    config: Config,
+    name: str,
+    experts: Callable[[Config, int], Experts | None] = _no_experts,
+) -> Model:
+    """A model with norms without a shift and a gated MLP or experts, as Llama and its kin have them."""
     hidden = config.whole("hidden_size", usual.hidden)
     layers = config.whole("num_hidden_layers", usual.layers)
-    bias = config.flag("attention_bias", False)
+    of_experts = experts(config, layers)
+    bias, query_bias = config.flag("attention_bias", usual.bias), usual.query_bias
     attention = _attention(
         config,
         hidden,
         heads=usual.heads,
         key_value=usual.key_value,
         head_size=usual.head_size,
-        bias=bias or usual.query_bias,
+        bias=bias or (config.flag(query_bias, True) if isinstance(query_bias, str) else query_bias),
         output_bias=bias,
         query_key_norm=usual.query_key_norm,
+        sinks=usual.sinks,
         **window(config, layers),
     )
-    return Model(
-        name,
-        hidden,
-        layers,
-        config.whole("vocab_size", usual.vocabulary),
-        attention,
-        Mlp(config.whole("intermediate_size", usual.inner), bias=config.flag("mlp_bias", False)),
-        tied=config.tied(usual.tied),
-        norms=usual.norms,
-    )
+    mlp = None
+    if of_experts is None:
+        mlp = Mlp(config.whole("intermediate_size", usual.inner), bias=config.flag("mlp_bias", False))
+    elif of_experts.dense_layers:
+        mlp = Mlp(config.whole("intermediate_size"))
+    vocabulary, tied = config.whole("vocab_size", usual.vocabulary), config.tied(usual.tied)
+    return Model(name, hidden, layers, vocabulary, attention, mlp, of_experts, tied=tied, norms=usual.norms)
 
 
-def _no_window(config: Config, layers: int) -> dict[str, Any]:
-    return {}
+# Which layers have a sliding window.
 
 
 def _everywhere(config: Config, layers: int) -> dict[str, Any]:
@@ -280,8 +296,8 @@ def _qwen_window(config: Config, layers: int) -> dict[str, Any]:
     return _window(config, layers, 4_096, (layers - first) / layers)
 
 
-def _every_other(config: Config, layers: int) -> dict[str, Any]:
-    return _window(config, layers, 4_096, (layers + 1) // 2 / layers)
+def _every_other(config: Config, layers: int, usual: int = 4_096) -> dict[str, Any]:
+    return _window(config, layers, usual, (layers + 1) // 2 / layers)
 
 
 def _all_but_every_sixth(config: Config, layers: int) -> dict[str, Any]:
@@ -289,68 +305,30 @@ def _all_but_every_sixth(config: Config, layers: int) -> dict[str, Any]:
     return _window(config, layers, 4_096, (layers - layers // step) / layers)
 
 
-def _family(usual: _Usual, window: Callable[[Config, int], dict[str, Any]]) -> Reader:
-    return lambda config, name: _dense(config, name, usual, window)
-
-
 # ---- families with experts -----------------------------------------------------------------------------------
 
 
-def _mixtral(config: Config, name: str) -> Model:
-    hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+def _mixtral_experts(config: Config, layers: int) -> Experts:
     count = config.whole("num_local_experts", 8)
-    experts = Experts(count, _top_of(config, count, usual=2), config.whole("intermediate_size"))
-    attention = _attention(config, hidden, key_value=8, **_everywhere(config, layers))
-    return Model(
-        name, hidden, layers, config.whole("vocab_size"), attention, experts=experts, tied=config.tied(False)
-    )
+    return Experts(count, _top_of(config, count, usual=2), config.whole("intermediate_size"))
 
 
-def _gpt_oss(config: Config, name: str) -> Model:
-    hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+def _gpt_oss_experts(config: Config, layers: int) -> Experts:
     count = config.whole("num_local_experts", 128)
     key = "num_experts_per_tok" if "num_experts_per_tok" in config.data else "experts_per_token"
-    bias = config.flag("attention_bias", True)
-    window = _window(config, layers, 128, (layers + 1) // 2 / layers)
-    attention = _attention(
-        config, hidden, key_value=8, head_size=64, bias=bias, output_bias=bias, sinks=True, **window
-    )
     top = _top_of(config, count, key, usual=4)
-    experts = Experts(count, top, config.whole("intermediate_size"), bias=True, router_bias=True)
-    return Model(
-        name, hidden, layers, config.whole("vocab_size"), attention, experts=experts, tied=config.tied(False)
-    )
+    return Experts(count, top, config.whole("intermediate_size"), bias=True, router_bias=True)
 
 
-def _qwen_experts(version: int) -> Reader:
-    """The reader of Qwen 2 or 3 with experts, by the version."""
+def _qwen2_experts(config: Config, layers: int) -> Experts:
+    shared = config.whole("shared_expert_intermediate_size")
+    return replace(_qwen3_experts(config, layers, 60, 4), shared_hidden=shared, shared_gate=True)
 
-    def read(config: Config, name: str) -> Model:
-        hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
-        count = config.whole("num_experts", 60 if version == 2 else 128)
-        dense = _first_dense(config, layers)
-        experts = Experts(
-            count,
-            _top_of(config, count, usual=4 if version == 2 else 8),
-            config.whole("moe_intermediate_size"),
-            shared_hidden=config.whole("shared_expert_intermediate_size") if version == 2 else 0,
-            shared_gate=version == 2,
-            dense_layers=dense,
-        )
-        bias = config.flag("attention_bias", False)
-        attention = _attention(
-            config,
-            hidden,
-            bias=bias or (version == 2 and config.flag("qkv_bias", True)),
-            output_bias=bias,
-            query_key_norm=version == 3,
-            **_qwen_window(config, layers),
-        )
-        mlp = Mlp(config.whole("intermediate_size")) if dense else None
-        vocabulary = config.whole("vocab_size")
-        return Model(name, hidden, layers, vocabulary, attention, mlp, experts, tied=config.tied(False))
 
-    return read
+def _qwen3_experts(config: Config, layers: int, usual: int = 128, usual_top: int = 8) -> Experts:
+    count, dense = config.whole("num_experts", usual), _first_dense(config, layers)
+    size, top = config.whole("moe_intermediate_size"), _top_of(config, count, usual=usual_top)
+    return Experts(count, top, size, dense_layers=dense)
 
 
 def _first_dense(config: Config, layers: int) -> int:
@@ -372,39 +350,28 @@ def _every_layer(config: Config, key: str) -> None:
         raise config.wrong(key, problem, "give 1, since only the first layers may be without experts")
 
 
-def _deepseek(version: int) -> Reader:
-    """The reader of DeepSeek 2 or 3, by the version."""
-
-    def read(config: Config, name: str) -> Model:
-        hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
-        experts = _deepseek_experts(config, layers, version)
-        bias = config.flag("attention_bias", False)
-        heads = config.whole("num_attention_heads")
-        attention = Attention(
-            heads,
-            config.whole("qk_nope_head_dim"),
-            heads,
-            value_size=config.whole("v_head_dim"),
-            query_rank=config.maybe("q_lora_rank"),
-            key_value_rank=config.whole("kv_lora_rank"),
-            rope_size=config.whole("qk_rope_head_dim"),
-            bias=bias,
-            output_bias=bias,
-        )
-        dense = experts is None or experts.dense_layers
-        return Model(
-            name,
-            hidden,
-            layers,
-            config.whole("vocab_size"),
-            attention,
-            Mlp(config.whole("intermediate_size")) if dense else None,
-            experts,
-            tied=config.tied(False),
-            prediction_layers=config.whole("num_nextn_predict_layers", 0, 0),
-        )
-
-    return read
+def _read_deepseek(version: int, config: Config, name: str) -> Model:
+    hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+    experts = _deepseek_experts(config, layers, version)
+    bias = config.flag("attention_bias", False)
+    heads = config.whole("num_attention_heads")
+    attention = Attention(
+        heads,
+        config.whole("qk_nope_head_dim"),
+        heads,
+        value_size=config.whole("v_head_dim"),
+        query_rank=config.maybe("q_lora_rank"),
+        key_value_rank=config.whole("kv_lora_rank"),
+        rope_size=config.whole("qk_rope_head_dim"),
+        bias=bias,
+        output_bias=bias,
+    )
+    mlp = Mlp(config.whole("intermediate_size")) if experts is None or experts.dense_layers else None
+    more: dict[str, Any] = {
+        "tied": config.tied(False),
+        "prediction_layers": config.whole("num_nextn_predict_layers", 0, 0),
+    }
+    return Model(name, hidden, layers, config.whole("vocab_size"), attention, mlp, experts, **more)
 
 
 def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | None:
@@ -432,7 +399,7 @@ def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | No
 # ---- families with norms that centre --------------------------------------------------------------------------
 
 
-def _gpt2(config: Config, name: str) -> Model:
+def _read_gpt2(config: Config, name: str) -> Model:
     hidden, heads = config.whole("n_embd", 768), config.whole("n_head", 12)
     attention = Attention(heads, _share(config, hidden, heads, "n_head"), heads, bias=True, output_bias=True)
     return Model(
@@ -448,107 +415,78 @@ def _gpt2(config: Config, name: str) -> Model:
     )
 
 
-def _gpt_neox(config: Config, name: str) -> Model:
+def _with_centring_norms(
+    config: Config, name: str, inner: str, bias: bool, mlp_bias: bool = True, *, norm: bool = False, **more: Any
+) -> Model:
+    """A model whose norms have a shift, with an MLP that is not gated; `inner` is the field of the MLP's size."""
     hidden = config.whole("hidden_size")
+    attention = _attention(config, hidden, bias=bias, output_bias=bias, query_key_norm=norm)
+    mlp = Mlp(config.whole(inner), gated=False, bias=mlp_bias)
+    layers, vocabulary = config.whole("num_hidden_layers"), config.whole("vocab_size")
+    return Model(name, hidden, layers, vocabulary, attention, mlp, norm="layer", **more)
+
+
+def _read_gpt_neox(config: Config, name: str) -> Model:
     bias = config.flag("attention_bias", True)
-    return Model(
-        name,
-        hidden,
-        config.whole("num_hidden_layers"),
-        config.whole("vocab_size"),
-        _attention(config, hidden, bias=bias, output_bias=bias),
-        Mlp(config.whole("intermediate_size"), gated=False, bias=True),
-        tied=config.tied(False),
-        norm="layer",
-    )
+    return _with_centring_norms(config, name, "intermediate_size", bias, tied=config.tied(False))
 
 
-def _opt(config: Config, name: str) -> Model:
+def _read_opt(config: Config, name: str) -> Model:
     """OPT's table has two more positions than the file says, since the first two stand for padding."""
     hidden = config.whole("hidden_size")
     if not config.flag("layer_norm_elementwise_affine", True):
         raise config.wrong("layer_norm_elementwise_affine", "is false", "give norms with learned numbers")
     size = config.whole("word_embed_proj_dim", hidden)
     bias = config.flag("enable_bias", True)
-    final = config.flag("do_layer_norm_before", True) and not config.flag("_remove_final_layer_norm", False)
-    return Model(
-        name,
-        hidden,
-        config.whole("num_hidden_layers"),
-        config.whole("vocab_size"),
-        _attention(config, hidden, bias=bias, output_bias=bias),
-        Mlp(config.whole("ffn_dim"), gated=False, bias=bias),
-        tied=config.tied(True),
-        norm="layer",
-        final_norm=final,
-        positions=config.whole("max_position_embeddings") + 2,
-        embedding_size=None if size == hidden else size,
-    )
+    more: dict[str, Any] = {
+        "final_norm": config.flag("do_layer_norm_before", True)
+        and not config.flag("_remove_final_layer_norm", False),
+        "positions": config.whole("max_position_embeddings") + 2,
+        "embedding_size": None if size == hidden else size,
+    }
+    return _with_centring_norms(config, name, "ffn_dim", bias, bias, tied=config.tied(True), **more)
 
 
-def _phi(config: Config, name: str) -> Model:
+def _read_phi(config: Config, name: str) -> Model:
     """Phi's attention and MLP stand side by side, behind one norm."""
-    hidden = config.whole("hidden_size")
+    more: dict[str, Any] = {"norms": 1, "head_bias": True, "tied": config.tied(False)}
     norm = config.flag("qk_layernorm", False)
-    return Model(
-        name,
-        hidden,
-        config.whole("num_hidden_layers"),
-        config.whole("vocab_size"),
-        _attention(config, hidden, bias=True, output_bias=True, query_key_norm=norm),
-        Mlp(config.whole("intermediate_size"), gated=False, bias=True),
-        tied=config.tied(False),
-        norm="layer",
-        norms=1,
-        head_bias=True,
-    )
+    return _with_centring_norms(config, name, "intermediate_size", True, norm=norm, **more)
 
 
 _GEMMA3 = _Usual(262_208, 8, 4, 256, 2_304, 9_216, 26, tied=True, norms=4, query_key_norm=True)
 
+_GPT_OSS = _Usual(key_value=8, head_size=64, bias=True, sinks=True)
+
 # Readers of configuration files by their `model_type`.
 READERS: Mapping[str, Reader] = {
-    "llama": _family(_Usual(), _no_window),
-    "mistral": _family(_Usual(key_value=8), _everywhere),
-    "qwen2": _family(_Usual(query_bias=True), _qwen_window),
-    "qwen3": _family(_Usual(head_size=128, query_key_norm=True), _qwen_window),
-    "qwen2_moe": _qwen_experts(2),
-    "qwen3_moe": _qwen_experts(3),
-    "gemma": _family(_Usual(256_000, 16, 16, 256, tied=True), _no_window),
-    "gemma2": _family(_Usual(256_000, 8, 4, 256, tied=True, norms=4), _every_other),
-    "gemma3_text": _family(_GEMMA3, _all_but_every_sixth),
-    "gemma3": _family(_GEMMA3, _all_but_every_sixth),
-    "phi": _phi,
-    "phi3": _family(_Usual(vocabulary=32_064), _everywhere),
-    "gpt2": _gpt2,
-    "gpt_neox": _gpt_neox,
-    "opt": _opt,
-    "mixtral": _mixtral,
-    "gpt_oss": _gpt_oss,
-    "deepseek_v2": _deepseek(2),
-    "deepseek_v3": _deepseek(3),
-    "kimi_k2": _deepseek(3),
+    "llama": partial(_read_llama, _Usual(), _no_window),
+    "mistral": partial(_read_llama, _Usual(key_value=8), _everywhere),
+    "qwen2": partial(_read_llama, _Usual(query_bias=True), _qwen_window),
+    "qwen3": partial(_read_llama, _Usual(head_size=128, query_key_norm=True), _qwen_window),
+    "qwen2_moe": partial(_read_llama, _Usual(query_bias="qkv_bias"), _qwen_window, experts=_qwen2_experts),
+    "qwen3_moe": partial(_read_llama, _Usual(query_key_norm=True), _qwen_window, experts=_qwen3_experts),
+    "gemma": partial(_read_llama, _Usual(256_000, 16, 16, 256, tied=True), _no_window),
+    "gemma2": partial(_read_llama, _Usual(256_000, 8, 4, 256, tied=True, norms=4), _every_other),
+    "gemma3_text": partial(_read_llama, _GEMMA3, _all_but_every_sixth),
+    "gemma3": partial(_read_llama, _GEMMA3, _all_but_every_sixth),
+    "phi": _read_phi,
+    "phi3": partial(_read_llama, _Usual(vocabulary=32_064), _everywhere),
+    "gpt2": _read_gpt2,
+    "gpt_neox": _read_gpt_neox,
+    "opt": _read_opt,
+    "mixtral": partial(_read_llama, _Usual(key_value=8), _everywhere, experts=_mixtral_experts),
+    "gpt_oss": partial(_read_llama, _GPT_OSS, partial(_every_other, usual=128), experts=_gpt_oss_experts),
+    "deepseek_v2": partial(_read_deepseek, 2),
+    "deepseek_v3": partial(_read_deepseek, 3),
+    "kimi_k2": partial(_read_deepseek, 3),
 }
 
-# The `model_type` of classes that files name in `architectures`.
+# The `model_type` of classes that files name in `architectures`, without the ending that most of them have.
 _CLASSES = {
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-    "Qwen2MoeForCausalLM": "qwen2_moe",
-    "Qwen3MoeForCausalLM": "qwen3_moe",
-    "GemmaForCausalLM": "gemma",
-    "Gemma2ForCausalLM": "gemma2",
-    "Gemma3ForCausalLM": "gemma3_text",
-    "Gemma3ForConditionalGeneration": "gemma3",
-    "PhiForCausalLM": "phi",
-    "Phi3ForCausalLM": "phi3",
-    "GPT2LMHeadModel": "gpt2",
-    "GPTNeoXForCausalLM": "gpt_neox",
-    "OPTForCausalLM": "opt",
-    "MixtralForCausalLM": "mixtral",
-    "GptOssForCausalLM": "gpt_oss",
-    "DeepseekV2ForCausalLM": "deepseek_v2",
-    "DeepseekV3ForCausalLM": "deepseek_v3",
+    **{"Llama": "llama", "Mistral": "mistral", "Mixtral": "mixtral", "GptOss": "gpt_oss", "OPT": "opt"},
+    **{"Qwen2": "qwen2", "Qwen3": "qwen3", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe"},
+    **{"Gemma": "gemma", "Gemma2": "gemma2", "Gemma3": "gemma3_text", "Phi": "phi", "Phi3": "phi3"},
+    **{"GPT2LMHeadModel": "gpt2", "GPTNeoX": "gpt_neox", "Gemma3ForConditionalGeneration": "gemma3"},
+    **{"DeepseekV2": "deepseek_v2", "DeepseekV3": "deepseek_v3"},
 }

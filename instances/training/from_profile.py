@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import SECONDS, Cluster
 from ..base.curve import TimeCurve
 from ..base.errors import InputError, UsageError
+from ..base.graph import by_depth, cut_into_groups
 from ..base.kind import Lowered
-from ..chain.linear import by_depth, cut_into_groups
 from ..networks.profile.options import ProfileOptions, require_cluster
 from ..networks.profile.profile import Profile
 from .model import MeasuredTime, Model, OwnLayer
@@ -68,9 +67,8 @@ def model_of_profile(profile: Profile, bytes_per_parameter: float | None = None)
         raise UsageError("Nothing is trained in this profile; give one with backward passes.")
     size = as_written(bytes_per_parameter or parameter_bytes(profile))
     samples = measured_samples(profile)
-    rows = _joined([_row(profile, members, samples) for members in _groups(profile)])
-    unit = SECONDS[profile.time_unit]
-    return Model(profile.name[:200], own=tuple(_own_layer(row, profile, samples, size, unit) for row in rows))
+    layers = _layers(profile, samples)
+    return Model(profile.name[:200], own=tuple(_own_layer(profile, layer, samples, size) for layer in layers))
 
 
 def parameter_bytes(profile: Profile) -> float:
@@ -89,82 +87,44 @@ def measured_samples(profile: Profile) -> tuple[int, ...]:
     return tuple(sorted(shared)) or (profile.micro_batch,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Nodes that become one layer; times are in the order of the measured micro-batches."""
-
-    names: tuple[str, ...]
-    forward: tuple[Fraction, ...]
-    backward: tuple[Fraction, ...]
-    saved: Fraction
-    parameter_bytes: Fraction
-    sent: Fraction
+# Groups of nodes between two single tensors, in their order, which become one layer.
+Groups = list[tuple[int, ...]]
 
 
-def _groups(profile: Profile) -> list[tuple[int, ...]]:
+def _layers(profile: Profile, samples: Sequence[int]) -> list[Groups]:
+    """Layers that take time: a group that takes none forward goes with the next one, at the end with the last one."""
     order = by_depth(profile.topological_order, profile.successors)
-    return [group.members for group in cut_into_groups(order, profile.successors)]
-
-
-def _row(profile: Profile, members: Sequence[int], samples: Sequence[int]) -> _Row:
-    nodes = [profile.nodes[i] for i in members]
-    inside = {node.id for node in nodes}
-
-    def total(way: str) -> tuple[Fraction, ...]:
-        times = [getattr(node, way) for node in nodes]
-        return tuple(exact_sum(t(count) if isinstance(t, TimeCurve) else t for t in times) for count in samples)
-
-    return _Row(
-        tuple(node.id for node in nodes),
-        total("forward"),
-        total("backward"),
-        exact_sum(node.saved_bytes for node in nodes),
-        exact_sum(size for node in nodes for size in node.parameters.values()),
-        exact_sum(t.bytes for i in members for t in profile.made[i] if not inside.issuperset(t.readers)),
-    )
-
-
-def _joined(rows: Sequence[_Row]) -> list[_Row]:
-    """Layers that take time: a row that takes none forward goes with the next one, and at the end with the last one."""
-    joined: list[_Row] = []
-    for row in rows:
-        if joined and not all(joined[-1].forward):
-            joined[-1] = _both(joined[-1], row)
+    layers: list[Groups] = []
+    for group in cut_into_groups(order, profile.successors):
+        if layers and not all(_times(profile, layers[-1], "forward", samples)):
+            layers[-1].append(group.members)
         else:
-            joined.append(row)
-    if len(joined) > 1 and not all(joined[-1].forward):
-        last = joined.pop()
-        joined[-1] = _both(joined[-1], last)
-    if not all(joined[-1].forward):
+            layers.append([group.members])
+    if len(layers) > 1 and not all(_times(profile, layers[-1], "forward", samples)):
+        layers[-2:] = [layers[-2] + layers[-1]]
+    if not all(_times(profile, layers[-1], "forward", samples)):
         raise InputError("nodes", "take no time in forward passes", "give the time of at least one")
-    return joined
+    return layers
 
 
-def _both(first: _Row, second: _Row) -> _Row:
-    def sums(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-        return tuple(a + b for a, b in zip(one, other, strict=True))
-
-    return _Row(
-        first.names + second.names,
-        sums(first.forward, second.forward),
-        sums(first.backward, second.backward),
-        first.saved + second.saved,
-        first.parameter_bytes + second.parameter_bytes,
-        second.sent,
-    )
+def _times(profile: Profile, layer: Groups, way: str, samples: Sequence[int]) -> list[Fraction]:
+    """What the passes of a layer take, in the order of the measured micro-batches."""
+    times = [getattr(profile.nodes[i], way) for group in layer for i in group]
+    return [exact_sum(t(count) if isinstance(t, TimeCurve) else t for t in times) for count in samples]
 
 
-def _own_layer(row: _Row, profile: Profile, samples: Sequence[int], size: Fraction, unit: Fraction) -> OwnLayer:
-    names = row.names
+def _own_layer(profile: Profile, layer: Groups, samples: Sequence[int], size: Fraction) -> OwnLayer:
+    """The layer, with parameters of `size` bytes each; the nodes of its last group send what later layers read."""
+    nodes, unit = [profile.nodes[i] for group in layer for i in group], SECONDS[profile.time_unit]
+    last = {profile.nodes[i].id for i in layer[-1]}
+    sent = exact_sum(t.bytes for i in layer[-1] for t in profile.made[i] if not last.issuperset(t.readers))
+    passes = zip(samples, *(_times(profile, layer, way, samples) for way in ("forward", "backward")), strict=True)
     return OwnLayer(
-        name=(names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}")[:200],
-        parameters=round(row.parameter_bytes / size),
-        stash_bytes=float(row.saved / profile.micro_batch),
-        output_bytes=float(row.sent / profile.micro_batch),
-        times=tuple(
-            MeasuredTime(1, count, float(forward * unit), float(backward * unit))
-            for count, forward, backward in zip(samples, row.forward, row.backward, strict=True)
-        ),
+        name=(nodes[0].id if len(nodes) == 1 else f"{nodes[0].id} to {nodes[-1].id}")[:200],
+        parameters=round(exact_sum(bytes for node in nodes for bytes in node.parameters.values()) / size),
+        stash_bytes=float(exact_sum(node.saved_bytes for node in nodes) / profile.micro_batch),
+        output_bytes=float(sent / profile.micro_batch),
+        times=tuple(MeasuredTime(1, n, float(there * unit), float(back * unit)) for n, there, back in passes),
     )
 
 

@@ -12,7 +12,7 @@ from ..base.quantities import GIB
 from ..physics.optimizers import USUAL_OPTIMIZER, sum_of_states
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .problem import Gpu, Level, TrainingProblem
-from .unit_bytes import parameters_of
+from .unit_costs import parameters_of
 
 # Bandwidth in bytes a second and latency in seconds of links, the fastest first.
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
@@ -90,15 +90,11 @@ def _random_experts(chosen: random.Random, dense_layers: int) -> Experts:
     return Experts(count, chosen.choice((1, 2)), chosen.choice((64, 128)), shared, dense_layers=dense_layers)
 
 
-def _training(accelerators: int, layers: int, experts: bool, latent: bool, seed: int) -> TrainingProblem:
-    return random_training(seed, accelerators, layers, experts, latent)
-
-
 GENERATORS: Mapping[str, Generator[Any]] = {
     "training": Generator(
         "training",
         "a random small transformer on a few GPUs",
-        _training,
+        random_training,
         (
             Parameter("accelerators", "int", 4, "number of devices"),
             Parameter("layers", "int", 6, "for transformers: layers between the embedding and the head"),

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ..base.checks import check_amount, check_flag, check_positive, check_text, check_whole
+from ..base.checks import check_positive, check_text
 from ..base.errors import InputError, show
+from ..base.fields import check_members, check_numbers
 
 Norm = Literal["rms", "layer"]
 UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
@@ -148,7 +149,7 @@ class Model:
     """Layers in place of all shapes."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "own", tuple(self.own))
+        check_members(self, "model")
         _check(self)
 
     @property
@@ -165,6 +166,12 @@ class Model:
             "head": 1,
         }
         return tuple(name for name, count in counts.items() for _ in range(count))
+
+    @property
+    def letters(self) -> str:
+        """The row of units, in the letters of Megatron's layouts."""
+        others = {"embedding": "E", "prediction": "m", "head": "L"}
+        return "".join(others.get(unit, "t") for unit in self.units)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -205,60 +212,34 @@ def _check(model: Model) -> None:
     if model.own:
         _check_own(model)
         return
-    for name in ("hidden", "vocabulary"):
-        check_whole(f"model.{name}", getattr(model, name), MOST)
-    check_whole("model.layers", model.layers, MOST_LAYERS)
-    check_whole("model.prediction_layers", model.prediction_layers, 100, 0)
-    check_whole("model.norms", model.norms, 8, 0)
-    check_whole("model.positions", model.positions, MOST, 0)
-    if model.embedding_size is not None:
-        check_whole("model.embedding_size", model.embedding_size, MOST)
-    for name in ("tied", "final_norm", "head_bias"):
-        check_flag(f"model.{name}", getattr(model, name))
+    attention, experts = model.attention, model.experts
+    limits = {"layers": (1, MOST_LAYERS), "prediction_layers": (0, 100), "norms": (0, 8), "positions": (0, MOST)}
+    check_numbers(model, "model", MOST, limits)
     if model.norm not in NORMS:
         raise InputError("model.norm", f"is {show(model.norm)}", 'give "rms" or "layer"')
-    _check_attention(model)
-    _check_feed_forward(model)
-
-
-def _check_attention(model: Model) -> None:
-    attention = model.attention
-    if not isinstance(attention, Attention):
-        raise InputError("model.attention", f"is {show(attention)}", "give heads, head_size and key_value_heads")
-    where = "model.attention"
-    for name in ("heads", "head_size", "key_value_heads"):
-        check_whole(f"{where}.{name}", getattr(attention, name), MOST)
-    for name in ("value_size", "query_rank", "key_value_rank", "window"):
-        if getattr(attention, name) is not None:
-            check_whole(f"{where}.{name}", getattr(attention, name), MOST)
-    check_whole(f"{where}.rope_size", attention.rope_size, MOST, 0)
-    for name in ("bias", "output_bias", "query_key_norm", "sinks"):
-        check_flag(f"{where}.{name}", getattr(attention, name))
-    check_amount(f"{where}.windowed_share", attention.windowed_share)
+    if attention is None:
+        raise InputError("model.attention", "is null", "give heads, head_size and key_value_heads")
+    check_numbers(attention, "model.attention", MOST, {"rope_size": (0, MOST)})
     if attention.windowed_share > 1:
-        raise InputError(f"{where}.windowed_share", f"is {attention.windowed_share:g}", "give a share from 0 to 1")
+        raise InputError(
+            "model.attention.windowed_share", f"is {attention.windowed_share:g}", "give a share from 0 to 1"
+        )
     if attention.heads % attention.key_value_heads:
         raise InputError(
-            f"{where}.key_value_heads",
+            "model.attention.key_value_heads",
             f"is {attention.key_value_heads} for {attention.heads} heads",
             "give a divisor of heads",
         )
-
-
-def _check_feed_forward(model: Model) -> None:
     if model.mlp is not None:
-        check_whole("model.mlp.hidden", model.mlp.hidden, MOST)
-        check_flag("model.mlp.gated", model.mlp.gated)
-        check_flag("model.mlp.bias", model.mlp.bias)
-    experts = model.experts
-    if experts is None:
-        if model.mlp is None:
-            raise InputError("model.mlp", "is missing", "give the hidden size of its products, or experts")
-        return
-    for name, least in (("count", 1), ("per_token", 1), ("hidden", 1), ("shared_hidden", 0), ("dense_layers", 0)):
-        check_whole(f"model.experts.{name}", getattr(experts, name), MOST, least)
-    for name in ("shared_gate", "gated", "bias", "router_bias"):
-        check_flag(f"model.experts.{name}", getattr(experts, name))
+        check_numbers(model.mlp, "model.mlp", MOST)
+    elif experts is None:
+        raise InputError("model.mlp", "is missing", "give the hidden size of its products, or experts")
+    if experts is not None:
+        _check_experts(model, experts)
+
+
+def _check_experts(model: Model, experts: Experts) -> None:
+    check_numbers(experts, "model.experts", MOST, {"shared_hidden": (0, MOST), "dense_layers": (0, MOST)})
     if experts.per_token > experts.count:
         raise InputError(
             "model.experts.per_token", f"is {experts.per_token} of {experts.count}", "give at most their count"
@@ -281,15 +262,9 @@ def _check_own(model: Model) -> None:
     for i, layer in enumerate(model.own):
         where = f"model.own[{i}]"
         check_text(f"{where}.name", layer.name, 200)
-        check_whole(f"{where}.parameters", layer.parameters, 10**15, 0)
-        check_amount(f"{where}.stash_bytes", layer.stash_bytes)
-        check_amount(f"{where}.output_bytes", layer.output_bytes)
+        check_numbers(layer, where, MOST, {"parameters": (0, 10**15)})
         if not layer.times:
             raise InputError(f"{where}.times", "is empty", "give how long one pass takes")
         for j, time in enumerate(layer.times):
-            place = f"{where}.times[{j}]"
-            check_whole(f"{place}.tensor", time.tensor, 10_000)
-            check_whole(f"{place}.micro_batch", time.micro_batch, 100_000)
-            check_positive(f"{place}.forward_seconds", time.forward_seconds)
-            check_amount(f"{place}.backward_seconds", time.backward_seconds)
-            check_amount(f"{place}.update_seconds", time.update_seconds)
+            check_numbers(time, f"{where}.times[{j}]", 100_000, {"tensor": (1, 10_000)})
+            check_positive(f"{where}.times[{j}].forward_seconds", time.forward_seconds)

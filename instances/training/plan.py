@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
-from ..base.fields import as_list, read_plan, read_record
+from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
 from ..base.quantities import whole_number
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
@@ -60,6 +60,7 @@ class Recompute:
 
     def __post_init__(self) -> None:
         """One set of modules has one word, in whatever order it was given."""
+        check_members(self, "recompute")
         for name in self.modules:
             check_text("recompute", name)
         if not {*self.modules} - {*MODULES}:
@@ -127,12 +128,9 @@ class Configuration:
     kind = "configuration"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", tuple(self.layout))
-        object.__setattr__(self, "recompute", tuple(self.recompute))
-        for entry in fields(Degrees):
-            check_whole(f"degrees.{entry.name}", getattr(self.degrees, entry.name), LARGEST)
-        check_whole("micro_batch", self.micro_batch, LARGEST)
-        check_whole("zero", self.zero, 3, 0)
+        check_members(self)
+        check_numbers(self.degrees, "degrees", LARGEST)
+        check_numbers(self, "", LARGEST, {"zero": (0, 3)})
         if not isinstance(self.schedule, str) or self.schedule not in SCHEDULES:
             close = nearest(str(self.schedule), SCHEDULES)
             remedy = f'write "{close}"' if close else "give one of " + ", ".join(SCHEDULES)

@@ -12,19 +12,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ..base.amounts import digest
-from ..base.checks import (
-    MAX_DEVICES,
-    check_amount,
-    check_flag,
-    check_labels,
-    check_limit,
-    check_positive,
-    check_text,
-    check_whole,
-)
+from ..base.checks import MAX_DEVICES, check_labels, check_limit, check_positive, check_text
 from ..base.cluster import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
 from ..base.errors import InputError, show
-from ..base.fields import plain
+from ..base.fields import check_members, check_numbers, plain
 from ..base.kind import Displayed
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
@@ -95,7 +86,7 @@ class TrainingProblem(Displayed):
     extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(self.levels))
+        check_members(self)
         _check(self)
 
     def replace(self, **changes: Any) -> TrainingProblem:
@@ -154,17 +145,11 @@ def check_hardware(problem: TrainingProblem) -> TrainingProblem:
 
 def _check(problem: TrainingProblem) -> None:
     check_labels(problem.name, "s")
-    if not isinstance(problem.model, Model):
-        raise InputError("model", f"is {show(problem.model)}", "give a pipeplan.TrainingModel")
     _check_gpu(problem)
+    check_numbers(problem, "", MAX_DEVICES, {"batch": (1, 10**7), "sequence": (1, 10**8)})
     _check_levels(problem)
-    check_whole("batch", problem.batch, 10**7)
-    check_whole("sequence", problem.sequence, 10**8)
     _check_choice("framework", problem.framework, FRAMEWORKS)
     _check_choice("optimizer", problem.optimizer, MIXED)
-    check_amount("reserve_bytes", problem.reserve_bytes)
-    for name in ("flash_attention", "sequence_parallel", "dropout", "fused_loss", "fp8_weight_copy"):
-        check_flag(name, getattr(problem, name))
 
 
 def _check_choice(field: str, value: object, known: Collection[str]) -> None:
@@ -187,13 +172,11 @@ def _check_gpu(problem: TrainingProblem) -> None:
 
 
 def _check_levels(problem: TrainingProblem) -> None:
-    check_whole("devices", problem.devices, MAX_DEVICES)
     if not problem.levels:
         raise InputError("levels", "is empty", "give at least one level")
     for i, level in enumerate(problem.levels):
-        check_whole(f"levels[{i}].count", level.count, MAX_DEVICES)
+        check_numbers(level, f"levels[{i}]", MAX_DEVICES)
         check_positive(f"levels[{i}].bandwidth", level.bandwidth)
-        check_amount(f"levels[{i}].latency_seconds", level.latency_seconds)
     product = math.prod(level.count for level in problem.levels)
     if product != problem.devices:
         raise InputError(

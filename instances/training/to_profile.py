@@ -1,6 +1,6 @@
 """A profile of a language model from the shapes in its configuration, without tracing it: no torch, and in moments.
 
-Layers run the kernels of the same units of a training configuration on one GPU (`unit_seconds.py`), so they take the
+Layers run the kernels of the same units of a training configuration on one GPU (`unit_costs.py`), so they take the
 same seconds: attention is one kernel that keeps its output and a number for each row, norms and activations are fused.
 A traced model keeps more, because it runs operation by operation. Floating-point operations are those of the traced
 model. The operations of a kernel are more where the sides of a product are short: as many as take as long.
@@ -17,16 +17,15 @@ from typing import Any
 from ..base.errors import InputError
 from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from ..physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE
 from ..physics.hardware import PRODUCTS, Hardware, KernelShare
-from ..physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE
 from .build import problem_of
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
 from .plan import NOTHING, Configuration, Degrees
 from .problem import TrainingProblem
-from .referee.memory import stash_bytes
-from .unit_bytes import count_of, norm_parameters
-from .unit_seconds import Attend, Keys, Module, Product, SecondsOfUnits, Traffic
+from .referee import stash_bytes
+from .unit_costs import Attend, Keys, Module, Product, SecondsOfUnits, Traffic, count_of, norm_parameters
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
@@ -142,10 +141,14 @@ class _Shapes:
     def profile(self, name: str, source: Mapping[str, Any]) -> Profile:
         embedding, layers, norm, head = self.names
         units = [unit for unit in self.model.units if unit in ("dense", "experts")]
+        table = count_of(self.model, "embedding").total
+        last = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
         nodes = [
-            self._embedding(embedding),
+            self._node(
+                embedding, self._run_by("embedding"), self._kept_by("embedding"), {f"{embedding}.weight": table}
+            ),
             *(self._layer(f"{layers}.{i}", unit) for i, unit in enumerate(units)),
-            self._norm(norm),
+            self._node(norm, self._run_by("head")[:-1], self._hidden_bytes, {f"{norm}.weight": last}),
             self._head(head),
         ]
         size = self._hidden_bytes
@@ -218,14 +221,6 @@ class _Shapes:
     def _wide(self, half_bytes: float) -> float:
         """Bytes of numbers as wide as the profile's, where they are so many with numbers of sixteen bits."""
         return half_bytes * self.element / HALF
-
-    def _embedding(self, id: str) -> ProfileNode:
-        count = count_of(self.model, "embedding").total
-        return self._node(id, self._run_by("embedding"), self._kept_by("embedding"), {f"{id}.weight": count})
-
-    def _norm(self, id: str) -> ProfileNode:
-        count = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
-        return self._node(id, self._run_by("head")[:-1], self._hidden_bytes, {f"{id}.weight": count})
 
     def _head(self, id: str) -> ProfileNode:
         model = self.model

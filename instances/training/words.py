@@ -10,14 +10,7 @@ from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
-from .plan import (
-    LARGEST,
-    NONE,
-    Configuration,
-    Degrees,
-    Recompute,
-    read_recompute,
-)
+from .plan import LARGEST, NONE, Configuration, Degrees, Recompute, read_recompute
 from .problem import TrainingProblem
 
 DEGREES = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
@@ -149,9 +142,8 @@ def _units(part: str) -> int:
 
 
 def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
-    letters = {"embedding": "E", "dense": "t", "experts": "t", "prediction": "m", "head": "L", "own": "t"}
     stages = expanded(text)
-    said, row = "".join(stages), "".join(letters[unit] for unit in problem.model.units)
+    said, row = "".join(stages), problem.model.letters
     if said != row:
         raise InputError(
             f"{WHERE}: layout",

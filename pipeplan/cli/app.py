@@ -21,22 +21,24 @@ from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, sho
 from ..instances.base.json_file import before_writing
 from ..show.console import clean, say_error, say_in_json_lines, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, hear_no_more
-from .quantities import number
-from .signatures import modern
+from .signatures import modern, number
 
 # Commands in the order of the help page, each with the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
-    **{name: f"{name}:command" for name in ("solve", "configure", "verify", "show")},
+    "solve": "solve:command",
+    "configure": "configure:command",
+    "verify": "plans:verify",
+    "show": "plans:show_plan",
     **{name: f"sweeps:{name}" for name in ("memory", "pareto", "sensitivity")},
-    "simulate": "simulate:command",
-    "explore": "pages:explore",
+    "simulate": "plans:simulate_plan",
+    "explore": "plans:explore",
     "schedule": "schedule:command",
     "export": "export:export",
-    "run": "run:command",
+    "run": "export:run_plan",
     "convert": "export:convert",
     "generate": "generate:command",
     "compare": "compare:command",
-    "report": "pages:report",
+    "report": "plans:report",
     "warm-up": "lists:warm_up",
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Callable, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
+from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.base.amounts import as_written
-from ..instances.base.cluster import OF_ONE_SOURCE, SECONDS
-from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
-from ..instances.base.json_file import STDIN
-from ..instances.base.quantities import TimeGap, whole_numbers
-from ..instances.base.result import Asked
+from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, SECONDS, check_cluster, check_figure, is_real
+from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, show
+from ..instances.base.json_file import STDIN, read_json
+from ..instances.base.quantities import TimeGap
+from ..instances.base.result import SCHEMA, Asked
 from ..instances.lookup import Cluster, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
+from ..planners.options import Progress as ProgressRecord
 from ..planners.options import SolveOptions, typed
-from ..show.console import say_note, say_written
-from .signatures import NARROW, declared, flags_of, shared, with_narrow_options, with_usual_help
+from ..show.console import clean, number, say_note
+from .signatures import (
+    NARROW,
+    among,
+    declared,
+    drawable,
+    flags_of,
+    list_of,
+    readable,
+    shared,
+    with_narrow_options,
+    with_usual_help,
+)
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 PROFILES = "Profiles and tables of layers (what they become)"
-
-
-def readable(context: typer.Context, path: str | None) -> str | None:
-    """`-` is standard input, which can be read only once."""
-    if path != "-" or context.resilient_parsing:
-        return path
-    if STDIN in context.params.values():
-        raise UsageError("Two files are to be read from standard input; give one of them by its name.")
-    return STDIN
 
 
 def input_file(metavar: str, help: str) -> Any:
@@ -50,13 +54,6 @@ InstanceArgument = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 # ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
-
-
-def _degrees(text: str) -> tuple[int, ...]:
-    degrees = whole_numbers(text)
-    if degrees is None:
-        raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
-    return degrees
 
 
 def _efficiency(text: str) -> float | str:
@@ -91,7 +88,7 @@ PROFILE_OPTIONS = declared(
     micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
     """,
     panel=_panel(PROFILES),
-    tensor_parallel={"parser": _degrees},
+    tensor_parallel={"parser": list_of("degrees")},
     efficiency={"parser": _efficiency},
 )
 
@@ -182,15 +179,12 @@ def refuse_few(text: str, on: Cluster) -> None:
     except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
         return
     if counts_bytes(problem):
-        from ..instances.base.cluster import check_cluster
-
         check_cluster(on)
 
 
 def counts_bytes(problem: Problem) -> bool:
     """Has the problem so much memory that it counts in bytes? Schedules and small examples count in units of their
     own."""
-    from ..instances.base.cluster import is_real
 
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
     return isinstance(memory, int | float) and is_real(memory)
@@ -198,7 +192,6 @@ def counts_bytes(problem: Problem) -> bool:
 
 def check_memory(problem: Problem, flag: str, *amounts: float) -> None:
     """Refuse an amount that no hardware has, where the problem counts in bytes."""
-    from ..instances.base.cluster import MEMORY, check_figure
 
     if counts_bytes(problem):
         for amount in amounts:
@@ -229,11 +222,9 @@ def load_lowered_for(plan: str, text: str, on: Cluster) -> tuple[Lowered, Asked]
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
     """The cluster that the user names or, where the user names none, the one of the command that wrote the result."""
-    from ..instances.base.json_file import read_json
-    from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result
     from ..show.answer import cluster_words
-    from ..studies.compare.suite_file import cluster_of
+    from ..studies.compare.suite import cluster_of
 
     if on != Cluster():
         return on
@@ -288,86 +279,87 @@ def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tupl
 # ---- the output ----------------------------------------------------------------------------------------
 
 
-def writable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """Refuse a path that cannot be written before the work is done, not after it; at the end say what was written."""
-    if path is not None and not context.resilient_parsing:
-        name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
-        _check_output(name, path, Path(path).parent)
-        watch(context, path)
-    return path
-
-
-def writable_or_stdout(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """A path that can be written, or `-` for standard output."""
-    return path if path == "-" else writable(context, parameter, path)
-
-
-def _check_output(option: str, path: str, folder: Path) -> None:
-    if path == "-":
-        raise InputError(option, "is '-'", "name a file")
-    if Path(path).is_dir():
-        raise InputError(option, f"{path} is a folder", "name a file")
-    if not folder.is_dir():
-        raise InputError(option, f"{path} lies in a folder that does not exist", f"create {folder} first")
-    if not os.access(folder, os.W_OK):
-        raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
-
-
-def watch(context: typer.Context, path: str) -> None:
-    """Say at the end of the command that the file was written, if it was."""
-    before = _state(path)
-
-    def tell() -> None:
-        if _state(path) not in (None, before):
-            say_written(path)
-
-    context.call_on_close(tell)
-
-
-def _state(path: str) -> tuple[int, ...] | None:
-    """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (status.st_ino, status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
-
-
-def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """Check that a picture can be written to the path, and that its ending names a format of pictures."""
-    if writable(context, parameter, path) is not None:
-        from ..show.pictures import format_of
-
-        format_of(str(path))
-    return path
-
-
-def output_file(
-    help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable
-) -> Any:
-    """An option that names a file to be written."""
-    return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
-
-
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print instance, model, proof and options.")]
-Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
+Picture = Annotated[
+    str | None,
+    typer.Option("--picture", metavar="FILE", help="Draw the plan: .svg, .png or .pdf.", callback=drawable),
+]
+
+# ---- progress on stderr ---------------------------------------------------------------------------------------
 
 PROGRESS_MODES = ("auto", "json", "none")
-
-
-def _known_mode(mode: str | None) -> str | None:
-    return None if mode is None else one_of("--progress", mode, PROGRESS_MODES)
-
-
-def progress(help: str, panel: str | None = None) -> Any:
-    """The option --progress of commands that take a while."""
-    modes = "|".join(PROGRESS_MODES)
-    return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)
-
-
 Progress = Annotated[
-    str | None, progress("How to report progress on stderr; default: a live line on a terminal.", "Output")
+    str | None,
+    typer.Option(
+        metavar="|".join(PROGRESS_MODES),
+        help="How to report progress on stderr; default: a live line on a terminal.",
+        rich_help_panel="Output",
+        callback=among("--progress", PROGRESS_MODES),
+    ),
 ]
+# Seconds between two plain lines where no better plan comes.
+PLAIN_LINE_EVERY_S = 2.0
+
+
+def progress_line(record: ProgressRecord) -> str:
+    """Incumbent, bound, gap and time in one line."""
+    gap = "-" if record.gap is None else f"{100 * record.gap:.3f} %"
+    values = f"incumbent {number(record.incumbent)}  bound {number(record.bound)}  gap {gap}"
+    source = f"  {clean(record.source)}" if record.source else ""
+    return f"{record.seconds:7.1f} s  {values}{source}"
+
+
+@contextmanager
+def reporter(mode: str | None) -> Iterator[Callable[[ProgressRecord], None]]:
+    """Gives what is called with each record of progress, from whichever thread.
+
+    "json" and "auto" write lines to stderr, the latter one for every better plan and one every few seconds; on a
+    terminal "auto" and None redraw one line in place, which vanishes at the end; else nothing is reported.
+    """
+    lock = threading.Lock()
+    if mode == "json":
+        lines: AbstractContextManager[Callable[[ProgressRecord], None]] = nullcontext(
+            lambda record: _write_line(dumps(record.to_json()))
+        )
+    elif mode != "none" and sys.stderr.isatty():
+        lines = _live_line()
+    else:
+        lines = nullcontext(_plain_lines() if mode == "auto" else lambda record: None)
+    with lines as tell:
+
+        def report(record: ProgressRecord) -> None:
+            with lock:
+                tell(record)
+
+        yield report
+
+
+def _write_line(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _plain_lines() -> Callable[[ProgressRecord], None]:
+    incumbent, said_at = None, 0.0
+
+    def tell(record: ProgressRecord) -> None:
+        nonlocal incumbent, said_at
+        if record.incumbent != incumbent or record.seconds - said_at >= PLAIN_LINE_EVERY_S:
+            incumbent, said_at = record.incumbent, record.seconds
+            _write_line(progress_line(record))
+
+    return tell
+
+
+@contextmanager
+def _live_line() -> Iterator[Callable[[ProgressRecord], None]]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    stderr = Console(file=sys.stderr)
+    with Live(console=stderr, refresh_per_second=4, transient=True, redirect_stdout=False) as live:
+        yield lambda record: live.update(Text(progress_line(record), overflow="ellipsis", no_wrap=True))
 
 
 # ---- limits of a run ------------------------------------------------------------------------------------------

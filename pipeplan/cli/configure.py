@@ -6,17 +6,17 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..instances.base.clock import now
-from ..instances.base.errors import InputError, UsageError, one_of, show
+from ..instances.base.errors import InputError, UsageError, show
+from ..instances.base.result import Stop
 from ..show.console import print_json, say_note
-from .arguments import Json, Progress, key_and_value, limits_for, output_file, with_limits, writable
+from .arguments import Json, Progress, key_and_value, limits_for, reporter, with_limits
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
-from .progress import reporter
-from .signatures import declared, flag_of, flags_of, shared
+from .signatures import declared, described, flag_of, flags_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
-FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
+FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp", "nanotron", "pytorch")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
 
 # Arguments of `instances.training.build.problem_of`, under the same names.
-PROBLEM_OPTIONS = (
-    *declared(
-        """
+PROBLEM_OPTIONS = declared(
+    f"""
+    [{CLUSTER}]
     devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb.
     levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
         GPU's usual node.
@@ -40,17 +40,15 @@ PROBLEM_OPTIONS = (
         no limit; default: by GPU.
     reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
         1.5GiB.
-    """,
-        panel=CLUSTER,
-    ),
-    *declared(
-        f"""
+    [{MODEL}]
     sequence int: Tokens of a sequence.
     batch int: Sequences between two updates.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
-    precision text {"|".join(PRECISIONS)}: Number format; default: bf16.
-    framework text NAME: Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.
+    precision choice bf16|fp16|fp8: Number format; default: bf16.
+    framework choice NAME: Framework that is to run it: {", ".join(FRAMEWORKS)}; default: megatron.
+    attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
+        framework's own.
     optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
     no_flash_attention flag: Attention keeps its matrix of scores.
     no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
@@ -58,8 +56,7 @@ PROBLEM_OPTIONS = (
     fp8_weight_copy flag: In fp8: a second copy of the weights is kept.
     efficiency texts NAME=VALUE: How well the hardware is used, as in products=0.7; repeatable.
     """,
-        panel=MODEL,
-    ),
+    framework={"choices": FRAMEWORKS},
 )
 SCOPE_OPTIONS = declared(
     """
@@ -70,78 +67,46 @@ SCOPE_OPTIONS = declared(
     """,
     panel=SCOPE,
 )
-RUN_OPTIONS = declared(
-    """
-    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are
-        fitted to them; repeatable.
-    efficiencies text FILE: A fit that --fit-output has written.
-    fit_output text FILE: Write the fitted efficiencies, for --efficiencies.
-    """,
-    panel=RUNS,
-    fit_output={"callback": writable},
-)
 # The options of the command line by the names of the problem's fields.
 FIELDS = flags_of(PROBLEM_OPTIONS)
-
-_Model = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="MODEL", help="A packaged model's name, a config.json or its folder, a profile or a table."
-    ),
-]
-_Judge = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judge",
-        metavar="WORDS",
-        help='Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework; '
-        "repeatable.",
-    ),
-]
-_WhyNot = Annotated[
-    bool,
-    typer.Option(
-        "--why-not", help="With --judge: search for the best one as well, and say what the others lose against it."
-    ),
-]
-_Template = Annotated[
-    bool,
-    typer.Option(
-        "--template", rich_help_panel=RUNS, help="Print an empty table of runs, for --measured, and nothing else."
-    ),
-]
-_Output = Annotated[
-    str | None,
-    output_file(
-        "Write the best configuration as a result; without a search, the one of --judge.",
-        "--output",
-        "-o",
-        panel=OUTPUT,
-    ),
-]
-_ProblemOutput = Annotated[
-    str | None, output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT)
-]
 
 
 @shared("given", PROBLEM_OPTIONS)()
 @shared("scope", SCOPE_OPTIONS)()
-@shared("runs", RUN_OPTIONS)()
 @with_limits("rel_gap", "time_limit_s")
+@described(
+    f"""
+    model argument MODEL: A packaged model's name, a config.json or its folder, a profile or a table.
+    judge texts WORDS: Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework;
+        repeatable.
+    why_not flag: With --judge: search for the best one as well, and say what the others lose against it.
+    [{RUNS}]
+    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to
+        them; repeatable.
+    efficiencies text FILE: A fit that --fit-output has written.
+    fit_output output: Write the fitted efficiencies, for --efficiencies.
+    template flag: Print an empty table of runs, for --measured, and nothing else.
+    [{OUTPUT}]
+    output output --output -o: Write the best configuration as a result; without a search, the one of --judge.
+    problem_output output: Write the problem, for plan solve, verify and show.
+    """
+)
 def command(
     *,
-    model: _Model = None,
+    model: str | None = None,
     given: dict[str, Any],
-    judge: _Judge = None,
-    why_not: _WhyNot = False,
+    judge: list[str] | None = None,
+    why_not: bool = False,
     scope: dict[str, Any],
-    runs: dict[str, Any],
-    template: _Template = False,
+    measured: list[str] | None = None,
+    efficiencies: str | None = None,
+    fit_output: str | None = None,
+    template: bool = False,
     limits: dict[str, Any],
     json: Json = False,
     progress: Progress = None,
-    output: _Output = None,
-    problem_output: _ProblemOutput = None,
+    output: str | None = None,
+    problem_output: str | None = None,
 ) -> None:
     """Find the fastest configuration to train a model with, or judge given ones: memory of every rank, and time.
 
@@ -156,20 +121,24 @@ def command(
     limits_for(None, limits)
     problem = _problem(model, given)
     asked = _asked(scope)
-    if runs.get("efficiencies") is not None:
+    if efficiencies is not None:
         from ..planners.training.measured import saved_fit
 
-        problem, asked = _with_fit(problem, asked, scope, saved_fit(runs["efficiencies"], problem))
+        problem, asked = _with_fit(problem, asked, scope, saved_fit(efficiencies, problem))
     problem_before = problem
     asked_before: Asked | None = asked
-    fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
+    fit = None
+    if measured:
+        from ..planners.training.measured import fitted, measured_runs
+
+        fit = fitted(problem, [run for path in measured for run in measured_runs(path, problem)])
     if fit is not None:
         asked_before = _without_fit(asked, scope, fit)
         problem, asked = _with_fit(problem, asked, scope, fit)
-    if fit is not None and runs.get("fit_output") is not None:
-        from ..planners.training.measured import save_fit
+        if fit_output is not None:
+            from ..planners.training.measured import save_fit
 
-        save_fit(runs["fit_output"], problem, fit)
+            save_fit(fit_output, problem, fit)
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
@@ -205,7 +174,7 @@ def command(
     if json:
         print_json(answer.to_json())
     else:
-        from ..show.configurations import draw_answer
+        from ..show.views.training import draw_answer
 
         draw_answer(answer)
     raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
@@ -220,7 +189,6 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
 
 
 def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
-    from ..instances.base.result import Stop
     from ..instances.files import save
     from ..studies.configure.result import result_of, result_of_judged
 
@@ -243,7 +211,7 @@ def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
 def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     """The problem that was asked for; errors name the options of the command line."""
     if model is None:
-        from ..instances.training.known_models import MODELS
+        from ..instances.training.build import MODELS
 
         raise UsageError(
             f"No MODEL is given; choose one of {', '.join(MODELS)}, or give the path of a config.json."
@@ -251,9 +219,6 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     for name, example in (("devices", "64xh100-80gb"), ("sequence", "8192"), ("batch", "256")):
         if given.get(name) is None:
             raise UsageError(f"{flag_of(name)} is missing; give it, as in {flag_of(name)} {example}.")
-    for name, choices in (("framework", FRAMEWORKS), ("precision", PRECISIONS)):
-        if name in given:
-            one_of(flag_of(name), given[name], choices)
     from ..instances.training.build import problem_of
 
     facts = dict(given)
@@ -294,12 +259,6 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 # ---- runs that were made -------------------------------------------------------------------------------
-
-
-def _fitted(problem: TrainingProblem, paths: list[str]) -> Fitted:
-    from ..planners.training.measured import fitted, measured_runs
-
-    return fitted(problem, [run for path in paths for run in measured_runs(path, problem)])
 
 
 def _with_fit(

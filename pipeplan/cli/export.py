@@ -1,86 +1,74 @@
-"""`plan export` and `plan convert`: a plan in the words of the framework that runs it, an instance in another form."""
+"""`plan export`, `plan convert` and `plan run`: a plan in the words of the framework that runs it, an instance in
+another form, and a plan as processes on this machine, predicted against measured.
+
+What a framework is told is written in `models/export`, and a plan is run in `models/run`: a new target needs no line
+here.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..instances.base.errors import InputError, UsageError, one_of
+from ..instances.base.cluster import LINK, check_figure
+from ..instances.base.errors import InputError, UsageError
+from ..instances.base.json_file import read_json, write_json, write_text_atomically
+from ..instances.base.result import Result
 from ..instances.lookup import Cluster
+from ..instances.registry import kind_of, kind_of_plan
+from ..kinds import SHOWN
 from ..models.export.contract import TARGETS
 from ..show.console import print_json, say_note, say_written, tell
 from .arguments import (
     InstanceArgument,
     Json,
-    input_file,
     load_for,
     load_instance,
-    output_file,
     with_cluster,
-    writable_or_stdout,
 )
-from .signatures import declared, plain, shared
+from .exits import OK, REJECTED, graceful
+from .signatures import declared, described, readable, shared, writable_or_stdout
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result
     from ..instances.networks.profile.profile import Profile
     from ..instances.registry import Plan, Problem
     from ..models.export.contract import Exported
+    from ..models.run.report import RunReport
 
-_Result = Annotated[
-    str, input_file("RESULT", "A result of `plan solve` or `plan configure`, or a plan; - for standard input.")
-]
-_Profile = Annotated[
-    str | None,
-    input_file(
-        "PROFILE",
-        "The profile or table that was planned, or the problem of a schedule or a configuration; default: nodes are "
-        "named like modules, or the result brings its problem along.",
-    ),
-]
-_To = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        metavar="TARGET",
-        help=plain(
-            "The framework: " + ", ".join(f"{name} ({target.about})" for name, target in TARGETS.items()) + "."
-        ),
-        show_default=False,
-    ),
-]
-_Output = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
-]
-# Options that say something of the framework or of the profile.
-OPTIONS = declared(
-    """
-    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own
-        model; repeatable.
-    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N
-        micro-batches.
+
+@described(
+    f"""
+    result input RESULT: A result of `plan solve` or `plan configure`, or a plan; - for standard input.
+    profile input PROFILE: The profile or table that was planned, or the problem of a schedule or a configuration;
+        default: nodes are named like modules, or the result brings its problem along.
+    to text TARGET: The framework: {", ".join(f"{name} ({target.about})" for name, target in TARGETS.items())}.
+    output text --output -o PATH: The file to write; a folder where there are several.
+    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
+        repeatable.
+    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.
     megatron_legacy flag: Write the two options of versions without layouts.
     torchtitan_legacy flag: Write the split points of earlier versions.
     inference flag: The plan is for inference: a table needs no backward passes.
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
     """
 )
-
-
-@shared("words", OPTIONS)()
 def export(
-    result: _Result,
-    profile: _Profile = None,
+    result: str,
+    profile: str | None = None,
     *,
-    to: _To = None,
-    output: _Output = None,
-    words: dict[str, Any],
+    to: str | None = None,
+    output: str | None = None,
+    rename: list[str] | None = None,
+    micro_batches: int | None = None,
+    megatron_legacy: bool = False,
+    torchtitan_legacy: bool = False,
+    inference: bool = False,
+    bytes_per_parameter: float | None = None,
     json: Json = False,
 ) -> None:
     """Write a plan for the framework that runs it: torch, Megatron, DeepSpeed, vLLM and others.
@@ -89,21 +77,20 @@ def export(
     """
     if to is None:
         raise UsageError(f"Say for which framework: --to is one of {', '.join(TARGETS)}.")
+    from ..models.export.contract import export_files
     from ..models.export.names import read_rules
-    from ..models.export.registry import export_files
 
-    legacy = [target for target in ("megatron", "torchtitan") if words.get(f"{target}_legacy")]
-    for target in legacy:
-        if to != target:
+    for target, legacy in (("megatron", megatron_legacy), ("torchtitan", torchtitan_legacy)):
+        if legacy and to != target:
             raise UsageError(f"--{target}-legacy goes with --to {target}; drop it.")
     planned = _read_plan(result)
     exported = export_files(
         planned,
-        _read_problem(planned, profile, result) or _read_profile(profile, words),
+        _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter),
         to=to,
-        rename=read_rules(words.get("rename", [])),
-        legacy=bool(legacy),
-        micro_batches=words.get("micro_batches"),
+        rename=read_rules(rename or []),
+        legacy=megatron_legacy or torchtitan_legacy,
+        micro_batches=micro_batches,
     )
     if output is not None:
         _write(exported, output)
@@ -120,7 +107,6 @@ def export(
 
 def _read_plan(path: str) -> Plan | Result:
     """A result with what the referee said of it, or a mere plan."""
-    from ..instances.base.json_file import read_json
     from ..instances.stored_results import plan_from_json, result_from_json
 
     data = read_json(path)
@@ -132,9 +118,6 @@ def _read_plan(path: str) -> Plan | Result:
 
 def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Problem | None:
     """The problem of a plan that is exported with its problem; None for any other plan."""
-    from ..instances.base.result import Result
-    from ..instances.registry import kind_of_plan
-    from ..kinds import SHOWN
 
     plan = planned.plan if isinstance(planned, Result) else planned
     if path is None or plan is None or not SHOWN[kind_of_plan(plan).name].exports:
@@ -150,8 +133,7 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
         ) from None
 
 
-def _read_profile(path: str | None, words: Mapping[str, Any]) -> Profile | None:
-    inference, size = words.get("inference", False), words.get("bytes_per_parameter")
+def _read_profile(path: str | None, inference: bool, size: float | None) -> Profile | None:
     if path is None:
         if inference or size is not None:
             raise UsageError(
@@ -165,7 +147,6 @@ def _read_profile(path: str | None, words: Mapping[str, Any]) -> Profile | None:
 
 def _write(exported: Exported, path: str) -> None:
     """Write the one file under that name, or all of them into that folder."""
-    from ..instances.base.json_file import write_text_atomically
 
     folder = Path(path).is_dir() or path.endswith(os.sep)
     if not folder and len(exported.files) > 1:
@@ -180,30 +161,28 @@ def _write(exported: Exported, path: str) -> None:
         say_written(str(Path(path) / name))
 
 
-FORMATS = ("own", "published")
+# ---- `plan convert` -------------------------------------------------------------------------------------------
 
 
 @with_cluster()
+@described(
+    """
+    target text --output -o FILE: The file to write, - for stdout.
+    to choice own|published: Format to write: pipeplan's own JSON, or the published one.
+    """,
+    target={"callback": writable_or_stdout},
+)
 def convert(
     *,
     instance: InstanceArgument,
-    target: Annotated[
-        str, output_file("The file to write, - for stdout.", "--output", "-o", check=writable_or_stdout)
-    ],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to", metavar="|".join(FORMATS), help="Format to write: pipeplan's own JSON, or the published one."
-        ),
-    ] = "own",
+    target: str,
+    to: str = "own",
     json: Json = False,
     on: Cluster,
 ) -> None:
     """Convert an instance into pipeplan's JSON or the published format; what a format cannot hold is refused."""
     from ..instances.files import problem_to_text, save
-    from ..instances.registry import kind_of
 
-    one_of("--to", to, FORMATS)
     if json and target == "-":
         raise UsageError("--json and --output - both print to standard output; drop --json, or name a file.")
     problem = load_instance(instance, on)
@@ -213,3 +192,83 @@ def convert(
     save(problem, target, format=to)
     facts = {"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}}
     tell(json, facts, f"{target}: a {problem.kind} problem of {kind_of(problem).size(problem)}, in the {to} format")
+
+
+# How the plan is run, under the names of arguments of `run`.
+RUN_OPTIONS = declared(
+    """
+    micro_batches int N: Micro-batches in one iteration; default: 8, or those of the schedule.
+    schedule text FILE: The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the
+        plan's own.
+    steps int N =10: Iterations that are measured; two more go before them.
+    check flag: Compare loss and every gradient with one process; exit code 3 if they differ.
+    compare choice even: Run the split into equally many nodes as well.
+    engine choice own|torch =own: Ours, or torch's own pipelines on the same stages.
+    device choice cpu|cuda =cpu: A process on a CPU core for each rank, or a GPU.
+    bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
+    measure flag: Measure the profile anew, in one go with the run, and predict with that.
+    time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.
+    """,
+    schedule={"callback": readable},
+)
+
+
+@shared("way", RUN_OPTIONS)()
+@described(
+    """
+    result input RESULT: A result of `plan solve`, or a plan; - for standard input.
+    profile input PROFILE: The profile of `plan import torch` that was planned.
+    model text FILE:FUNCTION: The function that was imported: my.py:build.
+    save_profile output: Write the profile with the times of the run, for the next plan.
+    report output: Write the run as an HTML page.
+    """
+)
+def run_plan(
+    *,
+    result: str,
+    profile: str,
+    model: str,
+    way: dict[str, Any],
+    save_profile: str | None = None,
+    report: str | None = None,
+    json: Json = False,
+) -> None:
+    """Run a plan of a PyTorch model on this machine, a process for each device: predicted against measured."""
+    check_figure("--bandwidth", way["bandwidth"], LINK)
+    from ..instances.lowering import load_profile
+    from ..models.run.run import run
+
+    planned = load_profile(profile)
+    with graceful():
+        report_of_run = run(_plan_for(result, planned), planned, model, **way)
+    _write_run(report_of_run, save_profile, report)
+    if json:
+        print_json(report_of_run.to_json())
+    else:
+        from ..show.terminal import draw_run
+
+        draw_run(report_of_run)
+    raise typer.Exit(REJECTED if report_of_run.agrees is False else OK)
+
+
+def _plan_for(path: str, profile: Profile) -> Plan:
+    """Read a plan. Where it is a result for a problem of another name than the profile's, a note says so."""
+    from ..instances.stored_results import load_plan
+
+    data = read_json(path)
+    about = data.get("problem") if isinstance(data, dict) else None
+    name = about.get("name") if isinstance(about, dict) else None
+    if isinstance(name, str) and name != profile.name:
+        say_note(f"{path} was made for {name}, and the profile is called {profile.name}.")
+    return load_plan(path)
+
+
+def _write_run(run_report: RunReport, save_profile: str | None, report: str | None) -> None:
+    if save_profile is not None:
+        from ..instances.networks.profile.profile import profile_to_json
+
+        write_json(save_profile, profile_to_json(run_report.profile))
+    if report is not None:
+        from ..show.report import run_page
+
+        write_text_atomically(report, run_page(run_report))

@@ -5,22 +5,20 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..instances.base.errors import UsageError
+from ..instances.base.json_file import dump_json
 from ..instances.base.kind import Parameter
 from ..instances.base.quantities import several
-from ..instances.chain.known_answers import KnownChain
-from ..instances.networks.profile.packaged import packaged_profile_names
+from ..instances.chain.generators import KnownChain
+from ..instances.networks.profile import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
 from ..show.console import print_json, print_table, put, say_note, tell
 from ..studies.generate import PROFILE, families, made, option_of
-from . import quantities
-from .arguments import Json, output_file
-from .signatures import option, with_options
+from .arguments import Json
+from .signatures import described, option, size_or_none, with_options
 
 
 def known_facts(known: KnownChain) -> dict[str, Any]:
@@ -67,22 +65,23 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         parameter.name,
         _TYPES[kind],
         f"{flag}/--no-{flag[2:]}" if kind == "flag" else flag,
-        parser=quantities.size_or_none if kind == "size" else None,
+        parser=size_or_none if kind == "size" else None,
         metavar="SIZE" if kind == "size" else None,
         help=f"{parameter.help[0].upper()}{parameter.help[1:]}.",
         rich_help_panel=PANEL,
     )
 
 
-_Name = Annotated[
-    str | None,
-    typer.Argument(metavar="NAME", help="A generator or a packaged profile; without it both are listed."),
-]
-_Output = Annotated[str | None, output_file("File to write; default: stdout.", "--output", "-o")]
-
-
 @_with_parameters
-def command(*, name: _Name = None, output: _Output = None, json: Json = False, given: dict[str, Any]) -> None:
+@described(
+    """
+    name argument NAME: A generator or a packaged profile; without it both are listed.
+    output output --output -o: File to write; default: stdout.
+    """
+)
+def command(
+    *, name: str | None = None, output: str | None = None, json: Json = False, given: dict[str, Any]
+) -> None:
     """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
@@ -91,7 +90,13 @@ def command(*, name: _Name = None, output: _Output = None, json: Json = False, g
 
     problem, known = made(name, given, say_note)
     if isinstance(problem, Profile):
-        _write_profile(problem, output, json)
+        from ..instances.networks.profile.profile import profile_to_json
+        from .imports import hand_over
+
+        if output is None:
+            sys.stdout.write(dump_json(profile_to_json(problem)))
+        else:
+            hand_over(problem, output, json)
         return
     if output is None:
         sys.stdout.write(problem_to_text(problem))
@@ -101,17 +106,6 @@ def command(*, name: _Name = None, output: _Output = None, json: Json = False, g
     size, gpus = kind_of(problem).size(problem), f", {several(known.problem.gpus, 'GPU')}" if known else ""
     said = remarks(known) if known else []
     tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
-
-
-def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
-    from ..instances.base.json_file import dump_json
-    from ..instances.networks.profile.profile import profile_to_json
-    from .imports import hand_over
-
-    if output is None:
-        sys.stdout.write(dump_json(profile_to_json(profile)))
-    else:
-        hand_over(profile, output, json)
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:

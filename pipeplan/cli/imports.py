@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..instances.base.errors import UsageError
+from ..instances.base.json_file import read_text, write_json
 from ..instances.base.quantities import several, whole_numbers
 from ..instances.lookup import Cluster
 from ..show.console import print_json, put, say_note
-from . import quantities
-from .arguments import Json, input_file, output_file, with_cluster
+from .arguments import Json, with_cluster
 from .exits import exit_code
-from .signatures import declared, shared
+from .signatures import declared, described, in_bytes, list_of, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
 
-Output = Annotated[str | None, output_file("The file to write: my.profile.json.", "--output", "-o")]
 WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    sizes = whole_numbers(text)
-    if sizes is None:
-        raise typer.BadParameter(f"{text!r} is no list of sizes like 1,2,4.")
-    return sizes
 
 
 # The options of all commands that make profiles, under the names of arguments of the functions that do it.
@@ -61,7 +53,7 @@ OPTIONS = declared(
         fused kernels and flash attention; or as PyTorch does, operation by operation; default: fused where the
         shapes are known.
     """,
-    micro_batch={"parser": _sizes},
+    micro_batch={"parser": list_of("sizes")},
 )
 
 
@@ -83,30 +75,26 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 with_arguments = shared("arguments", OPTIONS, _arguments)
-# Samples of a micro-batch, for files that do not state them.
-MicroBatch = Annotated[
-    int | None,
-    typer.Option(
-        "--micro-batch",
-        metavar="SAMPLES",
-        help="Samples for which the file states its amounts.",
-        show_default=False,
-    ),
-]
+# Samples of a micro-batch, for files that do not state them; and where the profile goes.
+MICRO_BATCH = "micro_batch int SAMPLES: Samples for which the file states its amounts."
+OUTPUT = "output output --output -o: The file to write: my.profile.json."
 
 
 @with_arguments("inference", "bytes_per_parameter")
+@described(
+    f"""
+    file argument FILE: A table: .csv, .tsv, .xlsx or .parquet.
+    template flag: Print a filled example as CSV: a transformer.
+    {OUTPUT}
+    {MICRO_BATCH}
+    """
+)
 def table(
     *,
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A table: .csv, .tsv, .xlsx or .parquet.", show_default=False),
-    ] = None,
-    output: Output = None,
-    template: Annotated[
-        bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")
-    ] = False,
-    micro_batch: MicroBatch = None,
+    file: str | None = None,
+    output: str | None = None,
+    template: bool = False,
+    micro_batch: int | None = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -131,11 +119,18 @@ def table(
 
 
 @with_arguments("inference")
+@described(
+    f"""
+    file input FILE: A graph of layers with measured times: graph.txt.
+    {OUTPUT}
+    {MICRO_BATCH}
+    """
+)
 def pipedream(
     *,
-    file: Annotated[str, input_file("FILE", "A graph of layers with measured times: graph.txt.")],
-    output: Output = None,
-    micro_batch: MicroBatch = None,
+    file: str,
+    output: str | None = None,
+    micro_batch: int | None = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -157,17 +152,17 @@ def pipedream(
     "hardware measure repeats inference granularity micro_batch efficiency kernel_start_s attention",
     "loss allow_uncounted",
 )
+@described(
+    f"""
+    function argument FILE:FUNCTION: A function in a Python file, which is run: my.py:build; it returns (model, args,
+        kwargs).
+    {OUTPUT}
+    """
+)
 def torch(
     *,
-    function: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE:FUNCTION",
-            help="A function in a Python file, which is run: my.py:build; it returns (model, args, kwargs).",
-            show_default=False,
-        ),
-    ],
-    output: Output = None,
+    function: str,
+    output: str | None = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -186,15 +181,16 @@ def torch(
     "batch sequence dtype hardware inference granularity efficiency kernel_start_s attention",
     "allow_uncounted trace activations",
 )
+@described(
+    f"""
+    config argument CONFIG: A config.json on this machine; nothing is fetched.
+    {OUTPUT}
+    """
+)
 def hf(
     *,
-    config: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG", help="A config.json on this machine; nothing is fetched.", show_default=False
-        ),
-    ],
-    output: Output = None,
+    config: str,
+    output: str | None = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -203,7 +199,7 @@ def hf(
     Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings, for models
     whose shapes alone do not say enough.
     """
-    from ..models.from_hf import import_hf, traces_what_is_known
+    from ..models.from_torch import import_hf, traces_what_is_known
 
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
@@ -221,10 +217,16 @@ def hf(
 
 
 @with_arguments("hardware shape granularity efficiency kernel_start_s allow_uncounted")
+@described(
+    f"""
+    file input MODEL: A model: .onnx. Weights in files beside it are not read.
+    {OUTPUT}
+    """
+)
 def onnx(
     *,
-    file: Annotated[str, input_file("MODEL", "A model: .onnx. Weights in files beside it are not read.")],
-    output: Output = None,
+    file: str,
+    output: str | None = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -246,7 +248,6 @@ def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) ->
 
 def hand_over(profile: Profile, output: str | None, json: bool, summary: str | None = None) -> None:
     """Write the profile, or print it, and say what it is."""
-    from ..instances.base.json_file import write_json
     from ..instances.networks.profile.profile import profile_to_json
 
     for warning in profile.source.get("warnings", ()):
@@ -269,7 +270,7 @@ def _summary(profile: Profile) -> str:
     size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
-        f"a profile of {several(len(profile.nodes), 'node')} with {quantities.in_bytes(size)} of parameters, {passes}, "
+        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of parameters, {passes}, "
         f"{profile.source.get('times', 'times of unknown origin')}"
     )
 
@@ -278,17 +279,18 @@ def _summary(profile: Profile) -> str:
 
 
 @with_cluster()
+@described(
+    """
+    text argument TEXT|FILE: A layout, as "Et*8|t*9|t*9|t*6,L"; layer counts, as 8,9,9,6; or options of Megatron.
+    profile input PROFILE: The profile or table of the model.
+    output output --output -o: Write the result as JSON.
+    """
+)
 def megatron(
     *,
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEXT|FILE",
-            help='A layout, as "Et*8|t*9|t*9|t*6,L"; layer counts, as 8,9,9,6; or options of Megatron.',
-        ),
-    ],
-    profile: Annotated[str, input_file("PROFILE", "The profile or table of the model.")],
-    output: Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")] = None,
+    text: str,
+    profile: str,
+    output: str | None = None,
     json: Json = False,
     on: Cluster,
 ) -> None:
@@ -297,9 +299,8 @@ def megatron(
     `plan verify`, `plan simulate` and `plan show` read the result with the same options of the cluster: what is run
     today stands beside the optimum.
     """
-    from ..instances.base.json_file import read_text
     from ..instances.lowering import load_profile
-    from ..models.layout_plan import plan_of_layout, result_of_layout
+    from ..models.export.training import plan_of_layout, result_of_layout
 
     check_output(output, json, "Say where the plan goes: give -o today.json, or --json.")
     size = None if on.profile is None else on.profile.bytes_per_parameter
@@ -317,7 +318,7 @@ def megatron(
         print_json(result.to_json())
     else:
         from ..show.terminal import draw_result
-        from ..show.view import view_of_result
+        from ..show.views import view_of_result
 
         draw_result(lowered.problem, result, view_of_result(lowered.problem, result), False)
     raise typer.Exit(exit_code(result))

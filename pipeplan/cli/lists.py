@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from ..instances.base import clock
 from ..instances.base.errors import unknown_name
 from ..instances.base.kind import Listing
-from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
+from ..instances.networks.profile import load_packaged_profile, packaged_profile_names, setting_of
 from ..show.console import out, print_json, print_table, put, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
@@ -24,47 +23,18 @@ if TYPE_CHECKING:
 _Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One sort of methods, ours and those of other packages."""
-
-    what: str
-    ours: Mapping[str, Entry]
-    group: str
-    find: Callable[[str], Entry | None]
-
-    def one(self, name: str) -> Entry:
-        from ..formulations.plugins import installed
-
-        entry = self.find(name)
-        if entry is None:
-            raise unknown_name(f"{self.what} named", name, dict.fromkeys((*self.ours, *installed(self.group))))
-        return entry
-
-    def all(self) -> Iterator[Entry]:
-        """All methods, plug-ins last; a plug-in that cannot be loaded is left out with a note."""
-        from ..formulations.plugins import PluginError, installed
-
-        yield from self.ours.values()
-        for name in installed(self.group):
-            try:
-                yield from [self.one(name)] if name not in self.ours else []
-            except PluginError as error:
-                say_note(str(error))
-
-
 def formulations(name: _Name = None, json: Json = False) -> None:
     """List the models, or show one with its options."""
-    from ..formulations import registry as models
+    from ..formulations import registry
 
-    _show_entries(_Table("formulation", models.FORMULATIONS, models.GROUP, models.find_formulation), name, json)
+    _show_entries("formulation", registry.FORMULATIONS, registry.GROUP, registry.find_formulation, name, json)
 
 
 def planners(name: _Name = None, json: Json = False) -> None:
     """List the ways to get a plan, or show one with its options."""
-    from ..planners import registry as ways
+    from ..planners import registry
 
-    _show_entries(_Table("planner", ways.PLANNERS, ways.GROUP, ways.find_planner), name, json)
+    _show_entries("planner", registry.PLANNERS, registry.GROUP, registry.find_planner, name, json)
 
 
 def instances(json: Json = False) -> None:
@@ -158,12 +128,34 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": row["name"], "title": row["title"], "version": version, "lacks": lacks, "remedy": row["remedy"]}
 
 
-def _show_entries(table: _Table, name: str | None, json: bool) -> None:
-    named = [table.one(name)] if name is not None else list(table.all())
-    chosen = [entry for one in named for entry in one.all_kinds]
+def _show_entries(
+    what: str,
+    ours: Mapping[str, Entry],
+    group: str,
+    find: Callable[[str], Entry | None],
+    name: str | None,
+    json: bool,
+) -> None:
+    """The method of this name, or all, plug-ins last; a plug-in that cannot be loaded is left out with a note."""
+    from ..formulations.plugins import PluginError, installed
+
+    theirs = [own for own in installed(group) if own not in ours]
+    entries: list[Entry] = [] if name is not None else [*ours.values()]
+    for own in theirs if name is None else [name]:
+        try:
+            entry = find(own)
+        except PluginError as error:
+            if name is not None:
+                raise
+            say_note(str(error))
+            continue
+        if entry is None:
+            raise unknown_name(f"{what} named", own, [*ours, *theirs])
+        entries.append(entry)
+    chosen = [entry for one in entries for entry in one.all_kinds]
     if json:
-        entries = [entry.to_json() for entry in named]
-        print_json(entries[0] if name is not None else entries)
+        rows = [entry.to_json() for entry in entries]
+        print_json(rows[0] if name is not None else rows)
     elif name is not None:
         for entry in chosen:
             _show_entry(entry)
@@ -190,9 +182,9 @@ def _show_entry(entry: Entry) -> None:
 
 
 def _option_row(spec: OptionSpec) -> dict[str, Any]:
-    kind = "|".join(spec.choices) if spec.choices else spec.type
     from ..planners.registry import USUAL_OPTIONS
 
+    kind = "|".join(spec.choices) if spec.choices else spec.type
     name = flag_of(spec.name) if spec.name in USUAL_OPTIONS else f"--option {spec.name.replace('_', '-')}"
     return {"option": name, "value": kind, "default": spec.default, "meaning": spec.help}
 
@@ -202,7 +194,7 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
 def warm_up() -> None:
     """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
-    from ..planners.run.warm_up import warm_up
+    from ..planners.run.solve import warm_up
 
     clock.when_compiling(lambda: None)
     warm_up(lambda name: say_note(f"compiling what {name} needs"))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..instances.base.cluster import Cluster
-from ..instances.base.errors import UsageError, one_of
+from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
 from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME
 from ..show.console import draw_rows, print_json, put, say_note
 from ..show.words import amount, is_noise, memory_unit, percent, several
-from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
     InstanceArgument,
@@ -25,47 +24,38 @@ from .arguments import (
     check_memory,
     limits_for,
     load_for,
-    output_file,
+    reporter,
     with_cluster,
     with_limits,
 )
 from .exits import NO_PLAN, OK, exit_code, graceful
-from .progress import reporter
-from .signatures import declared, shared
+from .plans import PlanArgument, read_case
+from .signatures import declared, described, share, shared
 from .solve import OUTPUT, show_result
-from .verify import PlanArgument, read_case
 
 if TYPE_CHECKING:
-    from ..studies.schedule_comparison import Row, ScheduleComparison
-    from ..studies.stage_schedule import Rival, ScheduleStudy
+    from ..studies.stage_schedule import Rival, Row, ScheduleComparison, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
-OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
-BLOCK_OPTIONS = (
-    *declared(
-        f"""
+BLOCK_OPTIONS = declared(
+    f"""
+    [{BLOCKS}]
     micro_batches int M: Micro-batches in an iteration; default: the steady state alone.
     split_backward text SHARE: Divide backward passes: this share for their inputs, the rest for the weights at
         any later time; 0.5, or one for each stage: 0.5,0.5,0.4.
     weight_stash share SHARE: With --split-backward: the share of its activations that a stage keeps for the
         weights; default: 0.5.
     virtual int V: Cut every stage into V chunks, as equal as can be; they go around the devices.
-    shape text {"|".join(SHAPES)}: Two chunks on each device, there and back again.
+    shape choice v: Two chunks on each device, there and back again.
     recompute flag: Keep inputs alone; backward passes run the forward pass again.
     memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: that of the plan's
         problem.
-    """,
-        panel=BLOCKS,
-    ),
-    *declared(
-        f"""
-    objective text {"|".join(OBJECTIVES)}: What to minimise; default: the makespan, or the period.
-    """,
-        panel=METHOD,
-    ),
+    [{METHOD}]
+    objective choice makespan|span|period: What to minimise; default: the makespan, or the period.
+    """
 )
 METHOD_OPTIONS = declared(
     """
@@ -74,38 +64,35 @@ METHOD_OPTIONS = declared(
     """,
     panel=METHOD,
 )
-_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
-_ProblemOutput = Annotated[
-    str | None,
-    output_file("Write the schedule problem, for plan verify, show and solve.", "--problem-output", panel=OUTPUT),
-]
 
 
 @with_cluster(*(known.name for known in CLUSTER_OPTIONS if known.name not in OWN))
 @with_limits()
 @shared("blocks", BLOCK_OPTIONS)()
 @shared("method", METHOD_OPTIONS)()
+@described(
+    f"""
+    [{METHOD}]
+    compare flag: One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with
+        time, idle share and memory; the time limit (30 s unless given) is for all together.
+    [{OUTPUT}]
+    output output --output -o: Write the result as JSON.
+    problem_output output: Write the schedule problem, for plan verify, show and solve.
+    """
+)
 def command(
     *,
     instance: InstanceArgument,
     plan: PlanArgument,
     blocks: dict[str, Any],
     method: dict[str, Any],
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with "
-            "time, idle share and memory; the time limit (30 s unless given) is for all together.",
-            rich_help_panel=METHOD,
-        ),
-    ] = False,
+    compare: bool = False,
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
     verbose: Verbose = False,
-    output: _Output = None,
-    problem_output: _ProblemOutput = None,
+    output: str | None = None,
+    problem_output: str | None = None,
     picture: Picture = None,
     progress: Progress = None,
 ) -> None:
@@ -114,9 +101,6 @@ def command(
     The plan was made for a schedule of its own, mostly 1F1B. Here its stages become blocks of work, whose order is
     open; the answer says what it gains over the plan's own schedule and over the best of the published rules.
     """
-    for name, choices in (("objective", OBJECTIVES), ("shape", SHAPES)):
-        if name in blocks:
-            one_of(f"--{name}", blocks[name], choices)
     if "split_backward" in blocks:
         blocks["split_backward"] = _shares(blocks["split_backward"])
     from ..studies.stage_schedule import schedule_study
@@ -139,7 +123,10 @@ def command(
             problem, case.plan, method=method, limits=limits_for(problem, limits), on_progress=watch, **blocks
         )
     _save(study, output, problem_output)
-    _show(study, json, verbose, picture)
+    for note in study.lowered.notes:
+        say_note(note)
+    show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
+    put(None if json else _gain(study), style="bold", soft=True)
     raise typer.Exit(exit_code(study.result))
 
 
@@ -155,7 +142,7 @@ def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dic
 
 
 def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, json: bool) -> int:
-    from ..studies.schedule_comparison import compare_schedules
+    from ..studies.stage_schedule import compare_schedules
 
     comparison = compare_schedules(problem, plan, limits=limits, **blocks)
     for note in comparison.notes:
@@ -170,7 +157,7 @@ def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, js
 def _shares(text: str) -> float | tuple[float, ...]:
     """One share, or one for each stage."""
     try:
-        shares = tuple(quantities.share(part) for part in text.split(","))
+        shares = tuple(share(part) for part in text.split(","))
     except typer.BadParameter as error:
         raise UsageError(f"--split-backward is {text!r}: {error}".rstrip(".") + ".") from None
     return shares[0] if len(shares) == 1 else shares
@@ -179,7 +166,7 @@ def _shares(text: str) -> float | tuple[float, ...]:
 def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) -> None:
     """The problem in the result, which `plan export` reads, and beside it, which the result then names."""
     from ..instances.files import save
-    from ..models.export.registry import with_problem
+    from ..models.export.contract import with_problem
 
     result = with_problem(study.result, study.problem)
     if problem_output is not None:
@@ -187,13 +174,6 @@ def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) 
         result = replace(result, asked=Asked(problem_output, {}, study.lowered.notes))
     if output is not None:
         save(result, output)
-
-
-def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
-    for note in study.lowered.notes:
-        say_note(note)
-    show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
-    put(None if json else _gain(study), style="bold", soft=True)
 
 
 def _gain(study: ScheduleStudy) -> str | None:

@@ -7,19 +7,26 @@ they once were, such options are understood with a note.
 from __future__ import annotations
 
 import inspect
+import math
+import os
 import re
+import stat
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Annotated, Any, get_args
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.models import OptionInfo
 
-from ..instances.base.errors import UsageError, did_you_mean, show
-from ..show.console import say_note
-from . import quantities
+from ..instances.base import quantities
+from ..instances.base.errors import InputError, UsageError, did_you_mean, in_digits, one_of, show
+from ..instances.base.json_file import STDIN
+from ..show.console import say_note, say_written
 
+T = TypeVar("T")
 Command = Callable[..., None]
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 CONTEXT = inspect.Parameter("of_command", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -73,59 +80,249 @@ def shared(
     return choose
 
 
-def option(
-    name: str, kind: Any, flag: str | None = None, default: Any = None, *, help: str, **facts: Any
-) -> inspect.Parameter:
-    """An option as a keyword of a command; `flag` is its name on the command line where that is another one."""
-    info = typer.Option(flag or flag_of(name), show_default=default is not None, help=plain(help), **facts)
+def option(name: str, kind: Any, *flags: str, default: Any = None, help: str, **facts: Any) -> inspect.Parameter:
+    """An option as a keyword of a command; `flags` are its names on the command line where they are others."""
+    if facts.pop("by_place", False):
+        info = typer.Argument(help=plain(help), **facts)
+    else:
+        info = typer.Option(
+            *(flags or (flag_of(name),)), show_default=default is not None, help=plain(help), **facts
+        )
     annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-# What an option takes, by the word that declares it: its type, and what reads it where typer cannot.
-_TAKEN: Mapping[str, tuple[Any, Callable[[str], Any] | None]] = {
-    "flag": (bool, None),
-    "int": (int, None),
-    "ints": (list[int], None),
-    "float": (float, None),
-    "text": (str, None),
-    "texts": (list[str], None),
-    "size": (float, quantities.size),
-    "size-or-none": (float, quantities.size_or_none),
-    "whole-size": (int, quantities.whole_size),
-    "rate": (float, quantities.rate),
-    "share": (float, quantities.share),
-    "duration": (float, quantities.duration),
-    "short-time": (float, quantities.short_time),
-    "time-gap": (Any, quantities.time_gap),
-    "levels": (Any, quantities.levels),
-    "any": (Any, None),
+# ---- what an option takes -------------------------------------------------------------------------------------
+
+
+def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The reader as a parser of typer, for which a text that cannot be read is a mistake in the option."""
+
+    @wraps(read)
+    def parser(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parser
+
+
+def _whole_size(text: str) -> int:
+    from ..instances.base.cluster import MEMORY
+
+    amount = quantities.size(text)
+    if 0 < amount < MEMORY.least:
+        raise ValueError(
+            f"{text!r} means {amount:g} bytes, in which no process runs; write {amount:g}GB if that is meant."
+        )
+    return math.ceil(amount)
+
+
+duration = _parser(quantities.duration)
+size = _parser(quantities.size)
+whole_size = _parser(_whole_size)
+rate = _parser(quantities.rate)
+size_or_none = _parser(quantities.size_or_none)
+levels = _parser(quantities.levels)
+share = _parser(quantities.share)
+time_gap = _parser(quantities.time_gap)
+short_time = _parser(quantities.short_time)
+
+
+def list_of(what: str) -> Callable[[str], tuple[int, ...]]:
+    """A reader of whole numbers that are joined by commas."""
+
+    def parser(text: str) -> tuple[int, ...]:
+        numbers = quantities.whole_numbers(text)
+        if numbers is None:
+            raise typer.BadParameter(f"{text!r} is no list of {what} like 1,2,4.")
+        return numbers
+
+    return parser
+
+
+def number(flag: str, text: str, wanted: Callable[[str], float]) -> float:
+    """The number that was typed for an option; `wanted` is int or float."""
+    try:
+        return wanted(text)
+    except ValueError:
+        kind = "a whole number" if wanted is int else "a number"
+        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
+        raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
+
+
+def in_bytes(amount: float) -> str:
+    """The amount in the unit in which its text is shortest."""
+    units = (
+        (unit, factor) for unit, factor in quantities.BYTES.items() if unit and (amount >= factor or unit == "B")
+    )
+    return min((f"{amount / factor:g} {unit}" for unit, factor in units), key=len)
+
+
+# ---- files that are read and written ------------------------------------------------------------------------
+
+
+def readable(context: typer.Context, path: str | None) -> str | None:
+    """`-` is standard input, which can be read only once."""
+    if path != "-" or context.resilient_parsing:
+        return path
+    if STDIN in context.params.values():
+        raise UsageError("Two files are to be read from standard input; give one of them by its name.")
+    return STDIN
+
+
+def writable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """Refuse a path that cannot be written before the work is done, not after it; at the end say what was written."""
+    if path is not None and not context.resilient_parsing:
+        name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+        _check_output(name, path, Path(path).parent)
+        watch(context, path)
+    return path
+
+
+def writable_or_stdout(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """A path that can be written, or `-` for standard output."""
+    return path if path == "-" else writable(context, parameter, path)
+
+
+def _check_output(option: str, path: str, folder: Path) -> None:
+    if path == "-":
+        raise InputError(option, "is '-'", "name a file")
+    if Path(path).is_dir():
+        raise InputError(option, f"{path} is a folder", "name a file")
+    if not folder.is_dir():
+        raise InputError(option, f"{path} lies in a folder that does not exist", f"create {folder} first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
+
+
+def watch(context: typer.Context, path: str) -> None:
+    """Say at the end of the command that the file was written, if it was."""
+    before = _state(path)
+
+    def tell() -> None:
+        if _state(path) not in (None, before):
+            say_written(path)
+
+    context.call_on_close(tell)
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (status.st_ino, status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """Check that a picture can be written to the path, and that its ending names a format of pictures."""
+    if writable(context, parameter, path) is not None:
+        from ..show.pictures import format_of
+
+        format_of(str(path))
+    return path
+
+
+# ---- options in tables ----------------------------------------------------------------------------------------
+
+
+# What an option takes, by the word that declares it: its type, and what typer is told of it besides.
+_TAKEN: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
+    "flag": (bool, {}),
+    "int": (int, {}),
+    "ints": (list[int], {}),
+    "float": (float, {}),
+    "text": (str, {}),
+    "choice": (str, {}),
+    "texts": (list[str], {}),
+    "size": (float, {"parser": size}),
+    "size-or-none": (float, {"parser": size_or_none}),
+    "whole-size": (int, {"parser": whole_size}),
+    "rate": (float, {"parser": rate}),
+    "share": (float, {"parser": share}),
+    "duration": (float, {"parser": duration}),
+    "short-time": (float, {"parser": short_time}),
+    "time-gap": (Any, {"parser": time_gap}),
+    "levels": (Any, {"parser": levels}),
+    "any": (Any, {}),
+    "folder": (Path, {}),
+    "argument": (str, {"by_place": True}),
+    "arguments": (list[str], {"by_place": True}),
+    "input": (str, {"by_place": True, "callback": readable}),
+    "output": (str, {"metavar": "FILE", "callback": writable}),
+    "picture": (str, {"metavar": "FILE", "callback": drawable}),
 }
 
 
 def declared(
     table: str, panel: str | Callable[[str], str] | None = None, **more: Mapping[str, Any]
 ) -> tuple[inspect.Parameter, ...]:
-    """The options of a table, each in a line: name, what it takes, its flag where that is another name, a word for its
+    """The options of a table, each in a line: name, what it takes, its flags where they are others, a word for its
     value, `=` and its default, a colon, and its help, which may go on in indented lines.
 
-    `panel` is the part of the help page, or tells it by name; `more` has further facts by the names of options.
+    The word for the value of a choice lists what there is, unless `more` has `choices`.
+
+    A line in brackets names the part of the help page for what follows; else that is `panel`, or `panel` tells it by
+    name. `more` has further facts by the names of options.
     """
     options = []
     for line in re.split(r"\n(?=\S)", textwrap.dedent(table).strip()):
+        if line.startswith("["):
+            panel = line.strip("[]")
+            continue
         head, help = " ".join(line.split()).split(": ", 1)
         name, taken, *rest = head.split()
-        kind, parser = _TAKEN[taken]
-        flag = next((word for word in rest if word.startswith("--")), None)
+        kind, told = _TAKEN[taken]
+        flags = [word for word in rest if word.startswith("-")] or [flag_of(name)]
         default = next((word[1:] for word in rest if word.startswith("=")), None)
-        metavar = next((word for word in rest if not word.startswith(("--", "="))), None)
-        facts: dict[str, Any] = {"parser": parser, "metavar": metavar}
-        facts["rich_help_panel"] = panel(name) if callable(panel) else panel
+        facts = {**told, "rich_help_panel": panel(name) if callable(panel) else panel}
+        metavars = [word for word in rest if not word.startswith(("-", "="))]
+        facts |= {"metavar": metavars[0]} if metavars else {}
+        facts |= more.get(name, {})
+        if taken == "choice":
+            facts["callback"] = among(flags[0], facts.pop("choices", metavars[0].split("|")))
         typed: Any = (
             TRUTHS[default] if default and kind is bool else int(default) if default and kind is int else default
         )
-        options.append(option(name, kind, flag, typed, help=help, **{**facts, **more.get(name, {})}))
+        options.append(option(name, kind, *flags, default=typed, help=help, **facts))
     return tuple(options)
+
+
+def among(flag: str, choices: Collection[str]) -> Callable[[str | None], str | None]:
+    """A check of typer that refuses what is not among the choices."""
+    return lambda value: None if value is None else one_of(flag, value, choices)
+
+
+def described(
+    table: str, panel: str | Callable[[str], str] | None = None, **more: Mapping[str, Any]
+) -> Callable[[Command], Command]:
+    """Gives those arguments of a command the options of the table that have their names.
+
+    What an option is called and does is said in the table, as in `declared`, and its default in the signature.
+    """
+    by_name = {one.name: one for one in declared(table, panel, **more)}
+
+    def choose(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        assert by_name.keys() <= signature.parameters.keys(), by_name.keys() - signature.parameters.keys()
+        own = [
+            _with_default(by_name[name], parameter) if name in by_name else parameter
+            for name, parameter in signature.parameters.items()
+        ]
+        return _dressed(command, command, own)
+
+    return choose
+
+
+def _with_default(declared: inspect.Parameter, parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter of a command with the option that a table declares for it."""
+    kind, info = get_args(declared.annotation)
+    info.show_default = parameter.default not in (None, parameter.empty)
+    own = kind if parameter.default is None else get_args(kind)[0]  # tables leave defaults to signatures
+    return parameter.replace(annotation=Annotated[own, info])
 
 
 NARROW = "given as --option NAME=VALUE"
@@ -247,7 +444,7 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
     except typer.BadParameter as error:
         raise UsageError(f"{flag}: {str(error).rstrip('.')}.") from None
     if info.parser is None and wanted in (int, float):
-        value = quantities.number(flag, text, wanted)
+        value = number(flag, text, wanted)
     return info.callback(context, value) if info.callback is not None else value
 
 

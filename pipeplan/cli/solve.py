@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -29,20 +28,16 @@ from .arguments import (
     Picture,
     Progress,
     Verbose,
-    input_file,
     key_and_value,
     limits_for,
     load_lowered,
-    output_file,
-    readable,
-    watch,
+    reporter,
     with_cluster,
     with_limits,
     with_micro_batch,
 )
 from .exits import exit_code, graceful
-from .progress import reporter
-from .signatures import NARROW, option, with_options
+from .signatures import NARROW, described, option, readable, watch, with_options
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
@@ -106,62 +101,46 @@ def _watched(context: typer.Context, path: str | None) -> str | None:
 
 
 METHOD, OUTPUT = "Method", "Output"
-_method = partial(typer.Option, rich_help_panel=METHOD)
-
-_Instance = Annotated[str | None, input_file("INSTANCE", "A file, - or a packaged name; default: an example.")]
-_named = partial(_method, metavar="NAME")
-_Formulation = Annotated[
-    str | None,
-    _named(
-        "--formulation", autocompletion=lambda: [*FORMULATIONS], help="The model to solve; see `plan formulations`."
-    ),
-]
-_Planner = Annotated[
-    str | None,
-    _named("--planner", autocompletion=lambda: [*PLANNERS], help="The way to a plan; see `plan planners`."),
-]
-_Solver = Annotated[str, _named("--solver", help="The solver; see `plan solvers`.")]
-_WarmStart = Annotated[
-    str,
-    _method(
-        "--warm-start",
-        metavar="auto|dp|none|FILE",
-        help="The plan to start from. dp: the best chain of stages; FILE: a plan or result.",
-        callback=readable,
-    ),
-]
-_CrossCheck = Annotated[bool, _method("--cross-check", help="Prove it with a second exact method as well.")]
-_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")]
-_Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
-_Export = Annotated[
-    str | None,
-    output_file(
-        "Write the model as .mps or .lp before solving it, and beside it FILE.md, which says what its names mean.",
-        "--export-model",
-        panel=OUTPUT,
-    ),
-]
 
 
 @with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits()
+@described(
+    f"""
+    instance input INSTANCE: A file, - or a packaged name; default: an example.
+    output output --output -o: Write the result as JSON.
+    [{METHOD}]
+    formulation text NAME: The model to solve; see `plan formulations`.
+    planner text NAME: The way to a plan; see `plan planners`.
+    solver text NAME: The solver; see `plan solvers`.
+    warm_start text auto|dp|none|FILE: The plan to start from. dp: the best chain of stages; FILE: a plan or result.
+    cross_check flag: Prove it with a second exact method as well.
+    [{OUTPUT}]
+    log output: Write the solver's own log to this file.
+    export_model output: Write the model as .mps or .lp before solving it, and beside it FILE.md, which says what its
+        names mean.
+    """,
+    formulation={"autocompletion": lambda: [*FORMULATIONS]},
+    planner={"autocompletion": lambda: [*PLANNERS]},
+    warm_start={"callback": readable},
+)
 def command(
     *,
-    instance: _Instance = None,
-    formulation: _Formulation = None,
-    planner: _Planner = None,
-    solver: _Solver = "auto",
-    warm_start: _WarmStart = "auto",
-    cross_check: _CrossCheck = False,
+    instance: str | None = None,
+    formulation: str | None = None,
+    planner: str | None = None,
+    solver: str = "auto",
+    warm_start: str = "auto",
+    cross_check: bool = False,
     limits: dict[str, Any],
     json: Json = False,
     verbose: Verbose = False,
-    output: _Output = None,
+    output: str | None = None,
     picture: Picture = None,
-    log: _Log = None,
+    log: str | None = None,
     progress: Progress = None,
-    export_model: _Export = None,
+    export_model: str | None = None,
     own: dict[str, Any],
     on: Cluster,
 ) -> None:
@@ -182,7 +161,11 @@ def command(
     if export_model is not None:
         export.export_model(problem, export_model, **method)
         say_written(f"{export_model}.md")
-    start = _warm_start(warm_start, problem)
+    start: Any = warm_start
+    if warm_start not in ("auto", "dp", "none"):
+        from ..instances.stored_results import load_plan
+
+        start = load_plan(warm_start, problem)
     from ..planners.run.solve import solve
 
     with (
@@ -228,7 +211,7 @@ def show_result(
 
     `named` tells the terminal to name the instance; `lowered` has the profile that the problem was made of.
     """
-    from ..show.view import view_of_result
+    from ..show.views import view_of_result
 
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
@@ -261,7 +244,7 @@ def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Ite
     if unused is not None:
         yield unused
     if profile is not None:
-        from ..models.export.registry import expected_refusal
+        from ..models.export.contract import expected_refusal
 
         refusal = expected_refusal(result, profile)
         if refusal is not None:
@@ -276,14 +259,6 @@ def _example(formulation: str | None, planner: str | None) -> str:
     if example is None:
         raise UsageError(f"There is no packaged instance for {entry.name!r}; name an INSTANCE.")
     return example
-
-
-def _warm_start(text: str, problem: Problem) -> Any:
-    if text in ("auto", "dp", "none"):
-        return text
-    from ..instances.stored_results import load_plan
-
-    return load_plan(text, problem)
 
 
 # Endings of `--option table` that are drawn: the planner writes the numbers beside the picture.
@@ -301,7 +276,7 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         numbers = Path(folder) / "table.csv"
         yield {**options, "table": str(numbers)}
         if numbers.exists():
-            from ..planners.staging.degree_table import read_table
+            from ..planners.staging.search import read_table
             from ..show.pictures import draw_table
 
             draw_table(read_table(numbers, problem), path)

@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.json_file import write_json, write_text_atomically
 from ..instances.base.quantities import listed
 from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..instances.lookup import holds_profile
@@ -20,9 +20,8 @@ from ..instances.registry import Problem, kind_of
 from ..kinds import shown_kind
 from ..planners.options import SolveOptions
 from ..show.console import print_json, put, say_note
-from ..show.view import counted_devices, devices
+from ..show.views import counted_devices, devices
 from ..show.words import amount, memory_unit, several
-from . import quantities
 from .arguments import (
     BESIDE_METHODS,
     PROFILE_OPTIONS,
@@ -30,20 +29,16 @@ from .arguments import (
     Json,
     Progress,
     check_memory,
-    drawable,
-    input_file,
     limits_for,
     load_instance,
     load_lowered,
-    output_file,
+    reporter,
     with_cluster,
     with_limits,
     with_micro_batch,
 )
-from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, exit_code, graceful
-from .progress import reporter
-from .signatures import declared, shared
+from .signatures import declared, described, in_bytes, shared, size
 from .solve import METHOD, OUTPUT, with_method_options
 
 if TYPE_CHECKING:
@@ -60,12 +55,6 @@ EXAMPLE = "golden-4"
 # Options of the cluster without the memory, which most curves vary.
 ON_CURVES = ("devices", "bandwidth", "batch", "levels", *(option.name for option in PROFILE_OPTIONS))
 
-_Drawn = Annotated[
-    str | None,
-    input_file(
-        "INSTANCE", "A chain, staging, schedule or training: a file, - for standard input, or a packaged name."
-    ),
-]
 # Options that mean something for some kinds alone, under the names that their studies give them.
 CURVES = declared(
     """
@@ -78,51 +67,38 @@ CURVES = declared(
     """,
     panel="Curves",
 )
-_Limits = Annotated[
-    int | None,
-    typer.Option(
-        "--points",
-        rich_help_panel="Curves",
-        help="How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.",
-    ),
-]
-_Journal = Annotated[
-    str | None,
-    output_file(
-        "Write each point at once, as a JSON line; an interrupted run continues from it.",
-        "--output",
-        "-o",
-        panel=OUTPUT,
-    ),
-]
-_Resume = Annotated[
-    bool, typer.Option("--resume/--no-resume", help="Continue from an existing --output.", rich_help_panel=OUTPUT)
-]
-_Csv = Annotated[str | None, output_file("Write the points as a table.", "--csv", panel=OUTPUT)]
-Picture = Annotated[
-    str | None, output_file("Draw the curves: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
-]
-_Report = Annotated[
-    str | None, output_file("Write the curves, every point and its plan as an HTML page.", "--report", panel=OUTPUT)
-]
 
 
 @with_cluster(*ON_CURVES)
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @shared("own", CURVES)()
+@described(
+    f"""
+    instance input INSTANCE: A chain, staging, schedule or training: a file, - for standard input, or a packaged
+        name.
+    [Curves]
+    points int: How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.
+    [{OUTPUT}]
+    output output --output -o: Write each point at once, as a JSON line; an interrupted run continues from it.
+    resume flag --resume/--no-resume: Continue from an existing --output.
+    csv output: Write the points as a table.
+    picture picture: Draw the curves: .svg, .png or .pdf.
+    report output: Write the curves, every point and its plan as an HTML page.
+    """
+)
 def pareto(
     *,
-    instance: _Drawn = None,
-    points: _Limits = None,
+    instance: str | None = None,
+    points: int | None = None,
     own: dict[str, Any],
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
-    output: _Journal = None,
-    resume: _Resume = True,
-    csv: _Csv = None,
-    picture: Picture = None,
-    report: _Report = None,
+    output: str | None = None,
+    resume: bool = True,
+    csv: str | None = None,
+    picture: str | None = None,
+    report: str | None = None,
     progress: Progress = None,
 ) -> None:
     """Draw period against memory for a chain, staging or schedule, time against GPUs for a training.
@@ -139,7 +115,7 @@ def pareto(
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     typed = {"points": points, **own}
     if "memory" in own:
-        own["memory"] = [quantities.size(text) for text in own["memory"]]
+        own["memory"] = [size(text) for text in own["memory"]]
         check_memory(problem, "--memory", *own["memory"])
     within = limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits})
     answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
@@ -152,7 +128,6 @@ def pareto(
     assert curve is not None
     front = curve.front(answer)
     if report is not None:
-        from ..instances.base.json_file import write_text_atomically
         from ..show.answer import command_of_curve
         from ..show.front import pareto_page
 
@@ -201,37 +176,34 @@ def _answer(
 # Seconds for all solves together, where the user gives no limit.
 USUAL_LIMIT_S = 60.0
 
-_method = partial(typer.Option, metavar="NAME", rich_help_panel=METHOD, show_default=False)
-
-_Formulation = Annotated[str | None, _method("--formulation", help="The model that finds the values.")]
-_Planner = Annotated[str | None, _method("--planner", help="The planner that finds the values.")]
-_Points = Annotated[
-    int,
-    typer.Option(
-        "--points",
-        help="Amounts of memory for which the best value is sought; 0: only the least memory is.",
-        min=0,
-        max=1000,
-    ),
-]
-_Output = Annotated[str | None, output_file("Write the answer as JSON.", "--output", "-o", panel=OUTPUT)]
-
 
 @with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+@described(
+    f"""
+    points int: Amounts of memory for which the best value is sought; 0: only the least memory is.
+    [{METHOD}]
+    formulation text NAME: The model that finds the values.
+    planner text NAME: The planner that finds the values.
+    [{OUTPUT}]
+    output output --output -o: Write the answer as JSON.
+    picture picture: Draw the curves: .svg, .png or .pdf.
+    """,
+    points={"min": 0, "max": 1000},
+)
 def memory(
     *,
     instance: InstanceArgument,
-    formulation: _Formulation = None,
-    planner: _Planner = None,
+    formulation: str | None = None,
+    planner: str | None = None,
     own: dict[str, Any],
-    points: _Points = 6,
+    points: int = 6,
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
-    output: _Output = None,
-    picture: Picture = None,
+    output: str | None = None,
+    picture: str | None = None,
     progress: Progress = None,
 ) -> None:
     """Find the least memory per device with a plan, and what more of it is worth.
@@ -254,8 +226,6 @@ def memory(
     with graceful(), reporter(progress) as watch:
         study = memory_study(problem, **method, limits=within, points=points, on_progress=watch)
     if output is not None:
-        from ..instances.base.json_file import write_json
-
         write_json(output, study.to_json())
     if not study.complete:
         say_note("the answer is not complete: the search was interrupted, or its time was over")
@@ -284,7 +254,11 @@ def lines(problem: Problem, found: Sensitivity) -> list[str]:
     memory = _memory(problem)
     limit = "no limit of memory" if memory is None else _size_of(problem, memory)
     itself = f"as it is ({devices(problem)}, {limit}): {_value_of(found.base, unit)} ({found.base.stop})"
-    return [itself, *(_line(problem, worth, unit) for worth in found.changes)]
+    told = [itself]
+    for worth in found.changes:
+        phrases = ", ".join(filter(None, (_value_of(worth.result, unit), _difference(worth))))
+        told.append(f"{changed(problem, worth)}: {phrases} ({worth.result.stop})")
+    return told
 
 
 def _memory(problem: Problem) -> float | None:
@@ -313,11 +287,6 @@ def changed(problem: Problem, worth: Worth) -> str:
     return worth.change
 
 
-def _line(problem: Problem, worth: Worth, unit: str | None) -> str:
-    phrases = [_value_of(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
-    return f"{changed(problem, worth)}: {', '.join(phrases)} ({worth.result.stop})"
-
-
 def _value_of(result: Result, unit: str | None) -> str:
     return "no plan" if result.objective is None else amount(result.objective, unit)
 
@@ -339,16 +308,14 @@ def advice(problem: Problem, found: Sensitivity) -> str:
     """A sentence on which single change helps most, or that none does; empty where changes are missing."""
     if found.interrupted or not found.changes:
         return ""
-    sentence = _possible(problem, found) if found.base.objective is None else _best(problem, found)
+    if found.base.objective is not None:
+        sentence = _best(problem, found)
+    elif able := [changed(problem, worth) for worth in found.changes if worth.makes_possible]:
+        sentence = f"Advice: {listed(able)} {_verb(able, 'make')} a plan possible."
+    else:
+        sentence = "Advice: none of these changes alone makes a plan possible."
     open_runs = [run for run in (found.base, *(worth.result for worth in found.changes)) if run.stop not in SETTLED]
     return f"{sentence} Not every value is proven, so longer runs may say otherwise." if open_runs else sentence
-
-
-def _possible(problem: Problem, found: Sensitivity) -> str:
-    able = [changed(problem, worth) for worth in found.changes if worth.makes_possible]
-    if not able:
-        return "Advice: none of these changes alone makes a plan possible."
-    return f"Advice: {listed(able)} {_verb(able, 'make')} a plan possible."
 
 
 def _best(problem: Problem, found: Sensitivity) -> str:
@@ -380,45 +347,44 @@ def _verb(names: Sequence[str], verb: str) -> str:
 # ---- `plan sensitivity` ---------------------------------------------------------------------------------------
 
 
-AS_IN_SOLVE = "What to solve with, as in `plan solve`."
 # Options of the cluster that are questions of their own, with the words for an answer.
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "devices": lambda count: several(count, "device"),
     "cpus": lambda count: several(count, "CPU"),
-    "memory_bytes": lambda size: (
-        "no limit of memory" if size == math.inf else f"{quantities.in_bytes(size)} of memory"
-    ),
-    "bandwidth": lambda rate: f"{quantities.in_bytes(rate)}/s",
+    "memory_bytes": lambda size: "no limit of memory" if size == math.inf else f"{in_bytes(size)} of memory",
+    "bandwidth": lambda rate: f"{in_bytes(rate)}/s",
     "batch": lambda count: f"a batch of {count}",
     "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
     "levels": lambda levels: _of_levels(levels),
 }
 
-_Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
-_Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
-_size, _share = (
-    partial(typer.Option, parser=read, metavar=word, rich_help_panel="Steps")
-    for read, word in ((quantities.size, "SIZE"), (quantities.share, "SHARE"))
-)
-_MoreMemory = Annotated[float, _size("--more-memory", help="How much memory every device gets in addition.")]
-_MoreBandwidth = Annotated[float, _share("--more-bandwidth", help="How much faster the links become: 0.1 or 10%.")]
-_ProgressOfAll = Annotated[str | None, progress_option("How to report progress on stderr, as in `plan solve`.")]
-
 
 @with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+@described(
+    f"""
+    progress choice auto|json|none: How to report progress on stderr, as in `plan solve`.
+    [{METHOD}]
+    formulation text NAME: What to solve with, as in `plan solve`.
+    planner text NAME: What to solve with, as in `plan solve`.
+    solver text NAME: What to solve with, as in `plan solve`.
+    [Steps]
+    more_memory size SIZE: How much memory every device gets in addition.
+    more_bandwidth share SHARE: How much faster the links become: 0.1 or 10%.
+    """
+)
 def sensitivity(
     *,
     instance: InstanceArgument,
-    formulation: _Name = None,
-    planner: _Name = None,
-    solver: _Solver = "auto",
-    more_memory: _MoreMemory = "1GB",  # type: ignore[assignment]  # read by the parser, as what a user gives
-    more_bandwidth: _MoreBandwidth = "10%",  # type: ignore[assignment]  # likewise
+    formulation: str | None = None,
+    planner: str | None = None,
+    solver: str = "auto",
+    more_memory: float = "1GB",  # type: ignore[assignment]  # read by the parser, as what a user gives
+    more_bandwidth: float = "10%",  # type: ignore[assignment]  # likewise
     limits: dict[str, Any],
     json: Json = False,
-    progress: _ProgressOfAll = None,
+    progress: str | None = None,
     own: dict[str, Any],
     on: Cluster,
 ) -> None:
@@ -430,7 +396,9 @@ def sensitivity(
     """
     on, own = with_micro_batch(instance, on, own)
     problem, questions = _questions(instance, on)
-    _check_steps(more_memory, more_bandwidth)
+    for flag, value in (("--more-memory", more_memory), ("--more-bandwidth", more_bandwidth)):
+        if not 0 < value < math.inf:
+            raise UsageError(f"{flag} is {value:g}; give a finite number > 0.")
     check_memory(problem, "--more-memory", more_memory)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     batch_grows = kind_of(problem).batch_grows and on.batch is None and holds_profile(instance)
@@ -449,7 +417,14 @@ def sensitivity(
             batch_grows=batch_grows,
             on_progress=watch,
         )
-    _tell(problem, study, json)
+    if study.interrupted:
+        say_note("interrupted: changes that are not listed were not tried")
+    for message in study.base.messages:
+        say_note(message)
+    if json:
+        print_json(study.to_json())
+    else:
+        put(*lines(problem, study), advice(problem, study), soft=True)
     raise typer.Exit(exit_code(study.base))
 
 
@@ -459,9 +434,7 @@ def _questions(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]
     rest = replace(on, **dict.fromkeys(values), gpus=None)
     together = load_instance(instance, on)
     itself = _instance_on(instance, rest)
-    if itself is None or not values:
-        return together, {}
-    if on.gpus is not None:
+    if itself is None or not values or on.gpus is not None:
         return together, {}
     alone = {
         IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value}))
@@ -482,26 +455,7 @@ def _instance_on(instance: str, on: Cluster) -> Problem | None:
 def _of_levels(levels: Sequence[tuple[int, float]]) -> str:
     shape = " x ".join(str(count) for count, _ in levels)
     return (
-        f"levels of {shape} devices ({', '.join(quantities.in_bytes(speed) + '/s' for _, speed in levels)})"
+        f"levels of {shape} devices ({', '.join(in_bytes(speed) + '/s' for _, speed in levels)})"
         if levels
         else "no levels"
     )
-
-
-def _check_steps(more_memory: float, more_bandwidth: float) -> None:
-    """Refuse steps that are infinite or not above 0, by the names of the options."""
-    for flag, value in (("--more-memory", more_memory), ("--more-bandwidth", more_bandwidth)):
-        if not 0 < value < math.inf:
-            raise UsageError(f"{flag} is {value:g}; give a finite number > 0.")
-
-
-def _tell(problem: Problem, study: Sensitivity, json: bool) -> None:
-    if study.interrupted:
-        say_note("interrupted: changes that are not listed were not tried")
-    for message in study.base.messages:
-        say_note(message)
-    if json:
-        print_json(study.to_json())
-        return
-
-    put(*lines(problem, study), advice(problem, study), soft=True)

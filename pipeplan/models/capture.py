@@ -16,7 +16,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, field
-from types import FrameType
+from operator import attrgetter
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -87,7 +88,7 @@ def capture(build: Build, *, training: bool = True, fake: bool = False, loss: st
 def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """What the function returns, checked; under a mode of fake tensors all its tensors are fake."""
     if mode is None:
-        return _checked(_called(build), _name_of(build))
+        return _checked(_called(build), build)
     try:
         with mode, warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
@@ -97,7 +98,7 @@ def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, t
         # Operations on meta tensors do not look at values, and a mistake in the function itself is raised again.
         with torch.device("meta"):
             made = _called(build)
-    model, args, kwargs = _checked(made, _name_of(build))
+    model, args, kwargs = _checked(made, build)
     as_fake = Fakes(mode)
     as_fake.change(model)
     return model, *tree_map(as_fake, (args, kwargs))
@@ -110,9 +111,10 @@ def _called(build: Build) -> Any:
         raise
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        raise InputError(
-            _name_of(build), f"raised {type(error).__name__}: {text}", "let it return (model, args, kwargs)"
-        ) from error
+        raise InputError(_name_of(build), f"raised {type(error).__name__}: {text}", f"let it {_RETURN}") from error
+
+
+_RETURN = "return (model, args, kwargs)"
 
 
 def _name_of(build: Build) -> str:
@@ -123,14 +125,15 @@ def _type(value: object) -> str:
     return "a tensor" if isinstance(value, torch.Tensor) else f"an object of type {type(value).__name__}"
 
 
-def _checked(made: Any, function: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+def _checked(made: Any, build: Build) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    function = _name_of(build)
     if not isinstance(made, (tuple, list)) or len(made) != 3:
         what = f"{len(made)} values" if isinstance(made, (tuple, list)) else _type(made)
-        raise InputError(function, f"returns {what}", "let it return (model, args, kwargs)")
+        raise InputError(function, f"returns {what}", f"let it {_RETURN}")
     model, args, kwargs = made
     for value, kind, name in ((model, torch.nn.Module, "a torch.nn.Module"), (kwargs, Mapping, "a dict")):
         if not isinstance(value, kind):
-            raise InputError(function, f"returns {_type(value)}, not {name}", "return (model, args, kwargs)")
+            raise InputError(function, f"returns {_type(value)}, not {name}", _RETURN)
     if not isinstance(args, (tuple, list)):
         raise InputError(function, f"returns {_type(args)} as args", "return a tuple of them")
     return model, tuple(args), dict(kwargs)
@@ -211,17 +214,13 @@ def _trained(graph: fx.GraphModule) -> set[fx.Node]:
             value = attribute(graph, node.target)
             follows = isinstance(value, torch.nn.Parameter) and value.requires_grad
         else:
-            follows = any(source in trained for source in node.all_input_nodes) and not _cuts_off(node)
+            follows = any(source in trained for source in node.all_input_nodes) and not (
+                node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default)
+                or ("wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False)
+            )
         if follows:
             trained.add(node)
     return trained
-
-
-def _cuts_off(node: fx.Node) -> bool:
-    """Does the operation stop gradients?"""
-    return node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) or (
-        "wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False
-    )
 
 
 def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
@@ -338,27 +337,24 @@ def explained(error: Exception, model: torch.nn.Module) -> InputError:
         return InputError(place, "leaves torch with .numpy()", "write this part with torch's own operations")
     return InputError(
         place,
-        f"cannot be captured by torch.export ({type(error).__name__}: {_first_line(text)})",
+        f"cannot be captured by torch.export ({type(error).__name__}: {first_line(error)})",
         "change this part, or wrap the model in one without it",
     )
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:200].rstrip(".")
+def first_line(error: Exception) -> str:
+    """The beginning of what an exception says, to be quoted in a sentence of ours."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), "no message")[:200].rstrip(".")
 
 
 def _place(error: Exception, model: torch.nn.Module) -> str:
     """The innermost line of the user's code that led there, and its module."""
-    frames: list[tuple[FrameType, int]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
+    frames = list(walk_tb(error.__traceback__))[::-1]
     names = {id(module): name for name, module in model.named_modules()}
-    owners = (names.get(id(frame.f_locals.get("self"))) for frame, _ in reversed(frames))
+    owners = (names.get(id(frame.f_locals.get("self"))) for frame, _ in frames)
     owner = next((name for name in owners if name is not None), None)
-    lines = ((frame.f_code.co_filename, line) for frame, line in reversed(frames))
-    innermost = next(((path, line) for path, line in lines if _is_users(path)), None)
+    innermost = next(((f.f_code.co_filename, line) for f, line in frames if _is_users(f.f_code.co_filename)), None)
     if owner is None or innermost is None:
         return "the model"
     return f"{_module(owner)}, {_short(innermost[0])} line {innermost[1]},"
@@ -380,21 +376,17 @@ def _short(path: str) -> str:
 
 def refuse_unknown_sizes(graph: fx.GraphModule) -> None:
     """Refuse a graph in which a number or a size depends on the values of a tensor."""
+    unknown = (torch.SymInt, torch.SymFloat, torch.SymBool)
     for node in graph.graph.nodes:
-        value = node.meta.get("val")
-        if any(_is_unknown(leaf) for leaf in tree_leaves(value)):
+        leaves = tree_leaves(node.meta.get("val"))
+        sizes = (size for leaf in leaves if isinstance(leaf, torch.Tensor) for size in leaf.shape)
+        if any(isinstance(leaf, unknown) for leaf in (*leaves, *sizes)):
             path = list((node.meta.get("nn_module_stack") or {}).values())
             raise InputError(
                 f"{_module(str(path[-1][0]) if path else '')}{_line_of(node)}",
                 f"takes a number or a size from the values of a tensor ({node.target})",
                 "use operations whose results have fixed sizes, such as torch.where or a mask",
             )
-
-
-def _is_unknown(leaf: Any) -> bool:
-    symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
-    sizes = leaf.shape if isinstance(leaf, torch.Tensor) else ()
-    return isinstance(leaf, symbolic) or any(isinstance(size, torch.SymInt) for size in sizes)
 
 
 def _line_of(node: fx.Node) -> str:
@@ -412,10 +404,7 @@ def _line_of(node: fx.Node) -> str:
 
 def attribute(module: torch.nn.Module, target: str) -> Any:
     """The object that a dotted name of a graph stands for."""
-    value: Any = module
-    for name in target.split("."):
-        value = getattr(value, name)
-    return value
+    return attrgetter(target)(module)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
@@ -429,12 +418,12 @@ def storages(node: fx.Node) -> set[int]:
 
 def written(node: fx.Node) -> list[fx.Node]:
     """The arguments that the operation changes in place."""
-    return [*_by_schema(node), *_inside(node)]
+    return [*_by_schema(node), *_inside(node)] if node.op == "call_function" else []
 
 
 def _by_schema(node: fx.Node) -> list[fx.Node]:
     schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None or not schema.is_mutable:
+    if schema is None or not schema.is_mutable:
         return []
     by_name = {entry.name: node.kwargs.get(entry.name) for entry in schema.arguments}
     by_name |= {entry.name: value for entry, value in zip(schema.arguments, node.args, strict=False)}
@@ -444,14 +433,12 @@ def _by_schema(node: fx.Node) -> list[fx.Node]:
 
 def _inside(node: fx.Node) -> Iterator[fx.Node]:
     """The arguments that the graph inside an operation changes; code under no_grad is such a graph."""
-    arguments = list(node.args) if node.op == "call_function" else []
-    for i, argument in enumerate(arguments):
-        if not isinstance(argument, fx.Node) or argument.op != "get_attr":
-            continue
-        inner = attribute(node.graph.owning_module, str(argument.target))
+    for i, argument in enumerate(node.args):
+        has_inner = isinstance(argument, fx.Node) and argument.op == "get_attr"
+        inner = attribute(node.graph.owning_module, str(argument.target)) if has_inner else None
         if isinstance(inner, fx.GraphModule):
             changed = {s for part in inner.graph.nodes for target in written(part) for s in storages(target)}
             entries = [part for part in inner.graph.nodes if part.op == "placeholder"]
-            for entry, value in zip(entries, arguments[i + 1 :], strict=False):
+            for entry, value in zip(entries, node.args[i + 1 :], strict=False):
                 if storages(entry) & changed and isinstance(value, fx.Node):
                     yield value

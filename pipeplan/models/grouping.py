@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+import networkx as nx
 import torch
 from torch import fx
 
@@ -38,10 +41,6 @@ class Grouped:
     def auxiliary(self) -> frozenset[fx.Node]:
         return self.dependences.auxiliary
 
-    def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """The operations that an operation depends on, also through memory that others wrote."""
-        return self.dependences.inputs_of(node)
-
     def readers(self) -> dict[fx.Node, tuple[str, ...]]:
         """For each value that leaves its node, the nodes that read it, in their order."""
         place = {name: i for i, name in enumerate(self.nodes)}
@@ -56,7 +55,7 @@ class Grouped:
 def group(captured: Captured, granularity: str = "block", flops: Mapping[str, float] | None = None) -> Grouped:
     """Groups operations into the nodes of a profile; `flops`, by operation, saves counting them for shares."""
     known = dependences(captured.graph)
-    keys = _Keys(captured, known, _rule(captured, granularity, flops))
+    keys = _Keys(captured, known, _nodes_by_path(captured, granularity, flops))
     owner, nodes = _joined(keys.of, known)
     if not owner:
         raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
@@ -66,7 +65,10 @@ def group(captured: Captured, granularity: str = "block", flops: Mapping[str, fl
         owner=owner,
         parameters=parameters,
         tied=tied,
-        buffer_bytes=_buffers(captured, nodes),
+        buffer_bytes={
+            name: sum(map(_bytes, _read_by(captured.graph, operations, is_parameter=False).values()))
+            for name, operations in nodes.items()
+        },
         modules={name: tuple(dict.fromkeys(filter(None, map(module_path, ops)))) for name, ops in nodes.items()},
         dependences=known,
     )
@@ -75,43 +77,27 @@ def group(captured: Captured, granularity: str = "block", flops: Mapping[str, fl
 # ---- granularity: where an operation belongs by its module --------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Rule:
-    node_of: Callable[[str], str]
-    """Gives, for a module's path, the node that the module is or lies in."""
-    divided: Callable[[str], bool]
-    """Is this node a container whose children are nodes of their own?"""
-
-
-def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
-    """The rule by which operations are grouped; None: every operation is a node."""
+def _nodes_by_path(
+    captured: Captured, granularity: str, flops: Mapping[str, float] | None
+) -> dict[str, str] | None:
+    """For each module's path the node that the module is or lies in; None: every operation is a node."""
     paths = {module_path(node) for node in captured.operations}
+    head, _, share = granularity.partition(":")
     if granularity == "op":
         return None
     if granularity == "block":
-        model = captured.model
-        return _rule_of({path: _block(path, model) for path in paths})
+        return {path: _block(path, captured.model) for path in paths}
     if granularity == "module":
-        return _rule_of({path: path for path in paths})
-    head, _, share = granularity.partition(":")
+        return {path: path for path in paths}
     if head == "share":
-        return _rule_of(_by_share(captured, paths, _share(share), flops))
+        limit = 0.0
+        with suppress(ValueError):
+            limit = float(share)
+        if not 0 < limit <= 1:
+            remedy = "give a share above 0, such as share:0.1"
+            raise InputError("--granularity", f"is {show('share:' + share)}", remedy)
+        return _by_share(captured, paths, limit, flops)
     raise InputError("--granularity", f"is {show(granularity)}", f"give {GRANULARITIES}")
-
-
-def _rule_of(node_of: Mapping[str, str]) -> _Rule:
-    above = {prefix for name in node_of.values() for prefix in _prefixes(name)[:-1]}
-    return _Rule(node_of.__getitem__, lambda name: name in above)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise InputError("--granularity", f"is {show('share:' + text)}", "give a share above 0, such as share:0.1")
-    return share
 
 
 def _prefixes(path: str) -> list[str]:
@@ -149,7 +135,7 @@ def _by_share(
     captured: Captured, paths: set[str], share: float, flops: Mapping[str, float] | None
 ) -> dict[str, str]:
     """A module is divided into its children while it holds more than this share of the operations."""
-    from .kernels import trace
+    from .torch_profile import trace
 
     if flops is None:
         flops = trace(captured, allow_uncounted=True).flops()
@@ -167,23 +153,20 @@ def _by_share(
 class _Keys:
     """The node that each operation goes to, before nodes that depend on each other are merged."""
 
-    def __init__(self, captured: Captured, known: Dependences, rule: _Rule | None) -> None:
-        self.captured, self.known, self.rule = captured, known, rule
+    def __init__(self, captured: Captured, known: Dependences, node_of: Mapping[str, str] | None) -> None:
+        self.captured, self.known, self.node_of = captured, known, node_of
+        # Nodes that are divided: their children are nodes of their own.
+        self.containers = {above for name in (node_of or {}).values() for above in _prefixes(name)[:-1]}
         self.of: dict[fx.Node, str] = {}
-        self._follows: dict[str, set[str]] = {}
-        self._segments: dict[str, int] = {}
+        self._arcs: nx.DiGraph[str] = nx.DiGraph()
+        self._segments: Counter[str] = Counter()
         self._weights = _weight_values(captured, known)
         for node in captured.operations:
             if node not in known.auxiliary:
-                self._place(node)
-
-    def _place(self, node: fx.Node) -> None:
-        before = self._keys_of(self.known.inputs_of(node))
-        key = self._key(node, before)
-        self.of[node] = key
-        for source in before:
-            if source != key:
-                self._follows.setdefault(source, set()).add(key)
+                before = self._keys_of(known.inputs_of(node))
+                key = self.of[node] = self._key(node, before)
+                self._arcs.add_node(key)
+                self._arcs.add_edges_from((source, key) for source in before if source != key)
 
     def _keys_of(self, sources: Iterable[fx.Node]) -> list[str]:
         return list(dict.fromkeys(self.of[source] for source in sources if source in self.of))
@@ -193,12 +176,12 @@ class _Keys:
         first = node.args[0] if node.args else None
         if node.target is operator.getitem and first in self.of:
             return self.of[first]
-        if self.rule is None:
+        if self.node_of is None:
             return str(node.name)
         path = module_path(node)
-        name = self.rule.node_of(path)
+        name = self.node_of[path]
         if not self._is_free(node, path, name):
-            return self._segment(name, before) if self.rule.divided(name) else name or ROOT
+            return self._segment(name, before) if name in self.containers else name or ROOT
         read = self._keys_of(node.all_input_nodes) or before
         if len(read) == 1:
             return read[0]
@@ -208,7 +191,7 @@ class _Keys:
         """Is the operation code between modules, which reads no parameter and so may go where its input is made?"""
         if node in self.known.buffer_updates or any(source in self._weights for source in node.all_input_nodes):
             return False
-        if self.rule is not None and self.rule.divided(name):
+        if name in self.containers:
             return name == path
         module = _module(self.captured.model, name)
         if module is None:
@@ -219,27 +202,15 @@ class _Keys:
 
     def _segment(self, name: str, before: list[str]) -> str:
         """The node of a container's own code; a new one where modules in between lead back, to close no circle."""
-        number = self._segments.get(name, 0)
-        key = _numbered(name, number)
-        if any(source != key and self._reaches(key, source) for source in before):
-            self._segments[name] = number + 1
-            key = _numbered(name, number + 1)
+        key = self._segment_of(name)
+        if key in self._arcs and any(s != key and nx.has_path(self._arcs, key, s) for s in before):
+            self._segments[name] += 1
+            key = self._segment_of(name)
         return key
 
-    def _reaches(self, start: str, goal: str) -> bool:
-        todo, seen = [start], {start}
-        while todo:
-            for after in self._follows.get(todo.pop(), ()):
-                if after == goal:
-                    return True
-                if after not in seen:
-                    seen.add(after)
-                    todo.append(after)
-        return False
-
-
-def _numbered(name: str, number: int) -> str:
-    return f"{name or ROOT}/{number}" if number else name or ROOT
+    def _segment_of(self, name: str) -> str:
+        number = self._segments[name]
+        return f"{name or ROOT}/{number}" if number else name or ROOT
 
 
 def _weight_values(captured: Captured, known: Dependences) -> set[fx.Node]:
@@ -296,29 +267,30 @@ def _parameters(
     bytes_of: dict[str, dict[str, float]] = {name: {} for name in nodes}
     first: dict[int, str] = {}
     tied: list[tuple[str, str]] = []
-    for node_id, parameter in _read_by(captured, nodes):
-        key = id(parameter)
-        alias = _alias(names.get(key, []), node_id, {first[key]} if key in first else set(), bytes_of)
-        bytes_of[node_id][alias] = _bytes(parameter)
-        if key in first:
-            tied.append((first[key], alias))
-        first.setdefault(key, alias)
+    for node_id, operations in nodes.items():
+        for key, parameter in _read_by(captured.graph, operations, is_parameter=True).items():
+            alias = _alias(names.get(key, []), node_id, {first[key]} if key in first else set(), bytes_of)
+            bytes_of[node_id][alias] = _bytes(parameter)
+            if key in first:
+                tied.append((first[key], alias))
+            first.setdefault(key, alias)
     for name, parameter in captured.model.named_parameters():
         if id(parameter) not in first:  # nobody reads it: it stays with its neighbours
-            bytes_of[_nearest(name, nodes)][name] = _bytes(parameter)
+            bytes_of[max(nodes, key=lambda node_id: _common_parts(name, node_id))][name] = _bytes(parameter)
     return bytes_of, tuple(tied)
 
 
-def _read_by(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> list[tuple[str, torch.nn.Parameter]]:
-    """Each node with each parameter that its operations read."""
-    parameters: dict[tuple[str, int], torch.nn.Parameter] = {}
-    for name, operations in nodes.items():
-        for node in operations:
-            for source in node.all_input_nodes:
-                if is_parameter(captured.graph, source):
-                    parameter = attribute(captured.graph, source.target)
-                    parameters.setdefault((name, id(parameter)), parameter)
-    return [(name, parameter) for (name, _), parameter in parameters.items()]
+def _read_by(
+    graph: fx.GraphModule, operations: Iterable[fx.Node], *, is_parameter: bool
+) -> dict[int, torch.Tensor]:
+    """The parameters that the operations read, or the buffers that they read or update, by their ids."""
+    sources = (source for node in operations for source in node.all_input_nodes if source.op == "get_attr")
+    values = (attribute(graph, source.target) for source in sources)
+    return {
+        id(value): value
+        for value in values
+        if isinstance(value, torch.Tensor) and isinstance(value, torch.nn.Parameter) is is_parameter
+    }
 
 
 def _alias(names: list[str], node_id: str, taken: set[str], held: Mapping[str, Mapping[str, float]]) -> str:
@@ -333,25 +305,7 @@ def _alias(names: list[str], node_id: str, taken: set[str], held: Mapping[str, M
 def _common_parts(first: str, second: str) -> int:
     """Words at the beginning that two dotted names share."""
     pairs = zip(first.split("."), second.split("."), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _nearest(name: str, nodes: Mapping[str, tuple[fx.Node, ...]]) -> str:
-    return max(nodes, key=lambda node_id: _common_parts(name, node_id))
-
-
-def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> dict[str, float]:
-    """By node the bytes of the buffers that its operations read or update."""
-    bytes_of: dict[str, float] = {}
-    for name, operations in nodes.items():
-        read: dict[int, torch.Tensor] = {}
-        for node in operations:
-            for source in node.all_input_nodes:
-                value = attribute(captured.graph, source.target) if source.op == "get_attr" else None
-                if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                    read[id(value)] = value
-        bytes_of[name] = sum(map(_bytes, read.values()))
-    return bytes_of
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 # ---- dependences ------------------------------------------------------------
@@ -438,26 +392,20 @@ class _Memory:
         self._users: dict[int, list[fx.Node]] = {}
         attributes = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
         for node in graph.graph.nodes:
-            if node.op == "call_function":
-                self._read(node)
-                self._write(node, attributes)
-            for storage in storages(node) if node.op == "call_function" else ():
+            if node.op != "call_function":
+                continue
+            read = {storage for source in node.all_input_nodes for storage in storages(source)}
+            earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
+            self.hidden[node] = list(dict.fromkeys(earlier))
+            for storage in read:
                 self._users.setdefault(storage, []).append(node)
-
-    def _read(self, node: fx.Node) -> None:
-        read = {storage for source in node.all_input_nodes for storage in storages(source)}
-        earlier = (write for storage in sorted(read) for write in self._writes.get(storage, ()))
-        self.hidden[node] = list(dict.fromkeys(earlier))
-        for storage in read:
-            self._users.setdefault(storage, []).append(node)
-
-    def _write(self, node: fx.Node, attributes: set[int]) -> None:
-        for target in written(node):
-            for storage in storages(target):
+            for storage in (storage for target in written(node) for storage in storages(target)):
                 if storage in attributes:
                     self.buffer_updates.add(node)
                 self.pairs += [(node, user) for user in self._users.get(storage, ()) if user is not node]
                 self._writes.setdefault(storage, []).append(node)
+            for storage in storages(node):
+                self._users.setdefault(storage, []).append(node)
 
 
 # ---- extraction ------------------------------------------------------------
@@ -507,66 +455,36 @@ def extract(
     place = {node: stage_of[name] for node, name in grouped.owner.items()}
     if apart:
         place.update(dict.fromkeys(grouped.auxiliary, AUXILIARY))
-    return _Builder(captured, grouped, place, stage).piece()
-
-
-class _Builder:
-    """Copies the operations of one stage into a graph."""
-
-    def __init__(self, captured: Captured, grouped: Grouped, place: Mapping[fx.Node, int], stage: int) -> None:
-        self.captured, self.grouped, self.stage, self.place = captured, grouped, stage, place
-        self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
-        self.chosen = self._chosen()
-        self.graph = fx.Graph()
-        self.copies: dict[fx.Node, fx.Node] = {}
-
-    def _makes(self, value: fx.Node) -> bool:
-        """Does this stage make the model's output? The last stage makes those that depend on no parameter."""
-        if self._is_copied(value):
-            return self.stage == max(self.place.values())
-        return self.place.get(value) == self.stage
-
-    def _is_copied(self, node: fx.Node) -> bool:
-        return node in self.grouped.auxiliary and node not in self.place
-
-    def _chosen(self) -> set[fx.Node]:
-        """The stage's operations, and the auxiliary ones of which it needs copies."""
-        mine = {node for node, stage in self.place.items() if stage == self.stage}
-        todo = [*mine, *filter(self._is_copied, self.finals)]
-        chosen = mine | set(todo)
-        while todo:
-            for source in self.grouped.inputs_of(todo.pop()):
-                if self._is_copied(source) and source not in chosen:
-                    chosen.add(source)
-                    todo.append(source)
-        return chosen
-
-    def piece(self) -> Piece:
-        nodes = list(self.captured.graph.graph.nodes)
-        read = {source for node in self.chosen for source in node.all_input_nodes}
-        inputs = [self._input(node) for node in nodes if node in read and self._is_input(node)]
-        for node in nodes:
-            if node.op == "get_attr" and node in read:
-                self.copies[node] = self.graph.node_copy(node)
-        for node in nodes:
-            if node in self.chosen:
-                self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
-        made = [node for node in nodes if self.place.get(node) == self.stage]
-        # What another stage reads.
-        outputs = [n for n in made if any(self.place.get(user, self.stage) != self.stage for user in n.users)]
-        self.graph.output(tuple(tuple(self.copies[node] for node in part) for part in (outputs, self.finals)))
-        self.graph.lint()
-        finals = tuple(node.name for node in self.finals)
-        loss = self.captured.loss if self.captured.loss in finals else None
-        held = [node.target for node in self.graph.nodes if node.op == "get_attr"]
-        module = fx.GraphModule({name: attribute(self.captured.graph, name) for name in held}, self.graph)
-        return Piece(module, tuple(inputs), tuple(node.name for node in outputs), finals, loss)
-
-    def _is_input(self, node: fx.Node) -> bool:
-        return node.op == "placeholder" or (node in self.place and node not in self.chosen)
-
-    def _input(self, node: fx.Node) -> ModelInput | Foreign:
-        copy = self.graph.placeholder(node.name)
-        copy.meta.update(node.meta)
-        self.copies[node] = copy
-        return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])
+    # Auxiliary operations that are on no stage: whoever needs one has a copy, and the last stage returns it.
+    copied = grouped.auxiliary - place.keys()
+    home = {**place, **dict.fromkeys(copied, max(place.values()))}
+    finals = [value for value in outputs_of(captured.graph) if home.get(value) == stage]
+    nodes = list(captured.graph.graph.nodes)
+    made = [node for node in nodes if place.get(node) == stage]
+    chosen = {*made, *copied.intersection(finals)}
+    todo = list(chosen)
+    while todo:
+        needed = copied.intersection(grouped.dependences.inputs_of(todo.pop())) - chosen
+        chosen |= needed
+        todo += needed
+    read = {source for node in chosen for source in node.all_input_nodes}
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    inputs: list[ModelInput | Foreign] = []
+    for node in (node for node in nodes if node in read):
+        if node.op == "placeholder" or (node in place and node not in chosen):
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta.update(node.meta)
+            inputs.append(ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, place[node]))
+    for node in nodes:
+        if node in chosen or (node.op == "get_attr" and node in read):
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    # What another stage reads.
+    outputs = [node for node in made if any(place.get(user, stage) != stage for user in node.users)]
+    graph.output(tuple(tuple(copies[node] for node in part) for part in (outputs, finals)))
+    graph.lint()
+    names = tuple(node.name for node in finals)
+    held = [node.target for node in graph.nodes if node.op == "get_attr"]
+    module = fx.GraphModule({name: attribute(captured.graph, name) for name in held}, graph)
+    loss = captured.loss if captured.loss in names else None
+    return Piece(module, tuple(inputs), tuple(node.name for node in outputs), names, loss)

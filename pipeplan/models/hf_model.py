@@ -68,12 +68,12 @@ class HfModel:
                 inputs[other] = makers[other]()
         if "use_cache" in self.takes:
             inputs["use_cache"] = False
-        return inputs | (self._targets() if self.training else self._decoder_inputs())
+        if self.training:
+            return inputs | self._targets()
+        # What the decoder reads in inference; in training it reads shifted labels.
+        return inputs | ({"decoder_input_ids": self._tokens()} if "decoder_input_ids" in self.takes else {})
 
     def _tokens(self) -> torch.Tensor:
-        return torch.zeros(self.batch, self._length(), dtype=torch.long)
-
-    def _length(self) -> int:
         most = _first(self.config, ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx"))
         if self.sequence is None:
             raise InputError("--sequence", "is missing: the model reads text", "give the tokens of a sample")
@@ -81,14 +81,12 @@ class HfModel:
             raise InputError(
                 "--sequence", f"is {self.sequence}, more than the model's {most} positions", f"give at most {most}"
             )
-        return self.sequence
+        return torch.zeros(self.batch, self.sequence, dtype=torch.long)
 
     def _pixels(self) -> torch.Tensor:
-        size = _first(self.config, ("image_size",))
-        size = 224 if size is None else size
+        size = _first(self.config, ("image_size",), 224)
         height, width = size if isinstance(size, (tuple, list)) else (size, size)
-        channels = _first(self.config, ("num_channels",))
-        return torch.zeros(self.batch, 3 if channels is None else channels, height, width, dtype=self._number)
+        return torch.zeros(self.batch, _first(self.config, ("num_channels",), 3), height, width, dtype=self._number)
 
     def _features(self) -> torch.Tensor:
         """Features of sound: frames of a spectrum, whose number the first layers halve."""
@@ -119,10 +117,6 @@ class HfModel:
             f"name a class with a head, such as one for causal language models, give --inference, or {_BY_HAND}",
         )
 
-    def _decoder_inputs(self) -> dict[str, Any]:
-        """What the decoder reads in inference; in training it reads shifted labels."""
-        return {"decoder_input_ids": self._tokens()} if "decoder_input_ids" in self.takes else {}
-
 
 def _config(content: Mapping[str, Any]) -> Any:
     fields = dict(content)
@@ -143,14 +137,9 @@ def _config(content: Mapping[str, Any]) -> Any:
     config.use_cache = False
     if getattr(config, "is_encoder_decoder", False):
         # Labels are shifted behind a first token, whichever it is.
-        config.decoder_start_token_id = _or_zero(config, "decoder_start_token_id")
-        config.pad_token_id = _or_zero(config, "pad_token_id")
+        for field in ("decoder_start_token_id", "pad_token_id"):
+            setattr(config, field, getattr(config, field, None) or 0)
     return config
-
-
-def _or_zero(config: Any, field: str) -> int:
-    value = getattr(config, field, None)
-    return 0 if value is None else value
 
 
 def _refused(error: Exception) -> InputError:
@@ -170,11 +159,8 @@ def _class(config: Any) -> Any:
     return model_class
 
 
-def _first(config: Any, fields: tuple[str, ...]) -> Any:
-    """The first of these fields that the configuration, or that of one of its towers, has."""
-    for part in (config, getattr(config, "text_config", None), getattr(config, "vision_config", None)):
-        for field in fields:
-            value = getattr(part, field, None)
-            if value is not None:
-                return value
-    return None
+def _first(config: Any, fields: tuple[str, ...], usual: Any = None) -> Any:
+    """The first of these fields that the configuration, or that of one of its towers, has; else what is usual."""
+    parts = (config, getattr(config, "text_config", None), getattr(config, "vision_config", None))
+    values = (getattr(part, field, None) for part in parts for field in fields)
+    return next((value for value in values if value is not None), usual)

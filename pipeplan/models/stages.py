@@ -6,27 +6,26 @@ follow each other holds several, so that one stage never waits for a later one. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import InputError, UsageError, show
-from ..instances.base.graph import topological_order
+from ..instances.base.graph import adjacency, topological_order
 from ..instances.base.quantities import several
-from ..instances.networks.profile.whole_layers import runs_backward
+from ..instances.networks.profile.profile import runs_backward, whole_layers
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.graph_pipeline.plan import StageGraphPlan
-    from ..instances.networks.profile.profile import Profile
-    from ..instances.networks.profile.whole_layers import WholeLayers
+    from ..instances.networks.profile.profile import Profile, WholeLayers
     from ..instances.placement.plan import Device, PlacementPlan
     from ..instances.registry import Plan
-    from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
-    from ..instances.staging.plan import PlannedStage, StagedPlan
+    from ..instances.staging.plan import LeveledStage, PlannedStage
 
 # The configuration of a staging that computes nothing again, as lowering a profile names it.
 VANILLA = "vanilla"
@@ -87,8 +86,10 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
     readers: dict[str, Callable[[Any, Profile | None], PlanStages]] = {
         "placement": _of_placement,
         "pattern": _of_pattern,
-        "stages": _of_row,
-        "leveled-stages": _of_levels,
+        "stages": lambda plan, profile: _of_stages([(each, each.data_parallel) for each in plan.stages], profile),
+        "leveled-stages": lambda plan, profile: _of_stages(
+            [leaf for stage in plan.stages for leaf in _with_copies(stage, 1)], profile
+        ),
         "stage-graph": _of_stage_graph,
     }
     if plan.kind not in readers:
@@ -104,15 +105,10 @@ def _read(reader: Callable[[Any, Profile | None], PlanStages], plan: Plan, profi
     try:
         return reader(plan, profile)
     except InputError:
-        if profile is None:
-            raise
-        from ..instances.networks.profile.whole_layers import whole_layers
-
-        try:
-            layers = whole_layers(profile)
-            return _in_nodes(reader(plan, layers.profile), layers, profile)
-        except InputError:
-            pass
+        if profile is not None:
+            with suppress(InputError):
+                layers = whole_layers(profile)
+                return _in_nodes(reader(plan, layers.profile), layers, profile)
         raise
 
 
@@ -132,8 +128,13 @@ def _in_nodes(stages: PlanStages, layers: WholeLayers, profile: Profile) -> Plan
         )
         for stage in stages.stages
     ]
-    stage_of = {node: number for number, stage in enumerate(divided) for node in stage.nodes}
-    return PlanStages(tuple(divided), _reads(stage_of, profile), stages.training)
+    return _linked(divided, profile, stages.training)
+
+
+def _linked(stages: Sequence[ModelStage], profile: Profile | None, training: bool | None) -> PlanStages:
+    """The stages with what they read of each other."""
+    stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
+    return PlanStages(tuple(stages), _reads(stage_of, profile), training)
 
 
 # ---- a node in one stage -------------------------------------------------------------------------------
@@ -184,11 +185,12 @@ def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[
     return tuple(reads)
 
 
-def _in_model_order(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
-    """The nodes of each stage in the order of the model.
+def _checked(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+    """The nodes of each stage in the order of the model, each in one stage.
 
     Without a profile that is the plan's order, or its reverse where numbers in names fall more often than they rise.
     """
+    _owners(lists, profile)
     names = [tuple(map(str, nodes)) for nodes in lists]
     if profile is None:
         return [nodes[::-1] for nodes in names] if runs_backward(names) else names
@@ -196,27 +198,7 @@ def _in_model_order(lists: Sequence[Sequence[Any]], profile: Profile | None) -> 
     return [tuple(sorted(nodes, key=place.__getitem__)) for nodes in names]
 
 
-def _in_order(stages: Sequence[ModelStage], profile: Profile | None, training: bool | None) -> PlanStages:
-    """Stages whose order the plan itself states."""
-    owner = _owners([stage.nodes for stage in stages], profile)
-    return PlanStages(tuple(stages), _reads(owner, profile), training)
-
-
-def _checked(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
-    """The nodes of each stage in the order of the model, each in one stage."""
-    _owners(lists, profile)
-    return _in_model_order(lists, profile)
-
-
 # ---- kinds that list their stages ----------------------------------------------------------------------
-
-
-def _of_row(plan: StagedPlan, profile: Profile | None) -> PlanStages:
-    return _of_stages([(stage, stage.data_parallel) for stage in plan.stages], profile)
-
-
-def _of_levels(plan: LeveledPlan, profile: Profile | None) -> PlanStages:
-    return _of_stages([leaf for stage in plan.stages for leaf in _with_copies(stage, 1)], profile)
 
 
 def _of_stages(
@@ -238,7 +220,7 @@ def _of_stages(
         )
         for number, (stage, copies) in enumerate(replicated)
     ]
-    return _in_order(stages, profile, None if profile is None or profile.training else False)
+    return _linked(stages, profile, None if profile is None or profile.training else False)
 
 
 def _with_copies(stage: LeveledStage, above: int) -> list[tuple[LeveledStage, int]]:
@@ -260,14 +242,12 @@ def _in_flight(replicas: Sequence[int]) -> list[int]:
 def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages:
     """The stages in an order in which none reads from a later one; a plan may list them in any order."""
     nodes = _checked([stage.nodes for stage in plan.stages], profile)
-    successors: list[list[int]] = [[] for _ in plan.stages]
-    for before, after in plan.edges:
-        if not (before < len(plan.stages) and after < len(plan.stages)):
-            raise InputError("plan.edges", f"name the stage {max(before, after)}", "name stages that there are")
-        successors[before].append(after)
-    if topological_order(successors) is None:
+    last = max((number for edge in plan.edges for number in edge), default=0)
+    if last >= len(plan.stages):
+        raise InputError("plan.edges", f"name the stage {last}", "name stages that there are")
+    if topological_order(adjacency(len(plan.stages), plan.edges)) is None:
         raise InputError("plan.edges", "lead around in a circle", "give a plan that the referee accepts")
-    order = _earliest_first(successors, list(range(len(plan.stages))))
+    order = _earliest_first(plan.edges, range(len(plan.stages)))
     if profile is None and {*pairwise(order)} != {*plan.edges}:
         raise UsageError(
             "The stages of the plan form a graph; give the profile after the plan, which says what they read."
@@ -287,7 +267,7 @@ def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages
                 samples=stage.micro_batch,
             )
         )
-    return _in_order(stages, profile, True)
+    return _linked(stages, profile, True)
 
 
 # ---- kinds that say which device holds a node ----------------------------------------------------------
@@ -295,7 +275,7 @@ def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages
 
 def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
     """Layers of a chain are runs of the profile's nodes, as lowering divides them."""
-    from ..instances.chain.linear import by_depth, cut_into_groups
+    from ..instances.base.graph import by_depth, cut_into_groups
 
     if profile is None:
         raise UsageError(
@@ -311,38 +291,21 @@ def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
     for layer, gpu in zip(layers, plan.allocation, strict=True):
         for i in layer.members:
             owner[i] = gpu
-    names = {gpu: _Holder(f"gpu {gpu}") for gpu in set(plan.allocation)}
-    return _by_device(profile, owner, names, training=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """A device that holds nodes."""
-
-    name: str
-    replicas: int = 1
-    on_cpu: bool = False
-    gpu: str | None = None
-
-    def stage(self, nodes: tuple[str, ...], rank: int, in_flight: int) -> ModelStage:
-        """A stage of nodes that the device holds."""
-        shape = (1, self.replicas, 1, self.on_cpu)
-        return ModelStage(nodes, rank, self.name, in_flight, *shape, gpu=self.gpu)
+    holders = {gpu: ModelStage((), 0, f"gpu {gpu}", 1) for gpu in set(plan.allocation)}
+    return _by_device(profile, owner, holders, training=True)
 
 
 def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     owner = _owners([device.nodes for device in plan.devices], profile)
     holders = {
-        d: _Holder(e.name, _copies(plan, e), e.type == "cpu", e.accelerator_type)
+        d: ModelStage((), 0, e.name, 1, replicas=_copies(plan, e), on_cpu=e.type == "cpu", gpu=e.accelerator_type)
         for d, e in enumerate(plan.devices)
     }
     training = any(str(node) not in owner for device in plan.devices for node in device.nodes)
     if profile is not None:
         return _by_device(profile, [owner[node] for node in profile.ids], holders, training)
-    busy = [d for d in range(len(plan.devices)) if d in owner.values()]
-    stages = (
-        holders[d].stage(tuple(node for node in owner if owner[node] == d), rank, 1) for rank, d in enumerate(busy)
-    )
+    held = {d: tuple(node for node in owner if owner[node] == d) for d in sorted(set(owner.values()))}
+    stages = [replace(holders[d], nodes=nodes, rank=rank) for rank, (d, nodes) in enumerate(held.items())]
     return PlanStages(tuple(stages), None, training)
 
 
@@ -358,35 +321,29 @@ def _copies(plan: PlacementPlan, device: Device) -> int:
 
 
 def _by_device(
-    profile: Profile, owner: Sequence[int], holders: Mapping[int, _Holder], training: bool
+    profile: Profile, owner: Sequence[int], holders: Mapping[int, ModelStage], training: bool
 ) -> PlanStages:
-    """The stages of a plan that gives each node to a device, its owner: one for each piece of a device's nodes."""
+    """The stages of a plan that gives each node to a device, its owner: one for each piece of a device's nodes.
+
+    `holders`: for each device a stage without nodes.
+    """
     piece_of = pieces(profile, owner)
     place = {i: number for number, i in enumerate(profile.model_order)}
     nodes_of: dict[int, list[int]] = {}
-    for i in sorted(range(len(owner)), key=place.__getitem__):
+    for i in profile.model_order:
         nodes_of.setdefault(piece_of[i], []).append(i)
-    successors: dict[int, set[int]] = {piece: set() for piece in nodes_of}
-    for u, v in profile.arcs:
-        if piece_of[u] != piece_of[v]:
-            successors[piece_of[u]].add(piece_of[v])
-    numbers = {piece: number for number, piece in enumerate(nodes_of)}
-    lists = [sorted(numbers[other] for other in successors[piece]) for piece in nodes_of]
     members = list(nodes_of.values())
-    order = _earliest_first(lists, [place[nodes[0]] for nodes in members])
-    ranks: dict[int, int] = {}
-    for number in order:
-        ranks.setdefault(owner[members[number][0]], len(ranks))
-    several = len(order) > len(ranks)
-    copies = [1 if several else holders[owner[members[number][0]]].replicas for number in order]
-    in_flight = _in_flight(copies)
+    number_of = {i: number for number, nodes in enumerate(members) for i in nodes}
+    arcs = {(number_of[u], number_of[v]) for u, v in profile.arcs if piece_of[u] != piece_of[v]}
+    order = _earliest_first(arcs, [place[nodes[0]] for nodes in members])
+    devices = [owner[members[number][0]] for number in order]
+    ranks = {device: rank for rank, device in enumerate(dict.fromkeys(devices))}
+    copies = [1 if len(order) > len(ranks) else holders[device].replicas for device in devices]
     stages = []
-    for number, at_most in zip(order, in_flight, strict=True):
-        device = owner[members[number][0]]
+    for number, device, in_flight in zip(order, devices, _in_flight(copies), strict=True):
         nodes = tuple(profile.nodes[i].id for i in members[number])
-        stages.append(holders[device].stage(nodes, ranks[device], at_most))
-    stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
-    return PlanStages(tuple(stages), _reads(stage_of, profile), training)
+        stages.append(replace(holders[device], nodes=nodes, rank=ranks[device], in_flight=in_flight))
+    return _linked(stages, profile, training)
 
 
 def pieces(profile: Profile, owner: Sequence[int]) -> list[int]:
@@ -403,11 +360,9 @@ def pieces(profile: Profile, owner: Sequence[int]) -> list[int]:
     for v in profile.topological_order:
         for u in profile.predecessors[v]:
             level[v] = max(level[v], level[u] + (owner[u] != owner[v]))
-    numbers: dict[tuple[int, int], int] = {}
-    for key in sorted({(owner[i], level[i]) for i in range(len(owner))}):
-        numbers[key] = len(numbers)
-    piece = [numbers[owner[i], level[i]] for i in range(len(owner))]
-    keys = list(numbers)
+    keys = sorted(set(zip(owner, level, strict=True)))
+    numbers = {key: number for number, key in enumerate(keys)}
+    piece = [numbers[key] for key in zip(owner, level, strict=True)]
     merged = list(range(len(keys)))
     for number in range(1, len(keys)):
         if keys[number][0] != keys[number - 1][0]:
@@ -418,19 +373,17 @@ def pieces(profile: Profile, owner: Sequence[int]) -> list[int]:
     return [merged[p] for p in piece]
 
 
-def _acyclic(part: list[int], arcs: Sequence[tuple[int, int]]) -> bool:
+def _acyclic(part: Sequence[int], arcs: Sequence[tuple[int, int]]) -> bool:
     numbers = {p: number for number, p in enumerate(dict.fromkeys(part))}
-    successors: list[list[int]] = [[] for _ in numbers]
-    for pair in {(part[u], part[v]) for u, v in arcs if part[u] != part[v]}:
-        successors[numbers[pair[0]]].append(numbers[pair[1]])
-    return topological_order(successors) is not None
+    pairs = {(numbers[part[u]], numbers[part[v]]) for u, v in arcs if part[u] != part[v]}
+    return topological_order(adjacency(len(numbers), pairs)) is not None
 
 
-def _earliest_first(successors: Sequence[Sequence[int]], places: Sequence[int]) -> list[int]:
+def _earliest_first(arcs: Iterable[tuple[int, int]], places: Sequence[int]) -> list[int]:
     """A topological order; of those that may come next the one with the earliest place."""
     import networkx as nx
 
     graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(len(successors)))
-    graph.add_edges_from((u, v) for u, targets in enumerate(successors) for v in targets)
+    graph.add_nodes_from(range(len(places)))
+    graph.add_edges_from(arcs)
     return list(nx.lexicographical_topological_sort(graph, key=places.__getitem__))

@@ -1,25 +1,33 @@
-"""A captured model with its costs as a profile."""
+"""A captured model with its costs as a profile: each node's kernels, and its times, measured or by the roofline rule.
+
+A kernel without a formula is added to `_OURS` (its operations) or to `_LIGHT` (so few that its bytes decide its time).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from ..instances.base.checks import check_whole
 from ..instances.base.curve import TimeCurve
-from ..instances.base.errors import InputError
+from ..instances.base.errors import InputError, show
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
 from ..instances.physics.hardware import Hardware
-from .capture import Build, Captured, capture, outputs_of, place_in_model
+from .capture import Build, Captured, Fakes, attribute, capture, first_line, outputs_of, place_in_model, tensors_in
 from .grouping import AUXILIARY, Foreign, Grouped, Piece, extract, group
-from .kernels import Trace, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,11 @@ def costed(build: Build, how: Costing) -> Costed:
     costs_of = costs(seen, captured, grouped, how.hardware)
     if how.hardware is not None:
         return Costed(captured, grouped, seen, costs_of, calculated(how.hardware))
-    measured = measure(captured, grouped, how.repeats)
+    forward, backward = measure(captured, grouped, how.repeats)
     for name, cost in costs_of.items():
-        cost.forward_s, cost.backward_s = measured.forward[name], measured.backward[name]
-    return Costed(captured, grouped, seen, costs_of, measured.how)
+        cost.forward_s, cost.backward_s = forward[name], backward[name]
+    words = f"measured: {clock_for(captured).words}, median of {how.repeats}"
+    return Costed(captured, grouped, seen, costs_of, words)
 
 
 def torch_profile(
@@ -183,76 +192,82 @@ MAX_REPEATS = 10_000
 WARM_UP = 2
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Seconds by node, the median over the repeats."""
+def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> list[dict[str, float]]:
+    """Seconds of the forward and of the backward passes, by node: medians over `repeats` rounds.
 
-    forward: Mapping[str, float]
-    backward: Mapping[str, float]
-    how: str
-
-
-def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> Measured:
-    """Times of the nodes over `repeats` rounds, after some that warm up and are dropped."""
+    Some rounds before them warm up, and are dropped.
+    """
     check_whole("--repeats", repeats, MAX_REPEATS)
-    names = list(grouped.nodes)
-    places = {name: i for i, name in enumerate(names)}
+    places = {name: i for i, name in enumerate(grouped.nodes)}
     # Masks and positions would be calculated anew in each node, as no run does: a stage does it once.
-    before, *pieces = (extract(captured, grouped, places, i, apart=True) for i in (AUXILIARY, *range(len(names))))
+    before, *pieces = (extract(captured, grouped, places, i, apart=True) for i in (AUXILIARY, *places.values()))
     clock = clock_for(captured)
     with one_thread(), _fresh_gradients(captured.model), torch.set_grad_enabled(captured.training):
         rounds = [_Round(captured, before, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
-    forward, backward = (
-        {name: median(done[part][i] for done in rounds) for i, name in enumerate(names)} for part in (0, 1)
-    )
-    return Measured(forward, backward, f"measured: {clock.words}, median of {repeats}")
+    return [{name: median(done[part][i] for done in rounds) for name, i in places.items()} for part in (0, 1)]
 
 
 # ---- clocks --------------------------------------------------------------------------------------------
 
 
-class Clock(Protocol):
-    words: str
+class Moment(NamedTuple):
+    """Seconds; the wall clock is that of the machine, the same for all processes."""
 
-    def now(self) -> Any: ...
+    wall: float
+    cpu: float | None
+    """CPU time of this thread; None: a GPU works without it."""
 
-    def between(self, start: Any, end: Any) -> float:
-        """Seconds from start to end; to be called only after the last `now` of a round."""
-        ...
+    def until(self, end: Moment) -> float:
+        """Seconds from here to the end: CPU time where there is some, since what others do does not count there."""
+        return end.wall - self.wall if self.cpu is None or end.cpu is None else end.cpu - self.cpu
 
 
-class ThreadClock:
-    """The processor time of this thread; what others do on the machine does not count."""
+class CpuClock:
+    """For one thread: backward passes on a CPU run in the thread that asks for them.
+
+    Marks of a clock are cheap to set, and are read when the step is over.
+    """
 
     words = "cpu, 1 thread, thread time"
 
-    def now(self) -> float:
-        return time.thread_time()
+    def begin(self) -> None:
+        """To be called before the first mark of a step; there is nothing to prepare on a CPU."""
 
-    def between(self, start: float, end: float) -> float:
-        return end - start
+    def mark(self) -> Any:
+        """Set a mark now; `read` tells its moment later."""
+        return Moment(time.perf_counter(), time.thread_time())
+
+    def read(self, mark: Any) -> Moment:
+        """The moment at which the mark was set."""
+        moment: Moment = mark
+        return moment
 
 
-class CudaClock:
-    """The time between events of the device."""
+class CudaClock(CpuClock):
+    """Events on the current stream, placed on the machine's clock by the first of them."""
 
     words = "cuda, events"
 
-    def now(self) -> Any:
+    def begin(self) -> None:
+        torch.cuda.synchronize()
+        self._start = self.mark()
+        self._wall = time.perf_counter()
+
+    def mark(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
-    def between(self, start: Any, end: Any) -> float:
-        end.synchronize()
-        return float(start.elapsed_time(end)) / 1e3
+    def read(self, mark: torch.cuda.Event) -> Moment:
+        mark.synchronize()
+        return Moment(self._wall + self._start.elapsed_time(mark) / 1e3, None)
 
 
-def clock_for(captured: Captured) -> Clock:
+def clock_for(captured: Captured) -> CpuClock:
     """The clock for the device that the model is on."""
     kinds = {parameter.device.type for parameter in captured.model.parameters()}
     if kinds <= {"cpu"}:
-        return ThreadClock()
+        return CpuClock()
     if kinds == {"cuda"}:
         return CudaClock()
     raise InputError(
@@ -288,69 +303,57 @@ def _fresh_gradients(model: torch.nn.Module) -> Iterator[None]:
 
 @dataclass
 class _Pass:
-    """What a node's forward pass leaves for its backward pass."""
+    """What a node's forward pass leaves for its backward pass, and the marks of its begin and end."""
 
     leaves: dict[str, torch.Tensor]
     outputs: dict[str, Any]
     loss: torch.Tensor | None
+    marks: tuple[Any, Any]
 
 
 @dataclass
 class _Round:
-    """One training step, node by node."""
+    """One training step, node by node; `before` are the auxiliary operations, which are not measured."""
 
     captured: Captured
     before: Piece
-    """The auxiliary operations, which are not measured."""
     pieces: list[Piece]
-    clock: Clock
+    clock: CpuClock
     values: dict[str, Any] = field(default_factory=dict)
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def run(self) -> tuple[list[float], list[float]]:
         """Seconds of the forward passes and of the backward passes, in the order of the nodes."""
-        forward, backward, passes = [], [], []
-        self._keep(self.before, self.before.module(*self._arguments(self.before, {})))
-        for piece in self.pieces:
-            done, start, end = self._forward(piece)
-            passes.append(done)
-            forward.append((start, end))
-        while passes:
-            backward.append(self._backward(passes.pop()))
-        backward.reverse()
-        ahead, back = ([self.clock.between(*pair) for pair in part] for part in (forward, backward))
+        self.clock.begin()
+        self._forward(self.before)
+        passes = [self._forward(piece) for piece in self.pieces]
+        backward = [self._backward(done) for done in reversed(passes)][::-1]
+        read = self.clock.read
+        ahead, back = (
+            [read(start).until(read(end)) for start, end in part]
+            for part in ([done.marks for done in passes], backward)
+        )
         return ahead, back
 
-    def _forward(self, piece: Piece) -> tuple[_Pass, Any, Any]:
+    def _forward(self, piece: Piece) -> _Pass:
+        """Run a node; what it reads and can be differentiated becomes a leaf, whose gradient is kept."""
         leaves: dict[str, torch.Tensor] = {}
-        args = self._arguments(piece, leaves)
-        start = self.clock.now()
-        made, finals = piece.module(*args)
-        end = self.clock.now()
-        outputs = self._keep(piece, (made, finals))
-        loss = dict(zip(piece.finals, finals, strict=True)).get(piece.loss) if piece.loss else None
-        return _Pass(leaves, outputs, loss), start, end
-
-    def _arguments(self, piece: Piece, leaves: dict[str, torch.Tensor]) -> list[Any]:
-        """Arguments of a piece; those that can be differentiated become leaves, whose gradients are kept."""
-        return [
-            self._cut_off(entry.value, leaves) if isinstance(entry, Foreign) else self.captured.inputs[entry.name]
-            for entry in piece.inputs
-        ]
-
-    def _keep(self, piece: Piece, made: tuple[tuple[Any, ...], Any]) -> dict[str, Any]:
-        outputs = dict(zip(piece.outputs, made[0], strict=True))
-        self.values.update(outputs)
-        return outputs
-
-    def _cut_off(self, name: str, leaves: dict[str, torch.Tensor]) -> Any:
-        value = self.values[name]
-        if not isinstance(value, torch.Tensor):
-            return value
-        leaf = value.detach()
-        if value.requires_grad:
-            leaves[name] = leaf.requires_grad_()
-        return leaf
+        arguments = []
+        for entry in piece.inputs:
+            value = self.values[entry.value] if isinstance(entry, Foreign) else self.captured.inputs[entry.name]
+            if isinstance(entry, Foreign) and isinstance(value, torch.Tensor):
+                leaf = value.detach()
+                if value.requires_grad:
+                    leaves[entry.value] = leaf.requires_grad_()
+                value = leaf
+            arguments.append(value)
+        start = self.clock.mark()
+        made, finals = piece.module(*arguments)
+        end = self.clock.mark()
+        outputs = dict(zip(piece.outputs, made, strict=True))
+        self.values |= outputs
+        loss = finals[piece.finals.index(piece.loss)] if piece.loss else None
+        return _Pass(leaves, outputs, loss, (start, end))
 
     def _backward(self, done: _Pass) -> tuple[Any, Any]:
         ends = [
@@ -360,10 +363,10 @@ class _Round:
         ]
         if done.loss is not None:
             ends.append((done.loss, torch.ones_like(done.loss)))
-        start = self.clock.now()
+        start = self.clock.mark()
         if ends:
-            torch.autograd.backward([value for value, _ in ends], [gradient for _, gradient in ends])
-        end = self.clock.now()
+            torch.autograd.backward(*zip(*ends, strict=True))
+        end = self.clock.mark()
         for name, leaf in done.leaves.items():
             if leaf.grad is not None:
                 total = self.gradients.get(name)
@@ -449,3 +452,315 @@ def _refuse_heavy(seen: Trace, captured: Captured, grouped: Grouped) -> None:
         share = sum(work.values()) / total if total else 0.0
         if share > most:
             raise InputError(place_in_model(max(work, key=work.__getitem__)), problem.format(share=share), remedy)
+
+
+# ---- kernels ------------------------------------------------------------
+# Every kernel of one training step, seen on tensors without memory: its operations, its bytes, and whose it is.
+
+
+ATTENTIONS = ("fused", "math")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One call of one kernel."""
+
+    operation: str | None
+    """Name of the operation of the graph that the kernel belongs to; None: it belongs to none."""
+    backward: bool
+    name: str
+    flops: float
+    moved_bytes: float
+    """Bytes that the kernel reads and writes."""
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One step: forward and, in training, backward."""
+
+    kernels: tuple[Kernel, ...]
+    saved: Mapping[str, Mapping[int, float]]
+    """Bytes that each operation keeps for its backward pass, by memory; parameters and buffers are left out."""
+    gradients: frozenset[str]
+    """The values of the graph that a gradient comes back to."""
+
+    def flops(self) -> dict[str, float]:
+        """Floating-point operations of both passes, by operation of the graph."""
+        flops_of: dict[str, float] = {}
+        for kernel in self.kernels:
+            if kernel.operation is not None:
+                flops_of[kernel.operation] = flops_of.get(kernel.operation, 0.0) + kernel.flops
+        return flops_of
+
+
+def trace(captured: Captured, *, attention: str | None = "fused", allow_uncounted: bool = False) -> Trace:
+    """One step of the captured graph.
+
+    `attention` fused takes attention as one kernel without dropout, which keeps no matrix of scores; math takes it step
+    by step; None takes what this machine's CPU would do.
+    """
+    if attention not in (None, *ATTENTIONS):
+        raise InputError("--attention", f"is {show(attention)}", f"give {' or '.join(ATTENTIONS)}")
+    mode = captured.mode or FakeTensorMode(allow_non_fake_inputs=True)
+    chosen = sdpa_kernel(SDPBackend.MATH) if attention == "math" else nullcontext()
+    with mode, chosen, torch.set_grad_enabled(captured.training):
+        step = _Step(captured, Fakes(mode), fused=attention == "fused", allow_uncounted=allow_uncounted)
+        try:
+            step.run_all()
+        except InputError:
+            raise
+        except Exception as error:
+            raise step.explained(error) from error
+    return Trace(tuple(step.watch.kernels), step.saved, frozenset(step.gradients))
+
+
+class _Watch(TorchDispatchMode):
+    """Notes every kernel for the operation that is running."""
+
+    def __init__(self, captured: Captured, fakes: Fakes, allow_uncounted: bool) -> None:
+        super().__init__()
+        self.allow_uncounted = allow_uncounted
+        self.operation: fx.Node | None = None
+        self.backward = False
+        self.kernels: list[Kernel] = []
+        # By memory the parameter's name, and the tensor, which is kept so that its memory is not used again.
+        self._weights: dict[int, tuple[str, torch.Tensor]] = {}
+        for name, parameter in captured.model.named_parameters():
+            if parameter.dim() >= 2:
+                self._know(name, fakes(parameter))
+
+    def _know(self, name: str, tensor: torch.Tensor) -> None:
+        self._weights[tensor.untyped_storage()._cdata] = (name, tensor)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = function(*args, **kwargs)
+        read, made = tensors_in((args, kwargs)), tensors_in(out)
+        if not made or _is_view(function, read, made):
+            return out
+        flops = flops_of(function, args, kwargs, out)
+        if flops is None and not self.allow_uncounted:
+            self._check(function, read, made)
+        read = [] if is_look_up(function) else list({id(tensor): tensor for tensor in read}.values())
+        moved = sum(tensor.numel() * tensor.element_size() for tensor in (*read, *made))
+        # Bytes of one number of the first tensor of floating-point numbers; 4 where there is none.
+        size = next((tensor.element_size() for tensor in (*read, *made) if tensor.is_floating_point()), 4)
+        name = self.operation.name if self.operation is not None else None
+        self.kernels.append(Kernel(name, self.backward, str(function), flops or 0.0, moved, size))
+        return out
+
+    def _check(self, function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
+        """Refuse a kernel that reads weights and has no formula: a layer must not seem to cost nothing."""
+        names = [entry[0] for t in read if (entry := self._weights.get(t.untyped_storage()._cdata)) is not None]
+        if names and not is_light(function):
+            raise InputError(
+                place_in_model(self.operation),
+                f"has the operation {function}, which reads the parameter {names[0]} and whose floating-point "
+                "operations are unknown",
+                "register them with torch.utils.flop_counter.register_flop_formula, or give --allow-uncounted",
+            )
+        if names and len(names) == len(read) and not is_look_up(function):
+            for tensor in made:  # a copy of weights in another type or place is weights, too
+                self._know(names[0], tensor)
+
+
+def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
+    """Does the kernel write nothing, and return only memory that it was given?"""
+    schema = getattr(function, "_schema", None)
+    if schema is not None and schema.is_mutable:
+        return False
+    storages_read = {tensor.untyped_storage()._cdata for tensor in read}
+    return all(tensor.untyped_storage()._cdata in storages_read for tensor in made)
+
+
+class _Step(fx.Interpreter):
+    """Runs the graph operation by operation."""
+
+    def __init__(self, captured: Captured, fakes: Fakes, *, fused: bool, allow_uncounted: bool) -> None:
+        super().__init__(captured.graph)
+        self.captured, self.fakes, self.fused = captured, fakes, fused
+        self.watch = _Watch(captured, fakes, allow_uncounted)
+        self.saved: dict[str, dict[int, float]] = {}
+        self.gradients: set[str] = set()
+        self._loss: torch.Tensor | None = None
+        # Storages whose memory must not be used again, since `saved` knows them by their addresses.
+        self._kept: list[Any] = []
+        self._seen: set[Any] = set()
+        tensors = [*captured.model.parameters(), *captured.model.buffers()]
+        self._fixed = {fakes(tensor).untyped_storage()._cdata for tensor in tensors}
+
+    def run_all(self) -> None:
+        with _gradients_held(self.captured, self.fakes):
+            self.run(*(self.fakes(value) for value in self.captured.inputs.values()))
+            if self._loss is not None:
+                self.watch.operation, self.watch.backward = None, True
+                with self.watch:
+                    self._loss.backward()
+
+    def explained(self, error: Exception) -> InputError:
+        """An error that names the operation that was running, with what torch says of it."""
+        node = self.watch.operation
+        what = f"the operation {node.target}" if node is not None else "the loss"
+        return InputError(
+            place_in_model(node),
+            f"has {what}, whose {'backward' if self.watch.backward else 'forward'} pass fails on tensors without "
+            f"values ({type(error).__name__}: {first_line(error)})",
+            "register what it returns with torch.library.register_fake, or replace it",
+        )
+
+    # The methods below are those that `fx.Interpreter` calls.
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self.fakes(attribute(self.captured.graph, target))
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        args, kwargs = tree_map(_on_cpu, (args, kwargs))
+        if self.fused and target is torch.ops.aten.scaled_dot_product_attention.default:
+            args, kwargs = _without_dropout(args, kwargs)
+        return super().call_function(target, args, kwargs)
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.op != "call_function":
+            return super().run_node(n)
+        self.watch.operation = n
+        with self._noting_saved(n), self.watch:
+            out = super().run_node(n)
+        for tensor in tensors_in(out):
+            if tensor.requires_grad:
+                self.gradients.add(n.name)
+            if tensor.grad_fn is not None:
+                self._mark(tensor.grad_fn, n)
+        if n.name == self.captured.loss:
+            self._loss = out
+        return out
+
+    @contextmanager
+    def _noting_saved(self, node: fx.Node) -> Iterator[None]:
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._fixed:
+                self.saved.setdefault(node.name, {})[storage._cdata] = float(storage.nbytes())
+                self._kept.append(storage)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            yield
+
+    def _mark(self, made: Any, node: fx.Node) -> None:
+        """Let kernels of the new parts of the backward graph count for this operation."""
+        todo = [made]
+        while todo:
+            function = todo.pop()
+            if function is None or function in self._seen or "AccumulateGrad" in type(function).__name__:
+                continue
+            self._seen.add(function)
+            function.register_prehook(lambda _, node=node: setattr(self.watch, "operation", node))
+            todo += [further for further, _ in function.next_functions]
+
+
+def _on_cpu(value: Any) -> Any:
+    """Tensors without memory are on the CPU, whatever device the graph names."""
+    return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _without_dropout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Fused kernels draw their dropout again in the backward pass, and keep nothing of it."""
+    changed = dict(kwargs)
+    if "dropout_p" in changed:
+        changed["dropout_p"] = 0.0
+    return (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, changed
+
+
+@contextmanager
+def _gradients_held(captured: Captured, fakes: Fakes) -> Iterator[None]:
+    """Gradients are there already, as after the first micro-batch: adding to them is part of a backward pass."""
+    parameters = [fakes(parameter) for parameter in captured.model.parameters() if parameter.requires_grad]
+    before = [parameter.grad for parameter in parameters]
+    for parameter in parameters if captured.training else ():
+        parameter.grad = torch.empty_like(parameter)
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, before, strict=True):
+            parameter.grad = gradient
+
+
+# ---- flops ------------------------------------------------------------
+# Floating-point operations of one kernel, which kernels only look things up, and which need no formula.
+
+
+def _grouped_product(first: Any, second: Any, *_: Any, **__: Any) -> int:
+    """Two stacks are multiplied group by group; what is no stack is shared out among the groups."""
+    groups = first.shape[0] if first.dim() == 3 and second.dim() == 3 else 1
+    rows, inner, columns = first.shape[-2], first.shape[-1], second.shape[-1]
+    return int(2 * groups * rows * inner * columns)
+
+
+def _recurrent(inputs: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
+    """Every step of every sample multiplies with both matrices."""
+    steps = inputs.numel() // inputs.shape[-1]
+    return int(2 * steps * (for_input.numel() + for_state.numel()))
+
+
+# Operations that torch's own table lacks.
+_OURS: Mapping[str, Callable[..., int]] = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": (
+        lambda query, key, value, *_, **__: int(sdpa_flop_count(query.shape, key.shape, value.shape))
+    ),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": (
+        lambda gradient, query, key, value, *_, **__: int(
+            sdpa_backward_flop_count(gradient.shape, query.shape, key.shape, value.shape)
+        )
+    ),
+    "aten::_grouped_mm": _grouped_product,
+    # A matrix and a vector, behind what they may be added to.
+    "aten::mv": lambda *operands, **_: int(2 * operands[-2].numel()),
+    "aten::addmv": lambda *operands, **_: int(2 * operands[-2].numel()),
+    "aten::mkldnn_rnn_layer": _recurrent,
+    "aten::mkldnn_rnn_layer_backward": lambda *args, **_: 2 * _recurrent(*args),
+    # Mixtures of experts in transformers, where weights are not of bfloat16.
+    "transformers::grouped_mm_fallback": _grouped_product,
+    "transformers::grouped_mm_fallback_backward": lambda *args, **_: 2 * _grouped_product(*args),
+}
+
+# Operations that read no more of their tables than they return.
+_LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
+
+# Operations that move elements, or read and calculate a little for each.
+_LIGHT = _LOOK_UPS.union(
+    """
+    cat clone copy_ _to_copy stack repeat constant_pad_nd roll flip contiguous tril triu index_put index_put_
+    split_with_sizes_copy new_zeros masked_fill upsample_bicubic2d upsample_bilinear2d upsample_nearest2d bernoulli
+    bernoulli_ native_dropout zeros_like ones_like empty_like full_like
+    sum mean norm linalg_vector_norm amax amin max min var var_mean std prod _weight_norm_interface
+    _weight_norm_interface_backward _softmax _log_softmax native_layer_norm native_group_norm any all
+    native_batch_norm _native_batch_norm_legit cumsum
+    """.split()  # noqa: SIM905
+)
+
+
+def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
+    """Floating-point operations by formula; None where there is no formula."""
+    formula = _OURS.get(_name(function))
+    if formula is not None:
+        return formula(*args, **kwargs)
+    packet = getattr(function, "_overloadpacket", None)
+    return int(flop_registry[packet](*args, **kwargs, out_val=out)) if packet in flop_registry else None
+
+
+def _name(function: Any) -> str:
+    """The kernel's name with its library: aten::embedding."""
+    return str(getattr(getattr(function, "_schema", None), "name", function))
+
+
+def is_look_up(function: Any) -> bool:
+    """Does the kernel read no more of its tables than it returns?"""
+    return _name(function).split("::")[-1] in _LOOK_UPS
+
+
+def is_light(function: Any) -> bool:
+    """May the kernel go uncounted? It calculates so little for each element that its bytes decide its time."""
+    library, _, name = _name(function).rpartition("::")
+    is_pointwise = torch.Tag.pointwise in getattr(function, "tags", ())
+    return library in ("aten", "prims") and (name in _LIGHT or is_pointwise)

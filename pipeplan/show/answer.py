@@ -3,11 +3,9 @@ split costs; what passes through one iteration; and the command that asks again.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.registry import FORMULATIONS
@@ -19,45 +17,33 @@ from ..instances.base.result import Asked, Found, Result, Stop
 from ..instances.lookup import packaged_by_hash
 from ..instances.registry import Plan, Problem, kind_of
 from ..planners.options import SolveOptions
+from ..planners.referee import Ruling, rule
 from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
-from ..planners.search import Item, shares
-from .view import PlanView, Row, module_of, view_of
-from .words import IN_BYTES, MemoryUnit, amount, percent, several, singular
+from .views import PlanView, module_of, view_of
+from .words import IN_BYTES, MemoryUnit, amount, amount_or, percent, several, singular
 
 if TYPE_CHECKING:
-    from ..instances.chain.plan import PatternPlan
-    from ..instances.chain.problem import ChainProblem
-    from ..instances.placement.plan import PlacementPlan
-    from ..instances.placement.problem import Node, PlacementProblem
-    from ..instances.staging.problem import StagingProblem
     from ..instances.timeline.model import Simulation
-    from ..planners.referee import Ruling
-
 
 # ---- splits that need no planner ------------------------------------------------------------------------------
 
 
-# Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
-# same plan.
-MOST_LAYERS = 50_000
+def even_split(problem: Problem, rules: Rules, plans_of: str = "even_plans") -> Ruling | None:
+    """The best even split by the referee; None where none keeps the rules, or the kind does not say what is even.
+    `plans_of`: the function that proposes them, in the module of the kind; by `block_plans`, where the network is a row
+    of numbered blocks, each device has as many of these."""
+    plans: Callable[[Any], Iterable[Any]] = getattr(module_of(problem), plans_of, lambda problem: ())
+    try:
+        rulings = [rule(problem, plan, rules) for plan in plans(problem)]
+    except PipeplanError:
+        return None
+    fitting = ((ruling.value, i) for i, ruling in enumerate(rulings) if ruling.value is not None)
+    best = min(fitting, default=None)
+    return None if best is None else rulings[best[1]]
 
 
-def even_split(problem: Problem, rules: Rules) -> Ruling | None:
-    """The best even split by the referee; None where none keeps the rules, or the kind does not say what is even."""
-    return _best("even_plans", problem, rules)
-
-
-def equal_blocks(problem: Problem, rules: Rules) -> Ruling | None:
-    """The best plan with as many blocks on each device; None where the network is no row of numbered blocks, or does
-    not fit."""
-    return _best("block_plans", problem, rules)
-
-
-def nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
+def _nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
     """Where no even split fits: the one whose fullest device holds least, with the rules that it breaks."""
-    from ..planners.referee import rule
-    from .view import module_of
-
     kind, plans = kind_of(problem), getattr(module_of(problem), "even_plans", None)
     if plans is None or kind.held is None:
         return None
@@ -68,133 +54,6 @@ def nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
         return rule(problem, candidates[min(fullest)[1]], rules) if fullest else None
     except PipeplanError:
         return None
-
-
-def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
-    """The best plan that the function of this name, in the module of the problem's kind, proposes."""
-    from ..planners.referee import rule
-    from .view import module_of
-
-    plans: Callable[[Any], Iterable[Any]] | None = getattr(module_of(problem), plans_of, None)
-    if plans is None:
-        return None
-    try:
-        rulings = [rule(problem, plan, rules) for plan in plans(problem)]
-    except PipeplanError:
-        return None
-    fitting = ((ruling.value, i) for i, ruling in enumerate(rulings) if ruling.value is not None)
-    best = min(fitting, default=None)
-    return None if best is None else rulings[best[1]]
-
-
-def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
-    """The best pattern of equally many layers on each GPU."""
-    from ..planners.chain.contiguous import best_contiguous
-
-    borders = [0]
-    for share in shares(range(problem.layers), problem.gpus):
-        borders.append(borders[-1] + len(share))
-    plan = best_contiguous(problem, tuple(borders))
-    if plan is not None:
-        yield plan
-
-
-def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
-    """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
-    from ..planners.referee import rules_of
-    from ..planners.staging.equal import equal_plans, equal_trees
-
-    plans: Iterator[Plan] = equal_plans(problem, "paper", True)
-    if problem.levels:
-        plans = equal_trees(problem, "precise", True)
-    tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
-    fitting = (plan for plan in tried if not rules.violations(problem, plan))
-    best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
-    yield from tried if best is None else [best]
-
-
-def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
-    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
-    from ..instances.staging.plan import PlannedStage
-    from ..planners.staging.equal import configured, on_types
-
-    order = problem.topological_order
-    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
-    if groups is not None and not problem.levels:
-        for again in (False, True):
-            chosen = configured(problem, groups, 1, again)
-            if chosen is not None:
-                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
-
-
-# The name of a block, which differs from other blocks in its number alone.
-BLOCK = re.compile(r"(.*\.)\d+")
-
-
-def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:
-    """The items in parts with as many blocks each: items before the first block go with it, others with the block that
-    they follow. None where the blocks are not of one sort, or are fewer than the parts."""
-    sorts = [match[1] if (match := BLOCK.fullmatch(str(name))) else None for name in names]
-    blocks = [i for i, sort in enumerate(sorts) if sort is not None]
-    if len({*sorts} - {None}) != 1 or len(blocks) < max(parts, 2):
-        return None
-    firsts = [share[0] for share in shares(blocks, parts)]
-    return [items[start:end] for start, end in pairwise((0, *firsts[1:], len(items)))]
-
-
-def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """Equally many nodes of the forward pass on each accelerator; for all others, see `_placed`."""
-    for types in _orders_of_types(problem):
-        yield _placed(problem, shares(_forward(problem), len(types)), types)
-
-
-def placed_blocks(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """The plans with as many blocks of the forward graph on each accelerator."""
-    forward = _forward(problem)
-    for types in _orders_of_types(problem):
-        groups = shares_of_blocks(forward, [node.id for node in forward], len(types))
-        if groups is not None:
-            yield _placed(problem, groups, types)
-
-
-def _orders_of_types(problem: PlacementProblem) -> Iterator[list[str | None]]:
-    """The type of each accelerator: one type after the other, in the order of the types and in the reverse."""
-    types: list[str | None] = [None] * problem.accelerators
-    types += [other.name for other in problem.other_types for _ in range(other.count)]
-    yield types
-    if problem.other_types:
-        yield types[::-1]
-
-
-def _forward(problem: PlacementProblem) -> list[Node]:
-    """Nodes of the forward pass in their order, or all where none is of the backward pass."""
-    order = [problem.nodes[i] for i in problem.topological_order]
-    return [node for node in order if not node.backward] or order
-
-
-def _placed(
-    problem: PlacementProblem, groups: Iterable[Iterable[Node]], types: Sequence[str | None]
-) -> PlacementPlan:
-    """A group on each accelerator; a node of no group goes where its colour is, or to the first accelerator."""
-    from ..instances.placement.plan import Device, PlacementPlan
-
-    order = [problem.nodes[i] for i in problem.topological_order]
-    place: dict[Any, int] = {}
-    by_colour: dict[Any, int] = {}
-    for device, share in enumerate(groups):
-        for node in share:
-            place[node.id] = device if node.color is None else by_colour.setdefault(node.color, device)
-    for node in order:
-        place.setdefault(node.id, by_colour.get(node.color, 0))
-    devices: list[list[Any]] = [[] for _ in types]
-    for node in order:
-        devices[place[node.id]].append(node.id)
-    return PlacementPlan(
-        tuple(
-            Device(f"acc{d}", "accelerator", tuple(nodes), accelerator_type=name)
-            for d, (nodes, name) in enumerate(zip(devices, types, strict=True))
-        )
-    )
 
 
 # ---- the sentence ---------------------------------------------------------------------------------------------
@@ -226,16 +85,19 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    start = result.warm_start
-    own = start.value if start.source == "user" else None
-    phrases = (how_good(problem, result), "" if own is None else _against("your plan", own, result.objective))
+    start, phrases = result.warm_start, [how_good(problem, result)]
+    if start.source == "user" and start.value is not None:
+        phrases.append(_against("your plan", start.value, result.objective))
     return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
     """The value of a plan, what limits it, the phrases `more`, and an even split to compare with, in one sentence."""
-    compared = even(problem, plan, rules, value, view.memory_unit)
-    parts = [f"{view.value}: {view.limits or limits(view)}", *more, compared]
+    parts = [
+        f"{view.value}: {view.limits or limits(view)}",
+        *more,
+        even(problem, plan, rules, value, view.memory_unit),
+    ]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -247,25 +109,19 @@ def limits(view: PlanView) -> str:
     table, row = slowest
     layers = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
     title = f"{table.what} {row.name}" if row.name[0].isdigit() else row.name
-    full = row.limit and row.memory_held is not None and row.memory_held >= FULL * row.limit
-    nearly = (
-        f", its memory is nearly full ({percent((row.memory_held or 0.0) / (row.limit or 1.0))})" if full else ""
-    )
-    return f"{title}{layers} limits the pipeline{_busy_with(row)}{nearly}"
-
-
-def _busy_with(row: Row) -> str:
-    """The largest part of the row's load, in words; empty where the load has fewer than two parts."""
-    if len(row.parts) < 2 or not row.load:
-        return ""
-    name = max(row.parts, key=row.parts.__getitem__)
-    return f" and spends {percent(row.parts[name] / row.load)} of its time on {PASSES.get(name, name)}"
+    share = (row.memory_held or 0.0) / row.limit if row.limit else 0.0
+    nearly = f", its memory is nearly full ({percent(share)})" if share >= FULL else ""
+    busy = ""  # with the largest part of the load, where there are several
+    if len(row.parts) > 1 and row.load:
+        name = max(row.parts, key=row.parts.__getitem__)
+        busy = f" and spends {percent(row.parts[name] / row.load)} of its time on {PASSES.get(name, name)}"
+    return f"{title}{layers} limits the pipeline{busy}{nearly}"
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
     """By how much even splits are slower: one of all layers, and one of the blocks, as frameworks divide them. Where no
     split of all layers fits, what the nearest one lacks. Empty where the kind does not say what is even."""
-    other, blocks = even_split(problem, rules), equal_blocks(problem, rules)
+    other, blocks = even_split(problem, rules), even_split(problem, rules, "block_plans")
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
     parts = []
@@ -281,34 +137,26 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: Memor
 
 def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
     """Memory that the nearest even split lacks, on the device that lacks most; else the first rule that it breaks."""
-    nearest = nearest_even_split(problem, rules)
+    nearest = _nearest_even_split(problem, rules)
     if nearest is None or not nearest.violations:
         return ""
-    rows = _holding(problem, nearest.plan, rules)
-    title, holds, limit = max(rows, key=lambda row: row[1] - row[2], default=("", 0.0, 0.0))
-    if holds <= limit:
-        return f": {nearest.violations[0].removesuffix('.')}"
-    alike = len({limit for _, _, limit in rows}) == 1
-    where = "its fullest device" if alike else title
-    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than it has"
-
-
-def _holding(problem: Problem, plan: Plan, rules: Rules) -> list[tuple[str, float, float]]:
-    """The name, the memory held and the limit of each row that has a limit."""
     try:
-        tables = view_of(problem, plan, rules).tables
+        tables = view_of(problem, nearest.plan, rules).tables
     except PipeplanError:  # a plan without a value has no view
-        return []
-    return [
-        (
-            f"a device of {table.what} {row.name}" if row.name[:1].isdigit() else row.title,
-            row.memory_held,
-            row.limit,
-        )
+        tables = ()
+    rows = [
+        (row, table, row.memory_held, row.limit)
         for table in tables
         for row in table.rows
         if row.memory_held is not None and row.limit is not None
     ]
+    if not rows or max(held - limit for *_, held, limit in rows) <= 0:
+        return f": {nearest.violations[0].removesuffix('.')}"
+    row, table, holds, limit = max(rows, key=lambda row: row[2] - row[3])
+    where = f"a device of {table.what} {row.name}" if row.name[:1].isdigit() else row.title
+    if len({limit for *_, limit in rows}) == 1:
+        where = "its fullest device"
+    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than it has"
 
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
@@ -334,22 +182,19 @@ def _against(split: str, other: float, value: float) -> str:
 def how_good(problem: Problem, result: Result) -> str:
     """How near to the best the plan is proven to be, and among which plans."""
     among = _scope(problem, result)
-    if result.in_scope is not None:
-        in_scope = _in_scope(problem, result.in_scope)
-        return f"feasible, not proven, and no plan that the method considers; among those that it considers: {in_scope}"
+    if (own := result.in_scope) is not None:  # a value with its proof, a proof that there is no plan, or neither
+        found = no_plan(problem, own).rstrip(".")
+        if own.objective is not None:
+            found = f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
+        return (
+            f"feasible, not proven, and no plan that the method considers; among those that it considers: {found}"
+        )
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
         more = f" ({result.wider} asks for more)" if result.wider else ""
         return optimal() + (f" among {among}{more}" if among else "")
     return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
-
-
-def _in_scope(problem: Problem, own: Result) -> str:
-    """What the method found in its own scope: a value with its proof, a proof that there is no plan, or neither."""
-    if own.objective is None:
-        return no_plan(problem, own).rstrip(".")
-    return f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
 
 
 def _within(scope: str) -> str:
@@ -361,8 +206,8 @@ def _scope(problem: Problem, result: Result) -> str:
     """The scope as its kind says it to those who have not read the papers; the run's facts have its exact words."""
     if result.scope is None:
         return ""
-    plainly = getattr(module_of(problem), "scope_in_words", None)
-    return result.scope if plainly is None else plainly(problem, result.scope)
+    plainly = getattr(module_of(problem), "scope_in_words", lambda problem, scope: scope)
+    return str(plainly(problem, result.scope))
 
 
 def no_plan(problem: Problem, result: Result) -> str:
@@ -381,30 +226,33 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
     method = " through ".join(filter(None, [result.formulation, result.planner]))
     if result.backend.get("name"):
         method += f" on {result.backend['name']} {result.backend.get('version') or ''}".rstrip()
+    # `optimal` never stands alone: it holds within the gap that was proven.
+    proven = result.found == Found.OPTIMAL and result.stop == Stop.PROVEN and result.gap is not None
+    found = None
+    if (
+        inner := result.in_scope
+    ) is not None:  # the method's own answer, where the plan is a better one from elsewhere
+        own, among = run_facts(inner, unit), "" if inner.scope is None else f" among {inner.scope}"
+        stop = "" if inner.stop in (Stop.PROVEN, Stop.COMPLETED) else f" ({inner.stop})"
+        found = f"{own['found']}{stop}{among}: {own['objective']}, bound {own['bound']}"
+    start = result.warm_start
+    source = f" from {start.source}" if start.source else ""
     facts = {
         "method": method,
         "stop": str(result.stop),
-        "found": _found(result),
-        "objective": _value(result.objective, unit),
-        "bound": _value(result.bound, unit),
+        "found": optimal(result.gap or 0.0) if proven else str(result.found),
+        "objective": amount_or(result.objective, unit, "none"),
+        "bound": amount_or(result.bound, unit, "none"),
         "gap": "unknown" if result.gap is None else percent(max(0.0, result.gap)),
         "scope": result.scope,
-        "in scope": None if result.in_scope is None else _own_answer(result.in_scope, unit),
+        "in scope": found,
         "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
-        "start": _start(result),
+        "start": f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else ""),
         "cross-check": None if result.cross_check is None else check_in_words(result.cross_check),
         "seconds": ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()),
     }
     return {name: text for name, text in facts.items() if text is not None}
-
-
-def _own_answer(own: Result, unit: str | None) -> str:
-    """The method's own answer, where the plan is a better one from elsewhere."""
-    facts = run_facts(own, unit)
-    stop = f" ({own.stop})" if own.stop not in (Stop.PROVEN, Stop.COMPLETED) else ""
-    among = "" if own.scope is None else f" among {own.scope}"
-    return f"{facts['found']}{stop}{among}: {facts['objective']}, bound {facts['bound']}"
 
 
 def options_of(result: Result) -> dict[str, str]:
@@ -412,26 +260,9 @@ def options_of(result: Result) -> dict[str, str]:
     return {name: str(value) for name, value in result.options.items() if value is not None and value != {}}
 
 
-def _value(value: float | None, unit: str | None) -> str:
-    return "none" if value is None else amount(value, unit)
-
-
-def _found(result: Result) -> str:
-    """`optimal` never stands alone: it holds within the gap that was proven."""
-    if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN and result.gap is not None:
-        return optimal(result.gap)
-    return str(result.found)
-
-
 def optimal(gap: float = 0.0) -> str:
     """Says how near the bound is to a value that it meets."""
     return "optimal, proven" if gap <= NO_GAP else f"optimal, proven within {percent(gap)}"
-
-
-def _start(result: Result) -> str:
-    start = result.warm_start
-    source = f" from {start.source}" if start.source else ""
-    return f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else "")
 
 
 def check_in_words(facts: Mapping[str, Any]) -> str:
@@ -440,8 +271,8 @@ def check_in_words(facts: Mapping[str, Any]) -> str:
     word = "no contradiction" if facts["contradiction"] is None else "CONTRADICTS"
     if "message" in facts:
         return f"{method}: no check, {facts['message']}"
-    values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"
-    return f"{method}: {facts.get('stop')}, {values}: {word}"
+    value, bound = (amount_or(facts.get(name), None, "none") for name in ("objective", "bound"))
+    return f"{method}: {facts.get('stop')}, value {value}, bound {bound}: {word}"
 
 
 # ---- one iteration --------------------------------------------------------------------------------------------
@@ -507,15 +338,15 @@ class Iteration:
         )
         if self.samples_per_second is None:
             rates = ((self.counted_per_second, self.counted),)
-        rates_in_words = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
-        facts = ", ".join([amount(self.time, self.time_unit), *rates_in_words])
+        # From 1000 on as a whole number with commas, not as a power of ten.
+        texts = (
+            (f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}", what) for rate, what in rates if rate is not None
+        )
+        facts = ", ".join([amount(self.time, self.time_unit), *(f"{rate} {what}/s" for rate, what in texts)])
         return (
             f"one iteration of {several(self.count, singular(self.counted))}{usual}: {facts}; "
             f"devices of the plan idle {percent(self.idle)} of it"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return plain_fields(self)
 
 
 def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = None) -> Iteration | None:
@@ -541,7 +372,7 @@ def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = N
 def iteration_json(problem: Problem, plan: Plan | None, samples: Samples | None = None) -> dict[str, Any]:
     """The entry `iteration` of a JSON object; empty where there is none to speak of."""
     iteration = None if plan is None else describe_iteration(problem, plan, samples)
-    return {} if iteration is None else {"iteration": iteration.to_json()}
+    return {} if iteration is None else {"iteration": plain_fields(iteration)}
 
 
 def unused_devices(problem: Problem, plan: Plan) -> str | None:
@@ -562,11 +393,6 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
     return f"the plan uses {used} of {several(available, 'device')}; the others are left over"
 
 
-def _in_digits(rate: float) -> str:
-    """A rate with four digits; from 1000 on as a whole number with commas, not as a power of ten."""
-    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
-
-
 # ---- the command ----------------------------------------------------------------------------------------------
 
 
@@ -584,20 +410,12 @@ LIMITS = {
 def command_of(result: Result) -> str | None:
     """The command that gives this result: every option that differs from its default; None where a program
     asked about a problem of its own."""
-    asked = result.asked or _packaged(result)
-    if asked is None:
+    try:  # an unchanged packaged instance is asked for by its name alone
+        asked = result.asked or Asked(packaged_by_hash(result.problem).name)
+    except UsageError:
         return None
     words = [*cluster_words(asked), *_method(result), *_own(result), *_words_of_limits(result.options)]
     return shlex.join(["plan", "solve", asked.instance, *words])
-
-
-def _packaged(result: Result) -> Asked | None:
-    """What was asked, where the problem is an unchanged packaged instance: its name alone. None: it is not
-    packaged."""
-    try:
-        return Asked(packaged_by_hash(result.problem).name)
-    except UsageError:
-        return None
 
 
 def cluster_words(asked: Asked) -> Iterator[str]:
@@ -608,15 +426,14 @@ def cluster_words(asked: Asked) -> Iterator[str]:
 
 def _typed(name: str, value: object, by_name: bool = False) -> Iterator[str]:
     """The option as it is typed; `by_name`: as `--option NAME=VALUE`."""
-    flag = "--" + name.replace("_", "-")
+    name = name.replace("_", "-")
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     if by_name:
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        yield "--option"
-        yield flag[2:] if value is True else f"{flag[2:]}={text.lower() if value is False else text}"
+        yield from ("--option", name if value is True else f"{name}={text.lower() if value is False else text}")
     elif isinstance(value, bool):
-        yield flag if value else flag.replace("--", "--no-", 1)
+        yield f"--{name}" if value else f"--no-{name}"
     else:
-        yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+        yield from (f"--{name}", text)
 
 
 def _method(result: Result) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
@@ -18,13 +18,14 @@ from ..instances.base.json_file import csv_cell, write_bytes_atomically, write_t
 from ..instances.base.result import met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
-from ..studies.compare.paired import ASSUMED, paired
 from ..studies.compare.table import (
+    ASSUMED,
     CASE,
     SHIFT_S,
     absent_as_none,
     best_proven,
     faults,
+    paired,
     plain_rows,
     profile,
     ratios,
@@ -107,8 +108,8 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     about = comparison.expanded.about if comparison.expanded.published else ""
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), are_ratios=True)),
-        Part("Methods", f"{METHODS}.", *method_cells(frame)),
+        Part("Ratios to the best value", "", *case_cells(frame, are_ratios=True)),
+        Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
         Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
@@ -147,73 +148,50 @@ def state(comparison: Comparison) -> str:
 PROVEN = "proven"
 
 
-def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of values."""
-    return _cells(frame, values(frame))
-
-
-def _cells(
-    frame: pandas.DataFrame, table: pandas.DataFrame, are_ratios: bool = False
-) -> tuple[list[str], list[list[str]]]:
-    """Head and rows: one for each case, with the published values below; settings have a column where there are any."""
-    settings = bool((frame["setting"] != "").any())
-    methods = [str(method) for method in table.columns]
-    head = ["instance", *(["setting"] if settings else []), *methods]
+def case_cells(frame: pandas.DataFrame, are_ratios: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of values, or of ratios to the best: a row for each case, with the published values
+    below it; settings have a column where there are any."""
+    cells = ratios(frame) if are_ratios else values(frame)
+    with_settings, methods = bool((frame["setting"] != "").any()), [str(method) for method in cells.columns]
     rows = []
-    for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
-        numbers = [absent_as_none(value) for value in row]
-        times = Times.of(numbers, _time_unit(frame, str(case[0])))
-        setting = [str(case[1])] if settings else []
+    for case, row in zip(cells.index, cells.itertuples(index=False, name=None), strict=True):
+        numbers, of_instance = [absent_as_none(value) for value in row], frame[frame[CASE[0]] == case[0]]
+        setting = [str(case[1])] if with_settings else []
         if are_ratios:
             rows.append([str(case[0]), *setting, *(number(ratio, 4) for ratio in numbers)])
             continue
-        cells = zip(methods, numbers, strict=True)
-        own = [_value_cell(frame, case, method, value, times) for method, value in cells]
-        rows.append([measured(str(case[0]), times.unit), *setting, *own])
-        printed = [_printed_value(frame, case, method, times) for method in methods]
+        units, best = of_instance["time_unit"].dropna(), best_proven(frame, case)
+        times = Times.of(numbers, str(units.iloc[0]) if len(units) else None)
+        of_case = of_instance[of_instance[CASE[1]] == case[1]]
+        runs = [of_case[of_case["method"] == method] for method in methods]
+        found = [_value_cell(own, value, best, times) for own, value in zip(runs, numbers, strict=True)]
+        rows.append([measured(str(case[0]), times.unit), *setting, *found])
+        published = [own["published"].dropna() for own in runs]
+        printed = [times.text(float(one.iloc[0]), digits=DIGITS) if len(one) else "" for one in published]
         if any(printed):
-            rows.append([PUBLISHED, *([""] if settings else []), *printed])
-    return head, rows
+            rows.append([PUBLISHED, *([""] if with_settings else []), *printed])
+    return ["instance", *(["setting"] if with_settings else []), *methods], rows
 
 
 # The words that open the row of published values, below the row of ours.
 PUBLISHED = "  published"
 
 
-def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:
-    """The value that was published for this case and method; empty where there is none."""
-    published = _own(frame, case, method)["published"].dropna()
-    return times.text(float(published.iloc[0]), digits=DIGITS) if len(published) else ""
-
-
-def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.DataFrame:
-    """The runs of one case by one method."""
-    chosen = (frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)
-    own: pandas.DataFrame = frame[chosen]
-    return own
-
-
-def _time_unit(frame: pandas.DataFrame, instance: str) -> str | None:
-    units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
-    return str(units.iloc[0]) if len(units) else None
-
-
-def _value_cell(
-    frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None, times: Times
-) -> str:
-    own = _own(frame, case, method)
+def _value_cell(own: pandas.DataFrame, value: float | None, best: float | None, times: Times) -> str:
+    """The value of the runs of a case by a method, and its loss; why there is none in place of it."""
     if own.empty:
         return ""
-    words = [times.text(value, digits=DIGITS) if value is not None else _failure(own)]
-    if value is not None and (own["stop"] == "proven").all():
-        words.append(PROVEN)
-    words += _loss(value, best_proven(frame, case))
-    return " ".join(words)
+    if value is None:
+        first = own.iloc[0]
+        why = first["stop"] if first["status"] == "done" else first["status"]
+        return "no plan" if why == "completed" else str(why)
+    proven = [PROVEN] if (own["stop"] == "proven").all() else []
+    return " ".join([times.text(value, digits=DIGITS), *proven, *_loss(value, best)])
 
 
-def _loss(value: float | None, best: float | None) -> list[str]:
+def _loss(value: float, best: float | None) -> list[str]:
     """The difference to the best proven value, in per cent; negative where that value is proven among fewer plans."""
-    if value is None or not best or met(value, best):
+    if not best or met(value, best):
         return []
     loss = 100 * (value / best - 1)
     if abs(loss) < LEAST_LOSS:
@@ -234,23 +212,21 @@ METHODS = (
 )
 
 
-def method_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of methods."""
-    return list(METHOD_HEAD), [_method(row) for row in plain_rows(summary(frame))]
+def method_cells(frame: pandas.DataFrame) -> list[list[str]]:
+    """Rows of the table of methods."""
+    return [_method(row) for row in plain_rows(summary(frame))]
 
 
 def _method(row: Mapping[str, Any]) -> list[str]:
-    mean, worst = row["geometric_mean_ratio_to_best"], row["worst_ratio_to_best"]
+    ratios_to_best = (row["geometric_mean_ratio_to_best"], row["worst_ratio_to_best"])
+    spent = (row["shifted_geometric_mean_s"], row["median_total_s"])
     return [
         str(row["method"]),
         f"{row['verified']} of {row['runs']}",
         str(row["proven"]),
         f"{row['best_in_cases']} of {row['cases']}",
-        *("-" if ratio is None else f"{ratio:.4f}" for ratio in (mean, worst)),
-        *(
-            "-" if row[name] is None else f"{row[name]:.2f}"
-            for name in ("shifted_geometric_mean_s", "median_total_s")
-        ),
+        *("-" if ratio is None else f"{ratio:.4f}" for ratio in ratios_to_best),
+        *("-" if own is None else f"{own:.2f}" for own in spent),
         seconds(row["median_wall_s"]) or "-",
         memory(row["median_peak_memory_bytes"]) or "-",
     ]
@@ -275,12 +251,12 @@ def _pair(row: Mapping[str, Any]) -> list[str]:
 def latex(comparison: Comparison) -> str:
     """The tables for a paper in LaTeX with booktabs."""
     tables = [part for part in parts_of(comparison).values() if part.rows and part.title != "Runs"]
-    title = comparison.expanded.title
+    titles = [part.title.lower() for part in tables]
     return LATEX_HEAD + "\n".join(
         latex_table(
-            part.head, part.rows, f"{title}: {part.title.lower()}", part.title.lower().partition(" ")[0], part.note
+            part.head, part.rows, f"{comparison.expanded.title}: {title}", title.partition(" ")[0], part.note
         )
-        for part in tables
+        for part, title in zip(tables, titles, strict=True)
     )
 
 
@@ -297,22 +273,22 @@ def cited(comparison: Comparison) -> list[Paper]:
 
 
 def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table of all runs: what each found, how long it took and how much memory."""
-    rows = [_run_cells(row) for row in plain_rows(frame)]
+    """Head and rows of a table of all runs: what each found, how long it took and how much memory. Published seconds
+    are those of a search on the machine that the source names."""
+    rows = []
+    for row in plain_rows(frame):
+        published = "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+        rows.append(
+            {
+                **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
+                "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
+                "stop": str(row["stop"] or row["status"]),
+                "wall time": seconds(row["wall_s"]) + published,
+                "peak memory": memory(row["peak_memory_bytes"]),
+            }
+        )
     kept = [name for name in rows[0] if name != "setting" or any(row["setting"] for row in rows)]
     return kept, [[row[name] for name in kept] for row in rows]
-
-
-def _run_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """The cells by their columns; published seconds are those of a search on the machine that the source names."""
-    published = "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
-    return {
-        **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
-        "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
-        "stop": str(row["stop"] or row["status"]),
-        "wall time": seconds(row["wall_s"]) + published,
-        "peak memory": memory(row["peak_memory_bytes"]),
-    }
 
 
 def seconds(value: float | None) -> str:
@@ -323,21 +299,10 @@ def memory(value: float | None) -> str:
     return "" if value is None else f"{value / 2**20:.0f} MiB"
 
 
-def _failure(own: pandas.DataFrame) -> str:
-    """The words that stand in the table in place of a value."""
-    first = own.iloc[0]
-    if first["status"] != "done":
-        return str(first["status"])
-    return "no plan" if first["stop"] == "completed" else str(first["stop"])
-
-
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a markdown table."""
-    return [_line(map(cleaned, head)), _line("---" for _ in head), *map(_line, rows)]
-
-
-def _line(cells: Any) -> str:
-    return "| " + " | ".join(cells) + " |"
+    every = ([cleaned(name) for name in head], ["---"] * len(head), *rows)
+    return ["| " + " | ".join(cells) + " |" for cells in every]
 
 
 def number(value: float | None, digits: int) -> str:
@@ -380,9 +345,16 @@ def escaped(text: str) -> str:
 def latex_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str, note: str = ""
 ) -> str:
-    """A table with its caption above and a note below; columns of numbers are set to the right."""
-    numbers = [name not in LABELS and _is_number([row[i] for row in rows]) for i, name in enumerate(head)]
-    columns = "".join("r" if number else "l" for number in numbers)
+    """A table with its caption above and a note below; columns of which more than half of the cells that hold anything
+    begin with a number are set to the right."""
+    columns = ""
+    for i, name in enumerate(head):
+        filled = [row[i].strip() for row in rows if row[i].strip() not in ("", "-")]
+        numbers = sum(NUMBER.match(cell) is not None for cell in filled)
+        columns += "r" if name not in LABELS and 2 * numbers > len(filled) else "l"
+    head_line, *lines_of_rows = (
+        "    " + " & ".join(escaped(cell.strip()) for cell in cells) + r" \\" for cells in (head, *rows)
+    )
     lines = [
         r"\begin{table}",
         r"  \centering",
@@ -391,25 +363,15 @@ def latex_table(
         r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"    \toprule",
-        f"    {_latex_line(head)}",
+        head_line,
         r"    \midrule",
-        *(f"    {_latex_line(row)}" for row in rows),
+        *lines_of_rows,
         r"    \bottomrule",
         r"  \end{tabular}}",
         *([f"  \\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}"] if note else []),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(escaped(cell.strip()) for cell in cells) + r" \\"
-
-
-def _is_number(cells: Sequence[str]) -> bool:
-    """Do more than half of the cells that hold anything begin with a number?"""
-    filled = [cell for cell in cells if cell.strip() not in ("", "-")]
-    return bool(filled) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in filled) > len(filled)
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------
@@ -469,60 +431,41 @@ def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """One HTML page of what has finished so far."""
+    """One HTML page of what has finished so far: each part as a list or a table, and charts of the same."""
     title, parts = comparison.expanded.title, parts_of(comparison)
-    head = tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))
-    if not parts:
-        return page(title, [head])
-    frame = comparison.table()
-    charts = [section("Profile", _profile_chart(frame)), section("Seconds", _seconds_chart(frame))]
-    sections = [
-        _section(part, _ratio_charts(frame) if part.title.startswith("Ratios") else ()) for part in parts.values()
-    ]
-    return page(title, [head, *sections, *charts])
+    sections = [tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))]
+    for part in parts.values():
+        note, remark = (paragraph(text) if text else None for text in (part.note, part.remark))
+        content = [note, listed(part.entries)] if part.entries else []
+        if part.rows:
+            charts = _ratio_charts(comparison.table()) if part.title.startswith("Ratios") else ()
+            content = [table(part.head, part.rows, part.note.rstrip(".")), remark, *charts]
+        sections.append(section(part.title, *content))
+    if parts:
+        frame, label = comparison.table(), "Share of cases within a ratio of the best"
+        lines = [Line.of(name, curve) for name, curve in profile_points(profile(frame)).items()]
+        curves = line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
+        medians = [
+            Amount(str(row["method"]), {"median seconds": float(row["median_total_s"])})
+            for row in plain_rows(summary(frame))
+            if row["median_total_s"] is not None
+        ]
+        bars = lanes_chart(amount_lanes(medians, "Median seconds of each method", "median time", "s"))
+        sections += [section("Profile", curves), section("Seconds", bars)]
+    return page(title, sections)
 
 
-def _section(part: Part, more: Sequence[Element]) -> Element:
-    """A part of the comparison, its list or its table, and charts of the same below it."""
-    if part.entries:
-        note = paragraph(part.note) if part.note else None
-        return section(part.title, note, listed(part.entries))
-    remark = paragraph(part.remark) if part.remark else None
-    return section(part.title, table(part.head, part.rows, part.note.rstrip(".")), remark, *more)
-
-
-def _profile_chart(frame: pandas.DataFrame) -> Element:
-    points = profile_points(profile(frame))
-    lines = [Line.of(name, curve, steps=True) for name, curve in points.items()]
-    label = "Share of cases within a ratio of the best"
-    return line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
-
-
-def _ratio_charts(frame: pandas.DataFrame) -> list[Element]:
+def _ratio_charts(frame: pandas.DataFrame) -> Iterator[Element]:
     """For each case how far each method lies above the best, in per cent; a sentence where none does."""
     over_best = ratios(frame)
-    parts = []
     for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
         cells = zip(over_best.columns, row, strict=True)
         above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
-        if not above:
-            continue
         label = ", ".join(filter(None, map(str, case)))
-        parts += [tag("h3", None, label), _above_the_best(above, label)]
-    return parts
-
-
-def _above_the_best(above: dict[str, float], label: str) -> Element:
-    if any(share > 0 for share in above.values()):
-        rows = [Amount(name, {"above the best": share}) for name, share in above.items()]
-        return lanes_chart(amount_lanes(rows, f"{label}: per cent above the best", "above the best", "%"))
-    return paragraph(f"Alike: {', '.join(above)}.")
-
-
-def _seconds_chart(frame: pandas.DataFrame) -> Element:
-    rows = [
-        Amount(str(row["method"]), {"median seconds": float(row["median_total_s"])})
-        for row in plain_rows(summary(frame))
-        if row["median_total_s"] is not None
-    ]
-    return lanes_chart(amount_lanes(rows, "Median seconds of each method", "median time", "s"))
+        if above:
+            yield tag("h3", None, label)
+        if any(share > 0 for share in above.values()):
+            bars = [Amount(name, {"above the best": share}) for name, share in above.items()]
+            yield lanes_chart(amount_lanes(bars, f"{label}: per cent above the best", "above the best", "%"))
+        elif above:
+            yield paragraph(f"Alike: {', '.join(above)}.")

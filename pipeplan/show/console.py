@@ -14,7 +14,7 @@ from .words import MICROSECOND, is_visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
     from rich.text import Text
 
 
@@ -181,7 +181,10 @@ def draw_table(table: Table, labels: int = 1) -> None:
     console = out()
     options = console.options.update(width=WIDEST)
     console.width = max(console.width, min(room(console), Measurement.get(console, options, table).maximum))
-    widths = [_least_width(console, options, column) for column in table.columns]
+    widths = []  # all of a line where a column must not be wrapped, else its longest word
+    for column in table.columns:
+        sizes = [Measurement.get(console, options, cell) for cell in (column.header, *column.cells)]
+        widths.append(max(size.maximum if column.no_wrap else size.minimum for size in sizes))
     gap = (table.box is not None) + sum(table.padding[1::2])  # padding is above, right, below and left
     for block in _blocks(widths, gap, labels, console.width):
         part = copy(table)
@@ -190,14 +193,6 @@ def draw_table(table: Table, labels: int = 1) -> None:
             column.overflow, column.no_wrap = "fold", column.no_wrap and widths[i] <= console.width
         console.print(part)
         table.title = None
-
-
-def _least_width(console: Console, options: Any, column: Column) -> int:
-    """Characters that a column needs: all of a line where it must not be wrapped, else the longest word."""
-    from rich.measure import Measurement
-
-    sizes = [Measurement.get(console, options, cell) for cell in (column.header, *column.cells)]
-    return max(size.maximum if column.no_wrap else size.minimum for size in sizes)
 
 
 def _blocks(widths: Sequence[int], gap: int, labels: int, width: int) -> Iterator[list[int]]:
@@ -222,18 +217,15 @@ def new_table(padding: int = 0) -> Table:
     )
 
 
-def columns(table: Table, titles: str, left: str = "") -> None:
-    """Columns by their titles, the ones in `left` (and untitled ones) aligned to the left."""
-    for title in titles.split(","):
-        table.add_column(title, justify="left" if title in ("", *left.split(",")) else "right", no_wrap=True)
-
-
 def draw_rows(
     titles: Sequence[str], rows: Iterable[Sequence[object]], left: str = "", bold: Container[int] = ()
 ) -> None:
-    """Print rows of text below their titles; rows with these numbers in bold."""
+    """Print rows of text below their titles: columns whose titles are in `left`, or empty, are aligned to the left, and
+    rows with the numbers in `bold` are bold."""
     table = new_table()
-    columns(table, ",".join(titles), left)
+    for title in titles:
+        justify: Any = "left" if title in ("", *left.split(",")) else "right"
+        table.add_column(clean(title), justify=justify, no_wrap=True)
     for i, row in enumerate(rows):
         table.add_row(*(styled(cell, "bold" if i in bold else "") for cell in row))
     draw_table(table)

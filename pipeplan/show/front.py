@@ -1,10 +1,13 @@
-"""Curves along one axis as plain data, and how tables, pictures and pages draw them."""
+"""Curves along one axis of limits, as plain data, and how tables, pictures and pages draw them.
+
+`of_*` says what the curves of one command or kind are called and what stands beside their points; all that follows is
+the same for every kind. Pictures and pages draw the same lines (`Front.lines`)."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element
@@ -17,19 +20,20 @@ from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
 from ..studies.sweep import Curve, CurvePoint
-from .console import clean, columns, new_table, out, put
+from . import page as html
+from .console import draw_rows, put
 from .lanes import from_zero
-from .page import Line, Rule, Spot, data, details, facts, line_chart, page, published, section, table, tag
-from .palette import CATEGORIES
 from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
 from .report import plan_table
-from .view import devices, module_of, view_of
+from .views import CATEGORIES, devices, module_of, view_of
 from .words import IN_BYTES, MemoryUnit, Times, amount, amount_or, measured, memory_unit, percent, several
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 BEST, FREE = "best plan", "without a limit"
+# Share of the width by which curves go on behind the last point, so that the last step is seen.
+BEYOND = 0.05
 LEGEND = "*: proven; %: gap to the bound; -: no plan"
 # A smaller gap is shown as smaller, never as nothing.
 LEAST_GAP = 0.001
@@ -84,11 +88,6 @@ class Front:
         """All points with the names of their curves."""
         return ((series.name, point) for series in self.series for point in series.points)
 
-    @property
-    def devices(self) -> str:
-        """Number of the devices, with the noun that the problem has for them."""
-        return devices(self.problem)
-
     def limits(self) -> list[float]:
         return [point.limit for _, point in self.points]
 
@@ -119,6 +118,29 @@ class Front:
             (limit, {name: point for name, point in self.points if point.limit == limit})
             for limit in sorted(set(self.limits()))
         ]
+
+    def lines(self) -> list[html.Line]:
+        """What pictures and pages draw, in their units: the curves, the first at the bottom, and what they are compared
+        with. Each goes on a little behind the last point: a plan within a limit is within every larger one."""
+        (factor, _), time = self.scale(), self.times().factor
+        limits = [limit / factor for limit in self.limits()]
+        until = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
+        curves = {
+            one.name: [
+                html.Spot(
+                    point.limit / factor,
+                    point.value * time,
+                    _verdict(point),
+                    not point.certified,
+                    None if point.bound is None else point.bound * time,
+                )
+                for point in one.points
+                if point.value is not None
+            ]
+            for one in self.series
+        }
+        curves[self.rivals[0]] = [html.Spot(limit / factor, value * time) for limit, value in self.rivals[1]]
+        return [html.Line(name, tuple(spots), until) for name, spots in curves.items() if spots]
 
 
 def verdict(point: CurvePoint | None) -> str:
@@ -225,8 +247,18 @@ def _of_memory(
     word: str = "",
 ) -> Front:
     """A curve over memory; `plan` is the noun for a plan, and `word` stands before the best value."""
-    problem, options = curve.problem, curve.settings.options
-    memory = unit.like(point.limit for point in curve.points)
+    problem, options, ends = curve.problem, curve.settings.options, curve.ends
+    memory, rules = unit.like(point.limit for point in curve.points), tuple[tuple[str, float], ...]()
+    sentences: tuple[str, ...] = ()
+    if ends is not None:  # what is known of both ends of the curve
+        rules = ((f"{'optimum' if ends.best_proven else 'best found'} {FREE}", ends.best.value),)
+        least = "proven" if ends.least_proven else f"none exists with less than {memory.text(ends.lower)}"
+        free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, problem.time_unit, 'unknown')}"
+        best = f"{word}{amount_or(ends.best.value, problem.time_unit)} ({free})"
+        sentences = (
+            f"smallest memory with any {plan}: {memory.text(ends.least.need)} ({least})",
+            f"{FREE}: {best}, found with {memory.text(ends.best.need)}",
+        )
     front = Front(
         problem,
         "memory of a device",
@@ -235,8 +267,8 @@ def _of_memory(
         lambda point: _within(problem, point, options),
         memory=memory,
         rivals=(rival, tuple((point.limit, point.rival) for point in curve.points if point.rival is not None)),
-        rules=_best(curve),
-        sentences=_ends(curve, memory, plan, word),
+        rules=rules,
+        sentences=sentences,
     )
     needs: Column = ("needs", lambda point, times: front.need(point))
     columns = (_BOUND, needs, (rival, lambda point, times: times.text(point.rival)), _SECONDS)
@@ -245,24 +277,6 @@ def _of_memory(
 
 def _headed(front: Front, what: str) -> Front:
     return replace(front, what=f"{what}{front.times().inside}")
-
-
-def _best(curve: Curve) -> tuple[tuple[str, float], ...]:
-    """The horizontal line of the best value without a limit, where that is known."""
-    if curve.ends is None:
-        return ()
-    return ((f"{'optimum' if curve.ends.best_proven else 'best found'} {FREE}", curve.ends.best.value),)
-
-
-def _ends(curve: Curve, memory: MemoryUnit, plan: str, word: str) -> tuple[str, ...]:
-    """Sentences on both ends of a curve over memory."""
-    ends, unit = curve.ends, curve.problem.time_unit
-    if ends is None:
-        return ()
-    least = "proven" if ends.least_proven else f"none exists with less than {memory.text(ends.lower)}"
-    free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, unit, 'unknown')}"
-    best = f"{word}{amount_or(ends.best.value, unit)} ({free}), found with {memory.text(ends.best.need)}"
-    return (f"smallest memory with any {plan}: {memory.text(ends.least.need)} ({least})", f"{FREE}: {best}")
 
 
 def _within(problem: Problem, point: CurvePoint, options: Mapping[str, Any]) -> tuple[Problem, Rules]:
@@ -322,21 +336,21 @@ USUAL_DIGITS, FEWER = 7, 6
 
 def draw_front_table(front: Front) -> None:
     """Print what the curves are, their values with verdicts, and what there is to say of them."""
-    table, times = new_table(), front.times()
+    times, single = front.times(), len(front.series) == 1
     put(f"{front.problem.name}: {front.what}", soft=True)
     if front.limits():
-        headings = (heading for one in front.series for heading in (one.heading, "gap")[: 1 + one.exact])
-        columns(table, clean(",".join([front.axis, *headings, *(heading for heading, _ in front.columns)])))
+        headings = [heading for one in front.series for heading in (one.heading, "gap")[: 1 + one.exact]]
+        rows = []
         for limit, points in front.by_limit():
-            cells = (cell for one in front.series for cell in _cells(front, one, points.get(one.name), times))
+            cells = [cell for one in front.series for cell in _cells(one, points.get(one.name), times, single)]
             others = (text(point, times) for _, text in front.columns for point in points.values())
-            table.add_row(front.limit_text(limit).removesuffix(f" {front.axis}"), *cells, *others)
-        out().print(table)
-        out().print(front.legend)
+            rows.append((front.limit_text(limit).removesuffix(f" {front.axis}"), *cells, *others))
+        draw_rows([front.axis, *headings, *(heading for heading, _ in front.columns)], rows)
+        put(front.legend)
     put(*front.sentences, soft=True)
 
 
-def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times) -> Iterator[str]:
+def _cells(series: Series, point: CurvePoint | None, times: Times, single: bool) -> Iterator[str]:
     """The value, and its verdict where the method proves bounds; nothing where no point was reached."""
     if point is None:
         yield ""
@@ -344,8 +358,7 @@ def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times)
         yield "-*" if point.certified else "-"
     else:
         count = point.batches_per_period or 1
-        digits = USUAL_DIGITS if len(front.series) == 1 else FEWER
-        yield f"{count}x " * (count > 1) + times.text(point.value, digits=digits)
+        yield f"{count}x " * (count > 1) + times.text(point.value, digits=USUAL_DIGITS if single else FEWER)
     if series.exact:
         yield verdict(point)
 
@@ -353,73 +366,44 @@ def _cells(front: Front, series: Series, point: CurvePoint | None, times: Times)
 # ---- pictures -------------------------------------------------------------------------------------------------
 
 
-# Share of the width by which curves go on behind the last point, so that the last step is seen.
-BEYOND = 0.05
 # Values that span more than this factor are drawn on a logarithmic axis.
 MOST_LINEAR = 10.0
 
 
 def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
-    """Draw the curves into an SVG, PNG or PDF file."""
-    factor, unit = front.scale()
-    times = front.times()
+    """Draw the curves into an SVG, PNG or PDF file. Exact curves are thin and lie on the others, which stay visible."""
+    times, values = front.times(), [value * front.times().factor for value in front.values()]
+    exact = {one.name for one in front.series if one.exact}
     with canvas() as figure:
         axes = figure.add_subplot()
-        limits = [limit / factor for limit in front.limits()]
-        right = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
-        rival, compared = front.rivals
-        if compared:
-            steps = [(limit / factor, value * times.factor) for limit, value in compared]
-            _draw_steps(axes, steps, right, color=CATEGORIES[1], linestyle="--", linewidth=THICK, label=rival)
-        # The exact curves last: they must not be hidden behind the others.
-        for i, series in reversed(list(enumerate(front.series))):
-            _draw_series(axes, series, i, factor, times.factor, right)
+        for i, line in reversed(list(enumerate(front.lines()))):
+            ink, limits = CATEGORIES[i % len(CATEGORIES)], [spot.x for spot in line.spots]
+            style = {"linestyle": "-", "linewidth": THIN}
+            if line.name not in exact:
+                style = {"linestyle": STYLES[i % len(STYLES)], "linewidth": THICK}
+            steps = [spot.y for spot in line.spots]
+            look: dict[str, Any] = {"color": ink, "label": line.name, "drawstyle": "steps-post", **style}
+            axes.plot([*limits, line.until or 0.0], [*steps, steps[-1]], **look)
+            if line.name == front.rivals[0]:
+                continue
+            filled = [GROUND if spot.open else ink for spot in line.spots]
+            axes.scatter(limits, steps, s=22, c=filled, edgecolors=ink, zorder=3)
+            for spot in line.spots:
+                if spot.bound is not None and spot.open:
+                    axes.vlines(spot.x, spot.bound, spot.y, colors=ink, linewidth=0.8)
+                    axes.plot([spot.x], [spot.bound], marker="_", markersize=8, color=ink)
         for name, value in front.rules:
             axes.axhline(value * times.factor, color=INK, linewidth=0.8, linestyle=":", label=name)
-        _set_values(axes, [value * times.factor for value in front.values()])
-        axes.set_xlabel(measured(front.limited, unit))
-        axes.set_ylabel(measured(front.value, times.unit))
-        axes.set_title(
-            f"{legible(front.problem.name)}, {front.devices} (filled: proven; whisker: down to the bound)"
-        )
+        # From 0 on, unless the values would look alike or the largest would hide the others.
+        if values and min(values) > 0 and max(values) > MOST_LINEAR * min(values):
+            axes.set_yscale("log")
+        elif values and from_zero(min(values), max(values)) == 0:
+            axes.set_ylim(bottom=0)
+        axes.set(xlabel=measured(front.limited, front.scale()[1]), ylabel=measured(front.value, times.unit))
+        name = f"{legible(front.problem.name)}, {devices(front.problem)}"
+        axes.set_title(f"{name} (filled: proven; whisker: down to the bound)")
         explain(figure, [axes])
         write_picture(figure, path)
-
-
-def _set_values(axes: Axes, values: Sequence[float]) -> None:
-    """Let the axis of values begin at 0, unless the values would look alike or the largest would hide the others."""
-    if not values:
-        return
-    low, high = min(values), max(values)
-    if low > 0 and high > MOST_LINEAR * low:
-        axes.set_yscale("log")
-    elif from_zero(low, high) == 0:
-        axes.set_ylim(bottom=0)
-
-
-def _draw_steps(axes: Axes, steps: Sequence[tuple[float, float]], right: float, **look: Any) -> None:
-    """Draw steps: each value holds from its limit on."""
-    limits, values = (list(column) for column in zip(*steps, strict=True))
-    axes.plot([*limits, right], [*values, values[-1]], drawstyle="steps-post", **look)
-
-
-def _draw_series(axes: Axes, series: Series, i: int, factor: float, time: float, right: float) -> None:
-    """Draw one curve with its points. Exact curves are thin and lie on the others, which stay visible."""
-    shown = [
-        (point, point.limit / factor, point.value * time) for point in series.points if point.value is not None
-    ]
-    if not shown:
-        return
-    baseline, colour = not series.exact, CATEGORIES[i % len(CATEGORIES)]
-    style = {"linestyle": STYLES[i % len(STYLES)] if baseline else "-", "linewidth": THICK if baseline else THIN}
-    _draw_steps(axes, [step for _, *step in shown], right, color=colour, label=series.name, **style)  # type: ignore[misc]
-    filled = [colour if point.certified else GROUND for point, _, _ in shown]
-    _, limits, values = zip(*shown, strict=True)
-    axes.scatter(limits, values, s=22, c=filled, edgecolors=colour, zorder=3)
-    for point, limit, value in shown:
-        if point.bound is not None and not point.certified:
-            axes.vlines(limit, point.bound * time, value, colors=colour, linewidth=0.8)
-            axes.plot([limit], [point.bound * time], marker="_", markersize=8, color=colour)
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------
@@ -441,45 +425,36 @@ def pareto_page(curve: Curve, front: Front, command: str) -> str:
     named_facts = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
     parts = [
         _head(curve, front, command),
-        section("Curves", *_curves(front)),
-        section("Points", _table_of_points(front, plans)),
-        *([section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
-        section("Problem", facts(named_facts.items())),
-        section("How it was asked", facts(_asked(curve).items()), name="asked"),
-        data("The points as JSON", curve),
+        html.section("Curves", *_curves(front)),
+        html.section("Points", _table_of_points(front, plans)),
+        *([html.section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
+        html.section("Problem", html.facts(named_facts.items())),
+        html.section("How it was asked", html.facts(_asked(curve)), name="asked"),
+        html.data("The points as JSON", curve),
     ]
-    return page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
+    return html.page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
 
 
 def _head(curve: Curve, front: Front, command: str) -> Element:
     points = [point for _, point in front.points]
     proven = sum(point.certified for point in points)
     words = f"{front.value} against {front.limited}: {several(len(points), 'point')}, {proven} of them proven"
-    unfinished = tag("p", {"class": "verdict no"}, "Interrupted: the curves are not complete.")
-    return tag(
-        "header",
-        None,
-        tag("h1", None, front.problem.name),
-        tag("p", {"class": "answer"}, f"{words[0].upper()}{words[1:]}."),
-        None if curve.complete else unfinished,
-        tag("p", {"class": "note"}, tag("code", None, command)),
-        published(),
+    return html.header(
+        front.problem.name,
+        html.paragraph(f"{words[0].upper()}{words[1:]}.", "answer"),
+        None if curve.complete else html.paragraph("Interrupted: the curves are not complete.", "verdict no"),
+        html.paragraph(html.tag("code", None, command), "note"),
+        html.published(),
     )
 
 
-def _asked(curve: Curve) -> dict[str, object]:
+def _asked(curve: Curve) -> Iterator[tuple[str, object]]:
     """The settings that have a value, by their headings."""
-    settings = curve.settings.to_json()
-    return {
-        WORDS.get(name, name.replace("_", " ")): _said(name, value)
-        for name, value in settings.items()
-        if value is not None
-    }
-
-
-def _said(name: str, value: object) -> object:
-    written = written_bytes if name == "memory_bytes" else str
-    return ", ".join(map(written, value)) if isinstance(value, list) else value
+    for name, value in curve.settings.to_json().items():
+        written = written_bytes if name == "memory_bytes" else str
+        if value is not None:
+            shown = ", ".join(map(written, value)) if isinstance(value, list) else value
+            yield WORDS.get(name, name.replace("_", " ")), shown
 
 
 # ---- the chart -----------------------------------------------------------------------------------------
@@ -487,38 +462,16 @@ def _said(name: str, value: object) -> object:
 
 def _curves(front: Front) -> list[Element]:
     """The chart: the best values at the bottom and most visible, what they are compared with above them."""
-    (factor, unit), times = front.scale(), front.times()
-    lines = [Line(series.name, _spots(series.points, factor, times.factor), steps=True) for series in front.series]
-    name, rivals = front.rivals
-    lines.append(
-        Line(name, tuple(Spot(limit / factor, value * times.factor) for limit, value in rivals), steps=True)
-    )
-    lines = [line for line in lines if line.spots]
+    lines, times = front.lines(), front.times()
     if not lines:
-        return [tag("p", None, "No point has a plan.")]
-    # Each goes on a little behind the last point: a plan within a limit is within every larger one.
-    limits = [spot.x for line in lines for spot in line.spots]
-    lines = [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
+        return [html.paragraph("No point has a plan.")]
+    xs = [spot.x for line in lines for spot in line.spots]
+    lines = [replace(line, until=max(xs) + BEYOND * (max(xs) - min(xs))) for line in lines]
     values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
-    titles = measured(front.limited, unit), measured(front.value, times.unit)
-    rules = [Rule(name, value * times.factor) for name, value in front.rules]
-    label = f"{front.value} against {front.limited}"
-    low = from_zero(min(values), max(values))
-    return [line_chart(lines, label, *titles, low=low, rules=rules), tag("p", {"class": "note"}, HOW_TO_READ)]
-
-
-def _spots(points: tuple[CurvePoint, ...], factor: float, time: float) -> tuple[Spot, ...]:
-    return tuple(
-        Spot(
-            point.limit / factor,
-            point.value * time,
-            _verdict(point),
-            not point.certified,
-            None if point.bound is None else point.bound * time,
-        )
-        for point in points
-        if point.value is not None
-    )
+    titles = measured(front.limited, front.scale()[1]), measured(front.value, times.unit)
+    rules = [(name, value * times.factor) for name, value in front.rules]
+    label, low = f"{front.value} against {front.limited}", from_zero(min(values), max(values))
+    return [html.line_chart(lines, label, *titles, low=low, rules=rules), html.paragraph(HOW_TO_READ, "note")]
 
 
 def _verdict(point: CurvePoint) -> str:
@@ -553,13 +506,11 @@ def _table_of_points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) 
     head += ["verdict", "bound", "needs", "found by", "plan", "seconds"]
     rows = []
     for name, point in front.points:
-        value = times.text(point.value, "no plan")
-        source = getattr(point, "source", None) or ""
         plan = "" if point.plan is None else str(plans[_key(point)][0])
-        bound = times.text(point.bound, "")
-        cells = [value, _verdict(point), bound, front.need(point), source, plan]
-        rows.append([name, front.limit_text(point.limit), *cells, f"{point.seconds:.1f}"])
-    return table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
+        values = [times.text(point.value, "no plan"), _verdict(point), times.text(point.bound, "")]
+        cells = [*values, front.need(point), getattr(point, "source", None) or "", plan, f"{point.seconds:.1f}"]
+        rows.append([name, front.limit_text(point.limit), *cells])
+    return html.table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
 
 
 def _table_of_plan(front: Front, number: int, point: CurvePoint) -> Element:
@@ -568,4 +519,4 @@ def _table_of_plan(front: Front, number: int, point: CurvePoint) -> Element:
     value = amount(point.value or 0.0, problem.time_unit)
     title = f"Plan {number}: {front.value} {value} within {front.limit_text(point.limit)}"
     view = view_of(problem, point.plan, rules)
-    return details(title, *(plan_table(view, part) for part in view.tables))
+    return html.details(title, *(plan_table(view, part) for part in view.tables))

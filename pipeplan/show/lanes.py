@@ -5,12 +5,11 @@ picture only draw it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
-from .palette import LOADS, MEMORY, colour
-from .view import Curve, PlanView, Timeline
+from .views import LOADS, MEMORY, Curve, PlanView, Timeline, colour
 from .words import measured
 
 # ---- axes -----------------------------------------------------------------------------------------------------
@@ -83,6 +82,30 @@ def from_zero(low: float, high: float) -> float:
     return 0.0 if 0.0 <= low < 0.9 * high else low
 
 
+# ---- graphs ---------------------------------------------------------------------------------------------------
+
+
+def ranks(levels: Sequence[int], edges: Iterable[tuple[int, int]], sweeps: int = 1) -> list[int]:
+    """The place of each node within its level, by the mean place of its neighbours, so that few edges cross. The levels
+    are swept in turn from the first on, by the neighbours before a node, and from the last on, by those behind it."""
+    columns: list[list[int]] = [[] for _ in range(max(levels, default=0) + 1)]
+    near: tuple[list[list[int]], ...] = tuple([[] for _ in levels] for _ in range(2))
+    for i, level in enumerate(levels):
+        columns[level].append(i)
+    for u, v in edges:
+        near[0][v].append(u)
+        near[1][u].append(v)
+    rank = [columns[level].index(i) for i, level in enumerate(levels)]
+    for sweep in range(sweeps):
+        for column in columns[:: -1 if sweep % 2 else 1]:
+            own = {i: near[sweep % 2][i] for i in column}
+            middle = {i: sum(rank[j] for j in nodes) / len(nodes) if nodes else rank[i] for i, nodes in own.items()}
+            column.sort(key=middle.__getitem__)  # of equal ones the order stays
+            for place, i in enumerate(column):
+                rank[i] = place
+    return rank
+
+
 # ---- lanes ----------------------------------------------------------------------------------------------------
 
 
@@ -150,32 +173,15 @@ class Lanes:
     """Names of windows at beginning, middle and end, in which details of a long timeline are read."""
     is_over_time: bool = False
 
-    @property
-    def has_limits(self) -> bool:
-        return any(lane.limit is not None or lane.level is not None for lane in self.lanes)
-
     def between(self, name: str, begin: float, end: float) -> Lanes:
         """What lies between two places of the axis, with shapes cut at both."""
-        return replace(
-            self,
-            title=name,
-            lanes=tuple(
-                replace(
-                    lane,
-                    shapes=[
-                        replace(shape, start=max(begin, shape.start), end=min(end, shape.end))
-                        for shape in lane.shapes
-                        if shape.start < end and shape.end > begin
-                    ],
-                )
-                for lane in self.lanes
-            ),
-            start=begin,
-            end=end,
-            rules={},
-            notes=(),
-            windows=(),
-        )
+        lanes = []
+        for lane in self.lanes:
+            inside = (shape for shape in lane.shapes if shape.start < end and shape.end > begin)
+            cut = [replace(one, start=max(begin, one.start), end=min(end, one.end)) for one in inside]
+            lanes.append(replace(lane, shapes=cut))
+        window = replace(self, title=name, lanes=tuple(lanes), start=begin, end=end)
+        return replace(window, rules={}, notes=(), windows=())
 
 
 # ---- tasks over time -------------------------------------------------------------------------------------
@@ -189,14 +195,15 @@ def timeline_lanes(timeline: Timeline, view: PlanView, most: int | None = None) 
         title = f"{bar.title}, {bar.lane}: {number(bar.start)} to {number(bar.end)} {unit}".rstrip()
         ink = timeline.palette[bar.colour]
         shapes[bar.lane].append(Shape(bar.start, bar.end, ink, title, bar.label, bar.short))
-    notes = [timeline.summary] if timeline.summary else []
+    notes, end = [timeline.summary] if timeline.summary else [], timeline.end
     if len(bars) < len(timeline.bars):
         notes.append(f"the first {len(bars)} of {len(timeline.bars)} tasks are drawn")
+        end = max(bar.end for bar in bars)
     tasks = Lanes(
         timeline.title,
         measured("time", view.time_unit),
         tuple(Lane(view.named(lane, MOST_NAMED), own) for lane, own in shapes.items()),
-        timeline.end if len(bars) == len(timeline.bars) else max(bar.end for bar in bars),
+        end,
         timeline.start,
         {timeline.colours[i]: timeline.palette[i] for i in timeline.explained},
         _repetitions(timeline),
@@ -268,10 +275,9 @@ def _in_words(curve: Curve, view: PlanView, most: float) -> tuple[str, list[Shap
         return value, [Shape(curve.times[0], curve.end, None, f"{curve.name}: {value}")]
     spans: list[Shape] = []
     for i, (start, end) in enumerate(_spans(curve)):
-        terms = (f"{term} {number(all_[i] / factor)}" for term, all_ in curve.terms.items() if all_[i])
+        told = ", ".join(f"{term} {number(all_[i] / factor)}" for term, all_ in curve.terms.items() if all_[i])
         amount = f"{number(curve.totals[i] / factor)} {unit}".rstrip()
         when = f"from {number(start)} to {number(end)} {view.time_unit or ''}".rstrip()
-        told = ", ".join(terms)
         title = f"{curve.name}: {amount} {when}" + (f" ({told})" if told else "")
         spans += [Shape(start, end, None, title)] if end > start else []
     return value, spans
@@ -301,12 +307,12 @@ def amount_lanes(amounts: Sequence[Amount], title: str, what: str, unit: str) ->
 
 
 def _amount_lane(amount: Amount, colours: Mapping[str, str], unit: str) -> Lane:
-    shapes, at = [], 0.0
-    for name, size in amount.parts.items():
-        if size > 0:
-            title = f"{amount.name}: {name} {number(size)} {unit}".rstrip()
-            shapes.append(Shape(at, at + size, colours[name], title))
-            at += size
+    parts = {name: size for name, size in amount.parts.items() if size > 0}
+    places = pairwise(accumulate(parts.values(), initial=0.0))
+    shapes = [
+        Shape(*place, colours[name], f"{amount.name}: {name} {number(size)} {unit}".rstrip())
+        for place, (name, size) in zip(places, parts.items(), strict=True)
+    ]
     limit = f" of {number(amount.limit)}" if amount.limit else ""
     value = f"{number(math.fsum(amount.parts.values()))}{limit} {unit}".rstrip()
     return Lane(amount.name, shapes, value, amount.limit or None, is_slowest=amount.is_slowest)

@@ -9,15 +9,15 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from .lanes import FEW, MANY, Lane, Lanes, Scale, Shape, number, round_ends, ticks
-from .palette import WHITE, colour, ink_on
+from .views import WHITE, colour, ink_on
 from .words import is_visible, shortened
 
 # ---- HTML and SVG as elements: every text and attribute is escaped when the page is written -------------------
@@ -72,7 +72,8 @@ def page(
     """The whole page as text, with assets of its own beside ours; nothing else may be loaded or run."""
     style = "".join(map(_asset, ("report.css", *styles)))
     run = [_asset(name) for name in ("report.js", *scripts)]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in run)
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in run)
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
     head = tag(
         "head",
@@ -103,32 +104,29 @@ def section(title: str, *content: Node, name: str | None = None) -> Element:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Element:
     """Names and values; what is absent says so."""
-    rows: list[Element] = []
-    for name, value in pairs:
-        rows += [tag("dt", None, name), tag("dd", None, "none" if value is None else str(value))]
-    return tag("dl", None, *rows)
+    named = ((tag("dt", None, name), "none" if value is None else str(value)) for name, value in pairs)
+    return tag("dl", None, *(part for name, value in named for part in (name, tag("dd", None, value))))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | None = None) -> Element:
     """A table that scrolls by itself on a narrow screen; its headings are buttons that sort."""
     cells = [tag("th", {"scope": "col"}, tag("button", {"type": "button", "class": "sort"}, name)) for name in head]
-    lines = [tag("tr", None, *map(_cell, head, row)) for row in rows]
-    inner = tag(
-        "table",
-        None,
-        tag("caption", None, caption) if caption else None,
-        tag("thead", None, tag("tr", None, *cells)),
-        tag("tbody", None, *lines),
-    )
-    return tag(
-        "div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}, inner
-    )
+    title = tag("caption", None, caption) if caption else None
+    lines = tag("tbody", None, *(tag("tr", None, *map(_cell, head, row)) for row in rows))
+    inner = tag("table", None, title, tag("thead", None, tag("tr", None, *cells)), lines)
+    frame = {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}
+    return tag("div", frame, inner)
 
 
 def _cell(heading: str, cell: Node) -> Element:
     """A cell with its heading, which stands beside it on a phone; an empty cell is left out there."""
     short = isinstance(cell, str) and len(cell) <= SHORT
     return tag("td", {"data-label": heading, "class": "empty" if not cell else "short" if short else "long"}, cell)
+
+
+def header(title: str, *content: Node) -> Element:
+    """The top of a page: its title, and what a reader is to know first."""
+    return tag("header", None, tag("h1", None, title), *content)
 
 
 def paragraph(text: Node, kind: str | None = None) -> Element:
@@ -151,10 +149,6 @@ def details(title: str, *content: Node) -> Element:
 
 def _asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text("utf-8")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 # ---- what all charts have in common ---------------------------------------------------------------------------
@@ -208,18 +202,24 @@ def mark(name: str, attributes: dict[str, object], title: str, kind: str = "") -
     return tag(name, {**description, **attributes}, tag("title", None, title))
 
 
+def line(kind: str, x: Iterable[float], y: Iterable[float], **look: object) -> Element:
+    """A line of a class of the style sheet: places across in per cent, places downwards in pixels."""
+    return tag("line", {"class": kind, **_ends("x", map(per_cent, x)), **_ends("y", y), **look})
+
+
+def _ends(name: str, places: Iterable[object]) -> dict[str, object]:
+    return {f"{name}{i}": place for i, place in enumerate(places, 1)}
+
+
 def axis(x: Scale, y: float, title: str) -> list[Element]:
     """Round values below a line, few on a phone and more on a wide page, and the title below them."""
-    drawn = [tag("line", {"class": "axis", "x1": "0%", "x2": "100%", "y1": y, "y2": y})]
+    drawn = [line("axis", (0.0, FULL), (y, y))]
     for most, width in ((FEW, "narrow"), (MANY, "wide")):
         for value, text in ticks(x.low, x.high, most):
             place = x(value)
             anchor = "start" if place < EDGE[width] else "end" if place > FULL - EDGE[width] else "middle"
-            at = {"x1": per_cent(place), "x2": per_cent(place), "y1": y, "y2": y + 4}
-            drawn.append(tag("line", {"class": f"axis {width}", **at}))
-            drawn.append(
-                tag("text", {"class": width, "x": per_cent(place), "y": y + 17, "text-anchor": anchor}, text)
-            )
+            at = {"class": width, "x": per_cent(place), "y": y + 17, "text-anchor": anchor}
+            drawn += [line(f"axis {width}", (place, place), (y, y + 4)), tag("text", at, text)]
     drawn.append(tag("text", {"class": "title", "x": "50%", "y": y + 35, "text-anchor": "middle"}, title))
     return drawn
 
@@ -274,53 +274,19 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve; `steps` where a value holds until the next one."""
+    """A curve, of which a value holds until the next one."""
 
     name: str
     spots: tuple[Spot, ...]
-    steps: bool = False
     until: float | None = None
     """How far the last value holds, where that is beyond the last point."""
 
     @classmethod
-    def of(cls, name: str, points: Iterable[tuple[float, float]], steps: bool = False) -> Line:
-        """A line of plain points; a line of steps keeps only points where the value changes, and the last one."""
-        all_points = list(points)
-        kept = [
-            point
-            for i, point in enumerate(all_points)
-            if not steps or i in (0, len(all_points) - 1) or point[1] != all_points[i - 1][1]
-        ]
-        return cls(name, tuple(Spot(x, y) for x, y in kept), steps)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A horizontal line with its name."""
-
-    name: str
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Both axes, the values across and upwards."""
-
-    x: Scale
-    y: Scale
-    upwards: list[tuple[float, str]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, lines: Sequence[Line], rules: Sequence[Rule], low: float | None, high: float | None) -> Area:
-        """Values upwards begin and end at `low` and `high`, or at round values where these are None."""
-        xs = [spot.x for line in lines for spot in line.spots]
-        xs += [line.until for line in lines if line.until is not None]
-        ys = [rule.y for rule in rules]
-        ys += [y for line in lines for spot in line.spots for y in (spot.y, spot.bound) if y is not None]
-        least, most = round_ends(min(ys) if low is None else low, max(ys) if high is None else high, FEW + 1)
-        return cls(
-            Scale(min(xs), max(xs), 0.0, FULL), Scale(least, most, TOP + HEIGHT, TOP), ticks(least, most, FEW + 1)
-        )
+    def of(cls, name: str, points: Sequence[tuple[float, float]]) -> Line:
+        """A line of plain points, of which only those are kept where the value changes, and the last one."""
+        last = len(points) - 1
+        kept = (p for i, p in enumerate(points) if i in (0, last) or p[1] != points[i - 1][1])
+        return cls(name, tuple(Spot(x, y) for x, y in kept))
 
 
 def line_chart(
@@ -330,48 +296,51 @@ def line_chart(
     y_title: str,
     low: float | None = None,
     high: float | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Iterable[tuple[str, float]] = (),
 ) -> Element:
     """Curves with a legend; the first one is the most visible. `low`, `high`: where the values upwards begin and end,
-    if not with those of the curves."""
-    area = Area.of(lines, rules, low, high)
-    drawn: list[Element] = []
-    for value, _ in area.upwards:
-        drawn.append(
-            tag("line", {"class": "grid", "x1": "0%", "x2": "100%", "y1": area.y(value), "y2": area.y(value)})
-        )
+    if not at round values around those of the curves; `rules`: horizontal lines by name and value."""
+    rules = list(rules)
+    xs = [place for own in lines for place in (*(spot.x for spot in own.spots), own.until) if place is not None]
+    ys = [value for own in lines for spot in own.spots for value in (spot.y, spot.bound) if value is not None]
+    ys += [value for _, value in rules]
+    least, most = round_ends(min(ys) if low is None else low, max(ys) if high is None else high, FEW + 1)
+    x, y = Scale(min(xs), max(xs), 0.0, FULL), Scale(least, most, TOP + HEIGHT, TOP)
+    upwards = [(y(value), text) for value, text in ticks(least, most, FEW + 1)]
+    drawn = [line("grid", (0.0, FULL), (place, place)) for place, _ in upwards]
     inside = {"viewBox": f"0 0 {FULL:g} {HEIGHT:g}", "preserveAspectRatio": "none", "y": TOP, "height": HEIGHT}
-    paths = [_path(line, i, len(lines), area) for i, line in enumerate(lines)]
+    curves = [(i, own, _stroke(i, len(lines))) for i, own in enumerate(lines)]
+    paths = (tag("path", {"class": "curve", "d": _path(own, x, y), **stroke}) for _, own, stroke in curves)
     drawn.append(tag("svg", {"width": "100%", **inside}, *paths))
-    drawn += [element for i, line in enumerate(lines) for element in _whiskers(line, i, area)]
-    drawn += [element for rule in rules for element in _rule(rule, area)]
-    drawn += _marks(lines, area)
-    drawn += axis(area.x, TOP + HEIGHT, x_title)
+    drawn += [  # from open points down to their bounds
+        line("whisker", (x(spot.x),) * 2, (y(spot.y), y(spot.bound)), stroke=colour(i))
+        for i, own, _ in curves
+        for spot in own.spots
+        if spot.open and spot.bound is not None
+    ]
+    for name, place in ((name, y(value)) for name, value in rules):
+        # The name stands below the line, where curves that it bounds do not come.
+        below = tag("text", {"class": "value", "x": "100%", "y": place + 14, "text-anchor": "end"}, name)
+        drawn += [line("limit", (0.0, FULL), (place, place)), below]
+    drawn += _marks(lines, x, y)
+    drawn += axis(x, TOP + HEIGHT, x_title)
     picture = svg(TOP + HEIGHT + AXIS, label, *drawn)
-    plot = tag("div", {"class": "plot"}, _gutter(area), tag("div", {"class": "area"}, picture))
-    signs = legend((_sign(i, len(lines)), line.name) for i, line in enumerate(lines))
+    # The values upwards stand to the left of the curves, so that none is written over them.
+    width = 8 + CHARACTER * max(len(text) for _, text in upwards)
+    texts = [tag("text", {"x": width - 8, "y": place + 4, "text-anchor": "end"}, text) for place, text in upwards]
+    gutter = tag("svg", {"class": "gutter", "width": width, "height": TOP + HEIGHT + AXIS}, *texts)
+    plot = tag("div", {"class": "plot"}, gutter, tag("div", {"class": "area"}, picture))
+    signs = legend((_sign(i, len(lines)), own.name) for i, own in enumerate(lines))
     return chart(plot, label, signs, above=tag("div", {"class": "upwards"}, y_title))
 
 
-def _gutter(area: Area) -> Element:
-    """The values upwards, to the left of the curves, so that none is written over them."""
-    width = 8 + CHARACTER * max(len(text) for _, text in area.upwards)
-    texts = [
-        tag("text", {"x": width - 8, "y": area.y(value) + 4, "text-anchor": "end"}, text)
-        for value, text in area.upwards
-    ]
-    return tag("svg", {"class": "gutter", "width": width, "height": TOP + HEIGHT + AXIS}, *texts)
-
-
-def _path(line: Line, i: int, count: int, area: Area) -> Element:
-    """A curve that stretches with the page; its stroke keeps its width."""
-    places = [(area.x(spot.x), area.y(spot.y) - TOP) for spot in line.spots]
+def _path(own: Line, x: Scale, y: Scale) -> str:
+    """The steps of a curve that stretches with the page; its stroke keeps its width."""
+    places = [(x(spot.x), y(spot.y) - TOP) for spot in own.spots]
     path = f"M{places[0][0]:.3f},{places[0][1]:.1f}"
     for (_, before), (px, py) in pairwise(places):
-        path += (f" L{px:.3f},{before:.1f}" if line.steps else "") + f" L{px:.3f},{py:.1f}"
-    if line.until is not None:
-        path += f" L{area.x(line.until):.3f},{places[-1][1]:.1f}"
-    return tag("path", {"class": "curve", "d": path, **_stroke(i, count)})
+        path += f" L{px:.3f},{before:.1f} L{px:.3f},{py:.1f}"
+    return path if own.until is None else f"{path} L{x(own.until):.3f},{places[-1][1]:.1f}"
 
 
 def _stroke(i: int, count: int) -> dict[str, object]:
@@ -381,80 +350,42 @@ def _stroke(i: int, count: int) -> dict[str, object]:
     return {"stroke": colour(i), "stroke-width": width, "stroke-dasharray": DASHES[i % len(DASHES)]}
 
 
-def _rule(rule: Rule, area: Area) -> list[Element]:
-    """A dashed line with its name below it, where curves that it bounds do not come."""
-    y = area.y(rule.y)
-    return [
-        tag("line", {"class": "limit", "x1": "0%", "x2": "100%", "y1": y, "y2": y}),
-        tag("text", {"class": "value", "x": "100%", "y": y + 14, "text-anchor": "end"}, rule.name),
-    ]
-
-
-def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
-    """Lines from open points down to their bounds."""
-    return [
-        tag(
-            "line",
-            {
-                "class": "whisker",
-                "stroke": colour(i),
-                "x1": per_cent(area.x(spot.x)),
-                "x2": per_cent(area.x(spot.x)),
-                "y1": area.y(spot.y),
-                "y2": area.y(spot.bound),
-            },
-        )
-        for spot in line.spots
-        if spot.open and spot.bound is not None
-    ]
-
-
-def _marks(lines: Sequence[Line], area: Area) -> list[Element]:
+def _marks(lines: Sequence[Line], x: Scale, y: Scale) -> Iterator[Element]:
     """One marker for all curves that meet at a place; it looks like that of the first of them."""
-    marks_at: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
-    for i, line in enumerate(lines):
-        for spot in line.spots:
-            place = (f"{area.x(spot.x):.1f}", round(area.y(spot.y)))
-            marks_at.setdefault(place, []).append((i, line, spot))
-    drawn = []
-    for meeting in marks_at.values():
-        i, _, spot = meeting[0]
-        names = (line.name + (f" ({spot.words})" if spot.words else "") for _, line, spot in meeting)
-        title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(names))}"
-        drawn.append(_marker(i, area.x(spot.x), area.y(spot.y), title, spot.open))
-    return drawn[:MOST_MARKS]
+    marks_at: dict[tuple[str, int], list[tuple[int, Spot, str]]] = {}
+    for i, own in enumerate(lines):
+        for spot in own.spots:
+            name = own.name + (f" ({spot.words})" if spot.words else "")
+            marks_at.setdefault((f"{x(spot.x):.1f}", round(y(spot.y))), []).append((i, spot, name))
+    for meeting in islice(marks_at.values(), MOST_MARKS):
+        i, spot, _ = meeting[0]
+        title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(name for *_, name in meeting))}"
+        element, kind, shape = _shape(i, per_cent(x(spot.x)), y(spot.y))
+        ink = {"color" if spot.open else "fill": colour(i)}
+        yield mark(element, {**shape, **ink}, title, f"{kind} {'open' * spot.open}".strip())
 
 
-def _marker(i: int, x: float, y: float, title: str, unproven: bool) -> Element:
-    name, kind, shape = _shape(i)
-    ink = {"color": colour(i)} if unproven else {"fill": colour(i)}
-    return mark(
-        name, {**shape, **_middle(name, per_cent(x), y), **ink}, title, f"{kind} {'open' * unproven}".strip()
-    )
+# The marks of curves by their element, class and size: circles, squares, diamonds, and bars that lie or stand.
+SHAPES: tuple[tuple[str, str, dict[str, float]], ...] = (
+    ("circle", "", {"r": 4.5}),
+    ("rect", "square", {"width": 8, "height": 8}),
+    ("rect", "diamond", {"width": 8, "height": 8}),
+    ("rect", "lying", {"width": 12, "height": 6}),
+    ("rect", "standing", {"width": 6, "height": 12}),
+)
 
 
-def _shape(i: int) -> tuple[str, str, dict[str, float]]:
-    """Circles, squares, diamonds, and bars that lie or stand: element, class and size."""
-    shapes: tuple[tuple[str, str, dict[str, float]], ...] = (
-        ("circle", "", {"r": 4.5}),
-        ("rect", "square", {"width": 8, "height": 8}),
-        ("rect", "diamond", {"width": 8, "height": 8}),
-        ("rect", "lying", {"width": 12, "height": 6}),
-        ("rect", "standing", {"width": 6, "height": 12}),
-    )
-    return shapes[i % len(shapes)]
-
-
-def _middle(name: str, x: object, y: object) -> dict[str, object]:
-    """Attributes that place a shape by its middle; the style sheet moves rectangles there."""
-    return {"cx": x, "cy": y} if name == "circle" else {"x": x, "y": y}
+def _shape(i: int, x: object, y: object) -> tuple[str, str, dict[str, object]]:
+    """The element, the class and the attributes of the mark of curve i, which has its middle at this place: the style
+    sheet moves rectangles there."""
+    name, kind, size = SHAPES[i % len(SHAPES)]
+    return name, kind, {**size, **({"cx": x, "cy": y} if name == "circle" else {"x": x, "y": y})}
 
 
 def _sign(i: int, count: int) -> Element:
     stroke = tag("line", {"x1": 0, "x2": LEGEND_LINE, "y1": 6, "y2": 6, **_stroke(i, count)})
-    name, kind, shape = _shape(i)
-    place = _middle(name, LEGEND_LINE / 2, 6)
-    return icon(stroke, tag(name, {"class": kind, **shape, **place, "fill": colour(i)}), width=LEGEND_LINE)
+    name, kind, shape = _shape(i, LEGEND_LINE / 2, 6)
+    return icon(stroke, tag(name, {"class": kind, **shape, "fill": colour(i)}), width=LEGEND_LINE)
 
 
 # ---- lanes ----------------------------------------------------------------------------------------------------
@@ -483,7 +414,8 @@ def lanes_chart(lanes: Lanes) -> Element:
     drawn += axis(x, top, lanes.axis)
     signs = [(swatch(colour), name) for name, colour in lanes.colours.items()]
     signs += [(line_swatch(_kind(name, lanes)), name) for name in lanes.rules]
-    signs += [(line_swatch("limit"), "limit")] * lanes.has_limits
+    has_limits = any(lane.limit is not None or lane.level is not None for lane in lanes.lanes)
+    signs += [(line_swatch("limit"), "limit")] * has_limits
     notes = [tag("div", {"class": "note"}, note) for note in lanes.notes]
     picture = scrolled(svg(top + AXIS, lanes.title, *drawn))
     above = zoom() if lanes.is_over_time else None
@@ -503,22 +435,17 @@ def _lane(lane: Lane, lanes: Lanes, x: Scale, top: float) -> Iterator[Element]:
     if lane.value:
         yield tag("text", {"x": "100%", "y": top + 11, "text-anchor": "end"}, lane.value)
     for rule, places in lanes.rules.items():
-        for place in places:
-            yield _upright(_kind(rule, lanes), x(place), x(place), y, y + height + 2)
+        yield from (line(_kind(rule, lanes), (x(place),) * 2, (y, y + height + 2)) for place in places)
     for shape in lane.shapes:
         yield from _rectangle(shape, x, y, height)
     if lane.limit is not None:
-        yield _upright("limit", x(lane.limit), x(lane.limit), y, y + height + 2)
+        yield line("limit", (x(lane.limit),) * 2, (y, y + height + 2))
     if lane.level is not None:
-        yield _upright("limit", 0.0, FULL, y + height * (1 - lane.level), y + height * (1 - lane.level))
-
-
-def _upright(kind: str, x1: float, x2: float, y1: float, y2: float) -> Element:
-    return tag("line", {"class": kind, "x1": per_cent(x1), "x2": per_cent(x2), "y1": y1, "y2": y2})
+        yield line("limit", (0.0, FULL), (y + height * (1 - lane.level),) * 2)
 
 
 def _rectangle(shape: Shape, x: Scale, top: float, height: float) -> Iterator[Element]:
-    """The rectangle, with its label if it is wide enough for that."""
+    """The rectangle, with its label if it can be wide enough for that."""
     start, width = x(shape.start), x(shape.end) - x(shape.start)
     place = {"x": per_cent(start), "width": per_cent(width), "y": top + height * (1 - shape.high)}
     place["height"] = height * (shape.high - shape.low)
@@ -528,15 +455,12 @@ def _rectangle(shape: Shape, x: Scale, top: float, height: float) -> Iterator[El
         yield mark("rect", {**place, "fill": shape.colour}, shape.title)
     else:
         yield tag("rect", {"class": "layer", **place, "fill": shape.colour})
-    if shape.label and shape.colour is not None:
-        light = " light" if ink_on(shape.colour) == WHITE else ""
-        yield from _label(shape.label, light, {"x": per_cent(start + width / 2), "y": top + 13}, width)
-
-
-def _label(text: str, light: str, place: dict[str, object], width: float) -> Iterator[Element]:
-    """A label for all pages, for wide ones, or when zoomed in: `data-needs` is the width that the timeline needs."""
-    needed = FULL * (4 + CHARACTER * len(text)) / width if width else float("inf")
+    if not shape.label or shape.colour is None:
+        return
+    # A label for all pages, for wide ones, or when zoomed in: `data-needs` is the width that the timeline needs.
+    needed = FULL * (4 + CHARACTER * len(shape.label)) / width if width else float("inf")
     if needed <= MOST_ZOOM * max(WIDTHS.values()):
         kind = next((kind for kind, most in WIDTHS.items() if needed <= most), "inside later")
-        more = {} if kind == "inside" else {"data-needs": round(needed)}
-        yield tag("text", {"class": kind + light, **place, "text-anchor": "middle", **more}, text)
+        light = " light" if ink_on(shape.colour) == WHITE else ""
+        at = {"class": kind + light, "x": per_cent(start + width / 2), "y": top + 13, "text-anchor": "middle"}
+        yield tag("text", at | ({} if kind == "inside" else {"data-needs": round(needed)}), shape.label)

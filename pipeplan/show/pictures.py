@@ -23,9 +23,8 @@ from ..instances.base.kind import Rules
 from ..instances.base.result import History, Moment
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
-from .lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, timeline_lanes
-from .palette import CATEGORIES, COMPUTATION, MEMORY, OTHER, colour, ink_on
-from .view import Flow, PlanView, Row, view_of
+from .lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, ranks, timeline_lanes
+from .views import CATEGORIES, COMPUTATION, MEMORY, OTHER, Flow, PlanView, Row, colour, ink_on, view_of
 from .words import Times, is_visible, measured, several
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planners.staging.degree_table import DegreeTable
+    from ..planners.staging.search import DegreeTable
     from ..studies.compare.comparison import Comparison
 
 
@@ -137,12 +136,18 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending], transparent=ending == "svg")
     drawn = buffer.getvalue()
-    write_bytes_atomically(path, _same_clips(themed(drawn.decode())).encode() if ending == "svg" else drawn)
+    if ending == "svg":
+        svg = themed(drawn.decode())
+        # Ids of clips come from places whose last digit differs between drawings: numbers stand for them.
+        for i, clip in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
+            svg = svg.replace(clip, f"clip{i}")
+        drawn = svg.encode()
+    write_bytes_atomically(path, drawn)
 
 
 def themed(svg: str) -> str:
     """The SVG in the ink and on the ground of the page, light or dark, without rotations by 0 degrees, and with titles
-    where `with_titles` has put them."""
+    where matplotlib has links."""
     svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
@@ -167,35 +172,20 @@ def _font_of(svg: str) -> str:
     return f"@font-face {{ font-family: 'DejaVu Sans'; src: url(data:font/ttf;base64,{data}) }}\n"
 
 
-def _same_clips(svg: str) -> str:
-    """The SVG with numbered clips: their ids come from places whose last digit differs between drawings."""
-    for number, clip in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
-        svg = svg.replace(clip, f"clip{number}")
-    return svg
-
-
 def wrapped(text: str, width_in: float) -> str:
     """A title in as many lines as it needs. matplotlib's own wrapping takes a dollar for a formula."""
     return textwrap.fill(text, int(width_in * 72 / (CHARACTER * (FONT_PT + 1))))
-
-
-def with_titles(shapes: Any, titles: Sequence[str]) -> None:
-    """Give each shape the title that a browser shows below the pointer.
-
-    matplotlib knows no titles, but links, which it writes around each shape; nothing else here has links.
-    """
-    shapes.set_urls([legible(title) if title else None for title in titles])
 
 
 def _round(axis: Any) -> None:
     """Put short numbers on an axis, and none below 0 where no value is, unless the ends were chosen."""
     from matplotlib.ticker import AutoLocator
 
-    locator = axis.get_major_locator()
+    locator, (low, high) = axis.get_major_locator(), axis.get_view_interval()
     if isinstance(locator, AutoLocator):
         locator.set_params(steps=ROUND)
-    if axis.get_view_interval()[0] < 0 <= axis.get_data_interval()[0] and axis._get_autoscale_on():
-        axis.set_view_interval(0.0, axis.get_view_interval()[1], ignore=True)
+    if low < 0 <= axis.get_data_interval()[0] and axis._get_autoscale_on():
+        axis.set_view_interval(0.0, high, ignore=True)
 
 
 def explain(
@@ -235,7 +225,7 @@ SLOWEST_PT, USUAL_PT = 2.5, 0.8
 
 def draw_flow(axes: Axes, view: PlanView, flow: Flow) -> None:
     """Draw a box for each stage, and an arrow for each edge."""
-    places = list(zip(flow.levels, lanes_of(flow.levels, flow.edges), strict=True))
+    places = list(zip(flow.levels, ranks(flow.levels, flow.edges), strict=True))
     for i, j in flow.edges:
         (x0, y0), (x1, y1) = places[i], places[j]
         arrow = {"arrowstyle": "->", "color": OTHER, "shrinkA": 0, "shrinkB": 0}
@@ -250,20 +240,16 @@ def draw_flow(axes: Axes, view: PlanView, flow: Flow) -> None:
 
 
 def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str) -> None:
-    x, y = place
-    held, cells = row.memory_held or 0.0, row.cells
+    (x, y), held = place, row.memory_held or 0.0
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
-    settings = ", ".join(f"{name} {cells[name]}" for name in ("d", "b", "k", "held"))
-    text = f"{row.title}: {several(count, 'operator')}\n{names}\n{settings}"
+    settings = ", ".join(f"{name} {row.cells[name]}" for name in ("d", "b", "k", "held"))
+    text = f"{row.title}: {several(count, 'operator')}\n{names}\n{settings}\n{memory}"
     # Ground and ink are of one element each: in the file a shape has one colour of the page.
-    frame: dict[str, Any] = {
-        "facecolor": "none",
-        "edgecolor": INK,
-        "linewidth": SLOWEST_PT if row.slowest else USUAL_PT,
-    }
+    width = SLOWEST_PT if row.slowest else USUAL_PT
+    frame: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "linewidth": width}
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND)
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, **frame)
-    axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize=SMALL_PT)
+    axes.text(x, y + 0.06, text, ha="center", va="center", fontsize=SMALL_PT)
     _bar(axes, place, -0.22, load, COMPUTATION)
     if row.limit:
         _bar(axes, place, -0.27, min(1.0, held / row.limit), MEMORY["held"])
@@ -273,18 +259,6 @@ def _bar(axes: Axes, place: tuple[int, int], offset: float, share: float, colour
     """A thin bar along the top of a box."""
     x, y = place
     axes.bar(x - 0.4 + 0.4 * share, 0.04, 0.8 * share, y + offset, color=colour)
-
-
-def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The row of each stage within its level: near the stages that it follows, so that few arrows cross."""
-    lanes = [0] * len(levels)
-    before = [[i for i, j in edges if j == x] for x in range(len(levels))]
-    for level in range(max(levels) + 1):
-        here = [x for x in range(len(levels)) if levels[x] == level]
-        here.sort(key=lambda x: (sum(lanes[i] for i in before[x]) / len(before[x]) if before[x] else x, x))
-        for lane, x in enumerate(here):
-            lanes[x] = lane
-    return lanes
 
 
 # ---- plans ----------------------------------------------------------------------------------------------------
@@ -323,7 +297,7 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
     rows, flow = _rows(view), view.flow
     heights = [PANEL_IN + LANE_IN * sum(lane.height for lane in row[0].lanes[:MOST_LANES]) for row in rows]
     if flow is not None:
-        heights.insert(0, PANEL_IN + STAGE_IN * (max(lanes_of(flow.levels, flow.edges)) + 1))
+        heights.insert(0, PANEL_IN + STAGE_IN * (max(ranks(flow.levels, flow.edges)) + 1))
     width = WIDTH_IN if flow is None else max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
     panels: list[Panel] = []
     with canvas(width, sum(heights) + LEGEND_IN) as figure:
@@ -416,7 +390,8 @@ def _draw_lane(axes: Axes, lane: Lane, lanes: Lanes, top: float, is_long: bool) 
     drawn = PolyCollection(
         [_corners(shape, lane, top) for shape in seen], facecolors=[shape.colour for shape in seen], **style
     )
-    with_titles(drawn, [shape.title for shape in seen])
+    # What a browser shows below the pointer: matplotlib knows no titles, but links, which nothing else here has.
+    drawn.set_urls([legible(shape.title) if shape.title else None for shape in seen])
     axes.add_collection(drawn, autolim=False)
     limit: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 1, "label": "limit"}
     if lane.limit is not None:
@@ -436,23 +411,18 @@ def _corners(shape: Shape, lane: Lane, top: float) -> list[tuple[float, float]]:
 
 
 def _label_shapes(figure: Figure, panels: Iterable[Panel]) -> None:
-    """Give each shape as much of its label as it has room for, once the widths of the panels are known."""
+    """Give each shape its label, or the short one, if there is room for it, once the widths of the panels are known."""
     figure.draw_without_rendering()
     for axes, lanes in panels:
         points = axes.get_window_extent().width / figure.dpi * 72 / ((lanes.end - lanes.start) or 1.0)
         for lane, top in zip(lanes.lanes[:MOST_LANES], _tops(lanes), strict=False):
             for shape in lane.shapes:
-                label = fitting(shape, points * (shape.end - shape.start))
+                room = (points * (shape.end - shape.start) - MARGIN_PT) / (CHARACTER * SMALL_PT)
+                label = next((text for text in (legible(shape.label), shape.short) if len(text) <= room), "")
                 if label and shape.colour is not None:
                     look: dict[str, Any] = {"color": ink_on(shape.colour), "fontsize": SMALL_PT, "in_layout": False}
                     place = ((shape.start + shape.end) / 2, top + lane.height / 2)
                     axes.text(*place, label, ha="center", va="center", **look)
-
-
-def fitting(shape: Shape, room_pt: float) -> str:
-    """The longest label of the shape that fits: its label, the short one, or none."""
-    room = (room_pt - MARGIN_PT) / (CHARACTER * SMALL_PT)
-    return next((text for text in (legible(shape.label), shape.short) if len(text) <= room), "")
 
 
 # ---- curves ---------------------------------------------------------------------------------------------------
@@ -508,27 +478,19 @@ def history_points(history: Sequence[Moment]) -> Points:
 def profile_points(profile: pandas.DataFrame) -> Points:
     """The points of a profile in per cent, by method; its first column is `ratio` or `seconds`."""
     along, *methods = profile.columns
-    return {
-        str(method): [
-            (float(point), 100 * float(share)) for point, share in zip(profile[along], profile[method], strict=True)
-        ]
-        for method in methods
-    }
+    places = profile[along].astype(float)
+    return {str(own): list(zip(places, 100 * profile[own].astype(float), strict=True)) for own in methods}
 
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
     """Write the profiles for pages and for LaTeX, and return their paths; none where no run has finished."""
     from ..studies.compare.table import profile, time_profile
 
-    frame = comparison.table()
-    if frame.empty:
-        return {}
-    paths = {}
-    for name, points in (("profile", profile(frame)), ("time profile", time_profile(frame))):
-        for ending in ("svg", "pdf"):
-            path = folder / f"{name.replace(' ', '-')}.{ending}"
-            write_profile(points, path)
-            paths[name if ending == "svg" else f"{name} as {ending}"] = path
+    frame, paths = comparison.table(), dict[str, Path]()
+    for name, points_of in () if frame.empty else (("profile", profile), ("time profile", time_profile)):
+        for ending, title in (("svg", name), ("pdf", f"{name} as pdf")):
+            paths[title] = folder / f"{name.replace(' ', '-')}.{ending}"
+            write_profile(points_of(frame), paths[title])
     return paths
 
 

@@ -1,54 +1,59 @@
-"""The report of one result: everything about the plan is recomputed, and the claims of the method stand beside it.
+"""Whole pages: the report of a result, whose figures are all recomputed, with the claims of the method beside them; the
+report of a run; and the page that explores a pipeline.
 
-It shows tables, loads and memory as bars, memory over time, the graph, and what runs when."""
+A page holds what a terminal says, and more of it; its frame and its charts are `page.py`'s. The rules of the explorer
+are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
-from ..instances.base.errors import InputError
+from ..instances.base.cluster import SECONDS
+from ..instances.base.errors import InputError, UsageError
 from ..instances.base.kind import Rules, Samples
+from ..instances.base.quantities import GIB
 from ..instances.base.result import Asked, Moment, Result
-from ..instances.chain.allocation import unknown_allocation
+from ..instances.chain.plan import unknown_allocation
 from ..instances.physics.optimizers import OPTIMIZERS, copies_by
 from ..instances.registry import Plan, Problem
+from ..instances.timeline.engine import run
+from ..instances.timeline.model import Pipeline
 from ..planners.referee import rules_of
 from ..planners.run.claims import Recomputed, check_same_problem, recompute
+from . import page as html
 from .answer import answer, command_of, describe_iteration, options_of, run_facts
-from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, timeline_lanes
-from .page import (
-    MOST_TASKS,
-    Line,
-    chart,
-    data,
-    details,
-    facts,
-    lanes_chart,
-    legend,
-    line_chart,
-    listed,
-    mark,
-    page,
-    paragraph,
-    published,
-    scrolled,
-    section,
-    swatch,
-    table,
-    tag,
-    zoom,
-)
-from .palette import colour
+from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
-from .view import Graph, PlanView, Table, Timeline, assumptions, module_of, view_of
-from .views.simulated import first_micro_batches
-from .words import amount, measured, plain, several
+from .terminal import UNIT, headline, run_tables, sentences, timeline
+from .views import (
+    BACKWARD,
+    FORWARD,
+    TERMS,
+    Graph,
+    PlanView,
+    Table,
+    Timeline,
+    assumptions,
+    colour,
+    first_micro_batches,
+    ink_on,
+    module_of,
+    view_of,
+)
+from .words import IN_BYTES, amount, measured, plain, several
+
+if TYPE_CHECKING:
+    from ..models.run.report import CaseReport, RunReport
 
 # ---- what is shown of a plan ----------------------------------------------------------------------------------
 
 
-# A graph with more nodes is not drawn.
+# A graph with more nodes is not drawn: it is too large to be looked at.
 MOST_NODES = 1500
 # Distances between levels and between nodes, the radius of a node, and the margin.
 STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
@@ -63,20 +68,24 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     """The sections of a plan: tables, timeline, loads, memory, graph. Where the plan fixes no times, an iteration is
     simulated, if it can be run."""
     timelines, curves = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
-    memory, drawn = memory_lanes(view), None if view.graph is None else graph(view.graph)
-    over_time = () if timelines[-1:] and timelines[-1].over_memory else curves
-    return [
-        *(section(f"{part.what[0].upper()}{part.what[1:]}s", plan_table(view, part)) for part in view.tables),
-        *(timeline_section(line, view) for line in timelines[-1:] if line.bars),
-        section("Loads", lanes_chart(load_lanes(view)), *map(_parts, view.tables)),
-        *([] if memory is None else [section("Memory", lanes_chart(memory))]),
-        *([section("Memory over time", lanes_chart(memory_over_time(over_time, view)))] if over_time else []),
-        *([] if drawn is None else [section("Graph", drawn)]),
+    over_time = memory_over_time(curves, view) if curves and not (timelines and timelines[-1].over_memory) else None
+    parts = [
+        html.section(f"{part.what[0].upper()}{part.what[1:]}s", plan_table(view, part)) for part in view.tables
     ]
+    parts += [timeline_section(line, view) for line in timelines[-1:] if line.bars]
+    parts.append(html.section("Loads", html.lanes_chart(load_lanes(view)), *map(_parts, view.tables)))
+    for title, lanes in (("Memory", memory_lanes(view)), ("Memory over time", over_time)):
+        if lanes is not None:
+            parts.append(html.section(title, html.lanes_chart(lanes)))
+    if view.graph is not None and len(view.graph.labels) <= MOST_NODES:
+        parts.append(html.section("Graph", graph(view.graph)))
+    return parts
 
 
 def timeline_section(line: Timeline, view: PlanView, title: str = "", name: str = "gantt") -> Element:
-    return section(title or line.title, lanes_chart(timeline_lanes(line, view, MOST_TASKS)), name=name)
+    return html.section(
+        title or line.title, html.lanes_chart(timeline_lanes(line, view, html.MOST_TASKS)), name=name
+    )
 
 
 def plan_table(view: PlanView, part: Table) -> Element:
@@ -87,7 +96,7 @@ def plan_table(view: PlanView, part: Table) -> Element:
         columns[title] = [row.told.get(title, "") for row in part.rows]
     head = [f"load {view.unit or ''}".rstrip() if title == "load" else title for title in columns]
     legend = "; ".join(filter(None, ["Recomputed by the referee", view.legend]))
-    return table(head, list(zip(*columns.values(), strict=True)), legend)
+    return html.table(head, list(zip(*columns.values(), strict=True)), legend)
 
 
 def _parts(part: Table) -> Element | None:
@@ -98,37 +107,31 @@ def _parts(part: Table) -> Element | None:
         [row.title, plain(row.load), *(plain(row.parts.get(name, 0.0), 3) for name in part.parts)]
         for row in part.rows
     ]
-    return details("As a table", table([part.what, "load", *part.parts], rows))
+    return html.details("As a table", html.table([part.what, "load", *part.parts], rows))
 
 
 # ---- the graph -------------------------------------------------------------------------------------------
 
 
-def graph(picture: Graph) -> Element | None:
-    """Levels from left to right, row after row; None where the graph is too large to be looked at."""
+def graph(picture: Graph) -> Element:
+    """Levels from left to right, row after row."""
     count = len(picture.labels)
-    if count > MOST_NODES:
-        return None
     places = _places(count, picture.edges)
-    drawn = [tag("path", {"class": "edge", "d": _curve(places[u], places[v])}) for u, v in picture.edges]
+    drawn = [html.tag("path", {"class": "edge", "d": _curve(places[u], places[v])}) for u, v in picture.edges]
     for i, (x, y) in enumerate(places):
         title = f"{picture.labels[i]}: {picture.groups[picture.group_of[i]]}"
         shape = {"cx": x, "cy": y, "r": RADIUS, "fill": colour(picture.group_of[i])}
-        drawn.append(mark("circle", shape, title))
+        drawn.append(html.mark("circle", shape, title))
     width = max(x for x, _ in places) + MARGIN
     height = max(y for _, y in places) + MARGIN
     size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
     description = {"role": "group", "aria-label": picture.title}
-    groups = legend((swatch(colour(i)), name) for i, name in enumerate(picture.groups))
-    drawing = scrolled(tag("svg", {**size, **description}, *drawn))
-    return chart(drawing, picture.title, groups, _note(picture), above=zoom())
-
-
-def _note(picture: Graph) -> Element:
-    """A note that nothing is missing, and on how the picture is read."""
-    count, edges = several(len(picture.labels), "node"), several(len(picture.edges), "edge")
-    words = f"all {count} and {edges}, from left to right, as lines of text where they do not fit into one"
-    return tag("div", {"class": "note"}, f"{words}; zoomed in, the graph scrolls sideways")
+    groups = html.legend((html.swatch(colour(i)), name) for i, name in enumerate(picture.groups))
+    drawing = html.scrolled(html.tag("svg", {**size, **description}, *drawn))
+    nodes, edges = several(count, "node"), several(len(picture.edges), "edge")
+    words = f"all {nodes} and {edges}, from left to right, as lines of text where they do not fit into one"
+    note = html.tag("div", {"class": "note"}, f"{words}; zoomed in, the graph scrolls sideways")
+    return html.chart(drawing, picture.title, groups, note, above=html.zoom())
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
@@ -139,34 +142,26 @@ def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Place of each node: levels from left to right, `PER_ROW` of them in a row, each in the middle of its row."""
-    before: list[list[int]] = [[] for _ in range(count)]
-    after: list[list[int]] = [[] for _ in range(count)]
-    for u, v in edges:
-        before[v].append(u)
-        after[u].append(v)
-    level = _levels(before, after)
-    columns: list[list[int]] = [[] for _ in range(max(level, default=0) + 1)]
-    for i in range(count):
-        columns[level[i]].append(i)
-    rank = _ranks(columns, before, after)
-    places = [(0.0, 0.0)] * count
-    top = MARGIN
-    for first in range(0, len(columns), PER_ROW):
-        row = columns[first : first + PER_ROW]
-        tallest = max(len(column) for column in row)
-        for x, column in enumerate(row):
-            shift = (tallest - len(column)) / 2
-            for i in column:
-                places[i] = (MARGIN + STEP_X * x, top + STEP_Y * (rank[i] + shift))
+    level = _levels(count, edges)
+    rank = ranks(level, edges, SWEEPS)
+    sizes = Counter(level)
+    places, top = [(0.0, 0.0)] * count, MARGIN
+    for first in range(0, max(level, default=0) + 1, PER_ROW):
+        tallest = max(sizes[x] for x in range(first, first + PER_ROW))
+        for i in (i for i in range(count) if first <= level[i] < first + PER_ROW):
+            shift = (tallest - sizes[level[i]]) / 2
+            places[i] = (MARGIN + STEP_X * (level[i] - first), top + STEP_Y * (rank[i] + shift))
         top += STEP_Y * (tallest + 1)
     return places
 
 
-def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+def _levels(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Length of the longest path to each node; nodes on a cycle keep the level that they have reached."""
-    waiting = [len(sources) for sources in before]
-    level = [0] * len(before)
-    ready = [i for i, count in enumerate(waiting) if not count]
+    after: dict[int, list[int]] = {i: [] for i in range(count)}
+    for u, v in edges:
+        after[u].append(v)
+    waiting, level = Counter(v for _, v in edges), [0] * count
+    ready = [i for i in range(count) if not waiting[i]]
     for i in ready:
         for j in after[i]:
             level[j] = max(level[j], level[i] + 1)
@@ -176,27 +171,15 @@ def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> 
     return level
 
 
-def _ranks(
-    columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
-) -> dict[int, int]:
-    """The place of each node within its level, by the mean place of its neighbours, so that few edges cross."""
-    rank = {i: r for column in columns for r, i in enumerate(column)}
-    for sweep in range(SWEEPS):
-        near = before if sweep % 2 == 0 else after
-        for column in columns if sweep % 2 == 0 else reversed(columns):
-            middle = {i: sum(rank[j] for j in near[i]) / len(near[i]) if near[i] else rank[i] for i in column}
-            column.sort(key=lambda i: (middle[i], rank[i]))
-            rank.update({i: r for r, i in enumerate(column)})
-    return rank
-
-
 # ---- the page -------------------------------------------------------------------------------------------------
 
 
 def result_page(problem: Problem, result: Result, samples: Samples | None = None) -> str:
     """One HTML page, of recomputed figures. The plan must be of the problem: a result about another one is refused.
     `samples`: what a micro-batch is, where that is known."""
-    _check(problem, result)
+    check_same_problem(problem, result)
+    if result.plan is not None and not isinstance(result.plan, rules_of(problem, result.options).plan_type):
+        raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
     rules = rules_of(problem, result.options)
     unit = problem.time_unit or ""
     anew = recompute(problem, result)
@@ -205,13 +188,22 @@ def result_page(problem: Problem, result: Result, samples: Samples | None = None
     if result.plan is not None and view is not None:
         parts += sections(problem, result.plan, view)
     parts += _choices(problem, anew.result)
-    parts += [_problem(problem, result, rules), section("Run", facts(_run(anew.result, unit)))]
+    named = {"name": problem.name, **module_of(problem).facts(problem)}
+    rests_on = html.tag("h3", None, "Assumptions"), html.listed(_assumptions(problem, result, rules))
+    own, allocation = anew.result, unknown_allocation(anew.result.options.get("allocation"))
+    told = run_facts(own, unit) | {"claimed": None if own.claimed is None else amount(own.claimed, unit)}
+    told |= {"allocation": allocation} if allocation else {}
+    parts.append(html.section("Problem", html.facts(named.items()), *rests_on))
+    parts.append(html.section("Run", html.facts({**told, "instance hash": own.problem.get("hash")}.items())))
     if len(result.history) > 1:
-        parts.append(section("Search", _search_curve(result.history, unit)))
+        parts.append(html.section("Search", _search_curve(result.history, unit)))
     if result.messages:
-        parts.append(section("Messages", listed(result.messages)))
-    parts += [section("Options", facts(options_of(result).items())), data("The result as JSON", result)]
-    return page(f"{problem.name}: {result.formulation or result.planner}", parts)
+        parts.append(html.section("Messages", html.listed(result.messages)))
+    parts += [
+        html.section("Options", html.facts(options_of(result).items())),
+        html.data("The result as JSON", result),
+    ]
+    return html.page(f"{problem.name}: {result.formulation or result.planner}", parts)
 
 
 def _choices(problem: Problem, result: Result) -> list[Element]:
@@ -219,71 +211,44 @@ def _choices(problem: Problem, result: Result) -> list[Element]:
     if result.choices is None:
         return []
     from ..instances.training.problem import TrainingProblem  # needed for trainings alone
-    from ..studies.configure.choices import stored_answer
-    from .configurations import choice_sections
+    from ..studies.configure.result import stored_answer
+    from .views.training import choice_sections
 
     stored = stored_answer(problem, result) if isinstance(problem, TrainingProblem) else None
     return [] if stored is None else choice_sections(stored)
 
 
-def _check(problem: Problem, result: Result) -> None:
-    check_same_problem(problem, result)
-    if result.plan is not None and not isinstance(result.plan, rules_of(problem, result.options).plan_type):
-        raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
-
-
-def _problem(problem: Problem, result: Result, rules: Rules) -> Element:
-    """The model and the cluster, and what the costs rest on."""
-    named_facts = {"name": problem.name, **module_of(problem).facts(problem)}
-    rests_on = (*_of_the_table(result.asked), *assumptions(problem, rules))
-    return section("Problem", facts(named_facts.items()), tag("h3", None, "Assumptions"), listed(rests_on))
-
-
-def _of_the_table(asked: Asked | None) -> Iterable[str]:
-    """Sentences on how a profile or table was read, and with which optimizer."""
-    if asked is None:
-        return
+def _assumptions(problem: Problem, result: Result, rules: Rules) -> Iterator[str]:
+    """Sentences on how a profile or table was read, and with which optimizer, and on what the costs rest."""
+    asked = result.asked or Asked("")
     optimizer = asked.cluster.get("optimizer")
     if isinstance(optimizer, str) and optimizer in OPTIMIZERS:
         yield f"memory counts {copies_by(0, optimizer).whole:g} copies of the parameters (--optimizer {optimizer})"
-    yield from asked.notes
+    yield from (*asked.notes, *assumptions(problem, rules))
 
 
 def _head(
     problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules, samples: Samples | None
 ) -> Element:
     """The top of the page: the answer in words, whether the referee agrees, and the command."""
-    words, result = [tag("h1", None, problem.name)], anew.result
-    words.append(paragraph(answer(problem, result, view, rules), "answer"))
+    result, words = anew.result, [html.paragraph(answer(problem, anew.result, view, rules), "answer")]
     iteration = None if view is None or result.plan is None else describe_iteration(problem, result.plan, samples)
     if iteration is not None:
-        words.append(paragraph(iteration.in_words(), "note"))
-    among = "" if result.scope is None else f" among {result.scope}"
+        words.append(html.paragraph(iteration.in_words(), "note"))
     if result.plan is None:
-        words.append(paragraph(f"No plan: {result.stop}{among}", "verdict no"))
+        among = "" if result.scope is None else f" among {result.scope}"
+        words.append(html.paragraph(f"No plan: {result.stop}{among}", "verdict no"))
     elif result.objective is None:
-        words.append(paragraph(f"Verified: no, {len(result.violations)} violations", "verdict no"))
-        words.append(listed(result.violations))
+        words.append(html.paragraph(f"Verified: no, {len(result.violations)} violations", "verdict no"))
+        words.append(html.listed(result.violations))
     else:
         value = amount(result.objective, problem.time_unit)
-        words.append(paragraph(f"Verified: yes. The referee recomputed the value {value}.", "verdict yes"))
+        words.append(html.paragraph(f"Verified: yes. The referee recomputed the value {value}.", "verdict yes"))
     if anew.differences:
-        words.append(paragraph("The file claims otherwise:", "verdict no"))
-        words.append(listed(anew.differences))
-    command = command_of(result)
-    if command is not None:
-        words.append(paragraph(tag("code", None, command), "note"))
-    words.append(published())
-    return tag("header", None, *words)
-
-
-def _run(result: Result, unit: str) -> list[tuple[str, object]]:
-    return [
-        *run_facts(result, unit).items(),
-        ("claimed", None if result.claimed is None else amount(result.claimed, unit)),
-        *(("allocation", text) for text in [unknown_allocation(result.options.get("allocation"))] if text),
-        ("instance hash", result.problem.get("hash")),
-    ]
+        words += [html.paragraph("The file claims otherwise:", "verdict no"), html.listed(anew.differences)]
+    if (command := command_of(result)) is not None:
+        words.append(html.paragraph(html.tag("code", None, command), "note"))
+    return html.header(problem.name, *words, html.published())
 
 
 def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
@@ -291,13 +256,279 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
     lines = []
     for name, points in history_points(history).items():
         end = (history[-1].seconds, points[-1][1])
-        lines.append(Line.of(name, (*points, end) if points[-1] != end else points, steps=True))
-    rows = [[number(m.seconds), _short(m.incumbent), _short(m.bound)] for m in history]
+        lines.append(html.Line.of(name, (*points, end) if points[-1] != end else points))
+    rows = [
+        [number(m.seconds), *("" if value is None else f"{value:.7g}" for value in (m.incumbent, m.bound))]
+        for m in history
+    ]
     values = [spot.y for line in lines for spot in line.spots]
     low = from_zero(min(values), max(values))
-    chart = line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
-    return tag("div", None, chart, details("As a table", table(["seconds", "incumbent", "bound"], rows)))
+    chart = html.line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
+    table = html.table(["seconds", "incumbent", "bound"], rows)
+    return html.tag("div", None, chart, html.details("As a table", table))
 
 
-def _short(value: float | None) -> str:
-    return "" if value is None else f"{value:.7g}"
+# ---- the page of a run ----------------------------------------------------------------------------------------
+
+
+def run_page(report: RunReport) -> str:
+    """The page of a run: its ranks, its stages, and predicted over measured times."""
+    first, *rest = sentences(report)
+    answer = "yes" if report.agrees is not False else "no"
+    said = (
+        html.paragraph(headline(report), "answer"),
+        html.paragraph(first, f"verdict {answer}"),
+        html.listed(rest),
+    )
+    parts = [part for case in report.cases for part in _case(case)]
+    how = {
+        **{name: getattr(report, name) for name in ("engine", "device", "torch")},
+        "bandwidth in the prediction": f"{report.bandwidth / 1e9:g} GB/s",
+        "micro-batches": report.micro_batches,
+        "iterations": len(report.plan.iterations),
+    }
+    parts += [html.section("How it was run", html.facts(how.items())), html.data("The run as JSON", report)]
+    return html.page(f"{report.name}: run", [html.header(report.name, *said), *parts])
+
+
+def _case(case: CaseReport) -> Iterator[Element]:
+    name, line = "Even split" if case.name == "even" else "Plan", timeline(case)
+    view = PlanView("", "", (), line.end, (), case.name, UNIT, time_unit=UNIT)
+    yield timeline_section(line, view, f"{name}: predicted over measured", f"{case.name}-gantt")
+    for what, over, table in zip(("ranks", "stages"), ("iterations", "passes"), run_tables(case), strict=True):
+        drawn = html.table(*table, f"Medians over the {over}")
+        yield html.section(f"{name}: {what}", drawn, name=f"{case.name}-{what}")
+
+
+# ---- the page that explores a pipeline -------------------------------------------------------------------------
+
+
+Settings = Mapping[str, float | str]
+
+SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "kfkb": "kFkB"}
+USUAL_SCHEDULE = "1f1b"
+MOST_STAGES, MOST_MICRO_BATCHES = 16, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """A slider. Its steps are powers of two, so that sums in the browser are exact; None: it takes any number."""
+
+    key: str
+    """Key of the setting, in addresses of the page too."""
+    name: str
+    low: float
+    high: float
+    step: float | None
+    value: float
+    unit: str = ""
+    zero: str = ""
+    """Words that stand for the value 0."""
+
+
+STAGES = Slider("stages", "stages", 1, MOST_STAGES, 1, 4)
+BATCHES = Slider("batches", "micro-batches", 1, MOST_MICRO_BATCHES, 1, 8)
+GROUPS = Slider("k", "k of kFkB", 1, 8, 1, 2)
+TIMES = (
+    Slider("forward", "forward pass", 0.5, 50, 0.5, 10, "ms"),
+    Slider("backward", "backward pass", 0.5, 100, 0.5, 20, "ms"),
+    Slider("transfer", "transfer between stages", 0, 20, 0.5, 0, "ms"),
+)
+SLOW = Slider("slow", "slow stage", 0, MOST_STAGES, 1, 0, zero="none")
+FACTOR = Slider("factor", "its passes take", 1, 4, 0.25, 2, "× as long")
+MEMORY = (
+    Slider("weights", "weights of a stage", 0, 64, 0.25, 4, "GiB"),
+    Slider("kept", "activations of a micro-batch", 0, 8, 0.125, 1, "GiB"),
+)
+LIMIT = Slider("limit", "memory of a device", 1, 192, 1, 16, "GiB")
+SLIDERS = (STAGES, BATCHES, GROUPS, *TIMES, SLOW, FACTOR, *MEMORY, LIMIT)
+
+# The settings that the page shows at first.
+USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for slider in SLIDERS}}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A situation that a reader should see, with the settings that show it."""
+
+    name: str
+    settings: Settings
+    see: str
+
+
+SITUATIONS = (
+    Situation(
+        "GPipe runs out of memory",
+        {**USUAL, "batches": 16, "schedule": "gpipe"},
+        "GPipe keeps the activations of all 16 micro-batches: every device needs 20 GiB. Choose 1F1B: the iteration "
+        "takes the same 570 ms, and the first device needs 8 GiB, the last one 5 GiB.",
+    ),
+    Situation(
+        "More micro-batches, smaller bubble",
+        {**USUAL, "stages": 8, "batches": 4},
+        "With four micro-batches eight devices are idle 63.6 % of the time. With 32 micro-batches the bubble is "
+        "17.9 %, with 64 it is 9.9 %: to fill and to drain the pipeline takes as long, however many there are.",
+    ),
+    Situation(
+        "One slow stage",
+        {**USUAL, "batches": 16, "slow": 3},
+        "Stage 3 takes twice as long and the others wait for it: they are busy less than half of the time, and the "
+        "iteration takes 1030 ms in place of 570 ms. No schedule mends that; a better split of the layers does.",
+    ),
+    Situation(
+        "Devices wait for slow links",
+        {**USUAL, "batches": 32, "transfer": 5},
+        "With 1F1B every device waits for transfers: 1310 ms. Choose kFkB with k = 2: 1080 ms, for the first device "
+        "holds 8 micro-batches in place of 4 and works on another one meanwhile. It needs 4 GiB more.",
+    ),
+    Situation(
+        "The first device holds the most",
+        {**USUAL, "stages": 12, "batches": 24},
+        "The first of twelve stages holds twelve micro-batches at once, the last one holds one: 16 GiB against 5 GiB, "
+        "for equal stages. That is why a planner gives the first stage fewer layers.",
+    ),
+)
+
+
+# Colours of bars by what they show.
+INKS = {"forward": FORWARD, "backward": BACKWARD, "weights": TERMS["weights"], "activations": TERMS["kept"]}
+TITLE = "Explore a pipeline"
+
+
+def explore_page() -> str:
+    """The page for a pipeline of equal stages, with situations to begin with."""
+    options = [html.tag("option", {"value": ""}, "settings of your own")]
+    options += [html.tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
+    choice = html.tag("select", {"id": "situation", "autocomplete": "off"}, *options)
+    head = html.header(
+        TITLE,
+        html.paragraph(
+            "A network in stages, one on each device, and a batch in micro-batches that pass through them."
+        ),
+        html.tag("p", None, html.tag("label", {"for": "situation"}, "Situation "), choice),
+        html.tag("p", {"id": "lesson", "aria-live": "polite"}),
+    )
+    groups = {"Pipeline": (STAGES, BATCHES, GROUPS), "Time": (*TIMES, SLOW, FACTOR), "Memory": (*MEMORY, LIMIT)}
+    situations = [asdict(entry) for entry in SITUATIONS]
+    return _page(head, groups, "ms", {"bytes": GIB, "unit": "GiB"}, None, situations)
+
+
+def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
+    """The explorer of a plan's own stages: their times, transfers and memory are fixed, all else can be set.
+
+    Raises `UsageError` where the stages are more than the page shows, or no chain of single devices.
+    """
+    # What the sliders cannot say: many stages, branches, replicas, groups of devices, inference.
+    count, arcs = len(pipeline.stages), {(d.source, d.target) for d in pipeline.dependencies}
+    refused = {
+        f"it has {several(count, 'stage')}": count > MOST_STAGES,
+        "its stages are no chain": pipeline.shared or arcs != {(x, x + 1) for x in range(count - 1)},
+        "a stage has several devices": any(stage.devices > 1 for stage in pipeline.stages),
+        "its stages differ in their micro-batches": len({stage.micro_batch for stage in pipeline.stages}) > 1,
+        "it has no backward passes": all(j > 0 for j in pipeline.stages[0].orders[0]),
+    }
+    for reason in (reason for reason, holds in refused.items() if holds):
+        raise UsageError(
+            f"The page shows training on a chain of up to {MOST_STAGES} stages with one device each, and of this plan "
+            f"{reason}; `plan simulate` shows it."
+        )
+    stages, batches = list(_stages(pipeline)), min(pipeline.passes(0), MOST_MICRO_BATCHES)
+    most = 2 * max(limit_bytes or 0.0, run(pipeline).peak_memory_bytes) or 1.0
+    factor, unit = IN_BYTES.like([limit_bytes]).scale(most)
+    told = f"The {several(len(stages), 'stage')} of a plan, with its times, transfers and memory."
+    head = html.header(f"{TITLE}: {pipeline.name}", html.paragraph(told))
+    groups: dict[str, tuple[Slider, ...]] = {
+        "Pipeline": (replace(BATCHES, value=batches), GROUPS),
+        "Time": (replace(SLOW, high=len(stages)), FACTOR),
+    }
+    if limit_bytes is not None:
+        limit = replace(LIMIT, low=0, high=most / factor, step=None, value=limit_bytes / factor, unit=unit)
+        groups["Memory"] = (limit,)
+    return _page(head, groups, pipeline.time_unit, {"bytes": factor, "unit": unit}, stages)
+
+
+def _stages(pipeline: Pipeline) -> Iterator[Mapping[str, float]]:
+    """Stages in the form in which `pipeline.js` reads them."""
+    after = {arc.source: arc for arc in pipeline.dependencies}
+    for x, stage in enumerate(pipeline.stages):
+        arc = after.get(x)
+        yield {
+            "forward": stage.forward,
+            "backward": stage.backward,
+            "onward": arc.forward_delay if arc else 0.0,
+            "back": arc.backward_delay if arc else 0.0,
+            "weights": stage.fixed_bytes,
+            "kept": stage.micro_batch * stage.sample_bytes,
+        }
+
+
+def _page(
+    head: Element,
+    groups: Mapping[str, Sequence[Slider]],
+    time_unit: str | None,
+    memory_unit: Mapping[str, object],
+    stages: Sequence[Mapping[str, float]] | None,
+    situations: Sequence[object] = (),
+) -> str:
+    """The page with these groups of sliders; its script reads the other values: `perSecond` is None where the unit of
+    time is unknown, `stages` where all are equal."""
+    setup = {
+        "timeUnit": time_unit or "",
+        "perSecond": float(1 / SECONDS[time_unit]) if time_unit in SECONDS else None,
+        "memory": memory_unit,
+        "stages": stages,
+        "situations": situations,
+        "colours": {name: {"fill": ink, "text": ink_on(ink)} for name, ink in INKS.items()},
+    }
+    fields = [
+        html.tag("fieldset", None, html.tag("legend", None, name), *map(_slider, rows))
+        for name, rows in groups.items()
+    ]
+    options = [
+        html.tag("option", {"value": key, "selected": "" if key == USUAL_SCHEDULE else None}, name)
+        for key, name in SCHEDULES.items()
+    ]
+    choice = html.tag("select", {"id": "schedule", "data-setting": "schedule", "data-name": "schedule"}, *options)
+    schedule = html.tag("div", {"class": "setting"}, html.tag("label", {"for": "schedule"}, "schedule"), choice)
+    fields[0].insert(len(fields[0]) - 1, schedule)  # before its k
+    swatches = {name: (html.swatch(ink), name) for name, ink in INKS.items()}
+    label, axis = (
+        "What each device runs when",
+        html.tag("div", {"class": "axis"}, f"time {time_unit or ''}".rstrip()),
+    )
+    signs = html.legend([swatches["forward"], swatches["backward"]])
+    timeline = html.chart(html.scrolled(html.svg(0, label)), label, axis, signs, above=html.zoom())
+    label, entries = "Memory of each device at its peak", [swatches["weights"], swatches["activations"]]
+    entries += [(html.line_swatch("limit"), "limit")] * ("Memory" in groups)
+    memory = html.chart(html.scrolled(html.svg(0, label)), label, html.legend(entries))
+    heard = html.tag("div", {"class": "heard", "aria-live": "polite"})
+    data = json.dumps(setup).replace("<", "\\u003c")  # no name can end the element
+    parts = [
+        head,
+        html.tag("p", {"id": "refused", "class": "verdict no", "role": "status"}),
+        html.tag(
+            "noscript", None, html.paragraph("This page computes in the browser; please allow its script to run.")
+        ),
+        html.tag(
+            "div",
+            {"class": "explorer"},
+            html.tag("div", {"class": "numbers"}, html.paragraph(None, "answer"), html.paragraph(None, "verdict")),
+            html.section("Settings", html.tag("div", {"class": "settings"}, *fields)),
+            html.tag("div", None, html.section("Timeline", timeline), html.section("Memory", memory)),
+        ),
+        heard,
+        html.tag("script", {"id": "setup", "type": "application/json"}, data),
+    ]
+    return html.page(str(head[0].text), parts, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
+
+
+def _slider(slider: Slider) -> Element:
+    """A native slider below its name and its value."""
+    numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
+    # Every digit counts: a rounded limit would be another one.
+    exact = {name: "any" if number is None else repr(number) for name, number in numbers.items()}
+    input_attributes = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
+    output_attributes = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
+    knob = html.tag("input", {**input_attributes, **exact})
+    label, output = html.tag("label", {"for": slider.key}, slider.name), html.tag("output", output_attributes)
+    return html.tag("div", {"class": "setting"}, label, output, knob)

@@ -1,11 +1,15 @@
 """What people see in a terminal: facts about a run, the plan as tables, timelines and memory in characters, the
-referee's word, and profiles."""
+referee's word, profiles, and runs of a plan.
+
+What is shown is decided in `views`, `answer` and `lanes`; here it is laid out in as many characters as there is room
+for. A table must lose nothing in a narrow terminal (`tests/pipeplan/show/test_terminal.py`)."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +24,7 @@ from .console import (
     MAX_DEVICES_DRAWN,
     bar,
     can_draw,
+    draw_rows,
     draw_table,
     new_table,
     number,
@@ -28,17 +33,32 @@ from .console import (
     room,
     styled,
 )
-from .palette import ink_on
-from .view import COUNT, About, Bar, Curve, PlanView, Table, Timeline, devices, module_of
-from .words import MemoryUnit, Times, amount, percent, several, size
+from .views import (
+    COLOURS,
+    COUNT,
+    MARKS,
+    WINDOWS,
+    About,
+    Bar,
+    Curve,
+    PlanView,
+    Table,
+    Timeline,
+    bar_of,
+    devices,
+    in_order,
+    ink_on,
+    module_of,
+)
+from .words import Times, amount, percent, several, size
 
 if TYPE_CHECKING:
-    from rich.table import Table as Drawn
     from rich.text import Text
 
     from ..instances.base.kind import Samples
     from ..instances.networks.profile.profile import Profile
-    from ..planners.run.proof_check import ProofCheck
+    from ..models.run.report import CaseReport, Check, RunReport
+    from ..planners.run.claims import ProofCheck
 
 
 # ---- timelines ------------------------------------------------------------------------------------------------
@@ -66,46 +86,42 @@ def gantt(timeline: Timeline, unit: str | None) -> list[Text]:
     if not timeline.bars or timeline.end <= timeline.start:
         return [styled(timeline.summary)] if timeline.summary else []
     windows, step = _windows(timeline)
-    names = _names(timeline.lanes[:MAX_DEVICES_DRAWN])
-    width = max(map(len, names.values()))
-    cut = len(timeline.lanes) - len(names)
-    lines = [_lane_row(timeline, lane, f"{name:>{width}} |", windows, step) for lane, name in names.items()]
+    lanes, width = timeline.lanes[:MAX_DEVICES_DRAWN], _names_width(timeline)
+    lines = []
+    for lane in lanes:
+        bars, row = [bar for bar in timeline.bars if bar.lane == lane], styled(f"{lane[:LONGEST_LANE]:>{width}} |")
+        for start, count in windows:
+            for colour, cells in groupby(_cells(bars, start, count, step), key=lambda cell: cell[1]):
+                fill = None if colour is None else timeline.palette[colour]
+                style = f"{ink_on(fill)} on {fill}" if fill else ""
+                row.append_text(styled("".join(char for char, _ in cells), style))
+            row.append("|")
+        lines.append(row)
+    cut = len(timeline.lanes) - len(lanes)
     below = [f"... and {cut} more"] if cut else []
     below += [line.rstrip() for line in _scale(timeline, windows, step, " " * (width + 2), unit)]
     return [*lines, *map(styled, below)]
 
 
-def _names(lanes: Iterable[str]) -> dict[str, str]:
-    return {lane: lane[:LONGEST_LANE] for lane in lanes}
-
-
-def _lane_row(timeline: Timeline, lane: str, name: str, windows: Sequence[Window], step: float) -> Text:
-    bars, row = [bar for bar in timeline.bars if bar.lane == lane], styled(name)
-    for start, count in windows:
-        for colour, cells in groupby(_cells(bars, start, count, step), key=lambda cell: cell[1]):
-            fill = None if colour is None else timeline.palette[colour]
-            row.append_text(styled("".join(char for char, _ in cells), f"{ink_on(fill)} on {fill}" if fill else ""))
-        row.append("|")
-    return row
+def _names_width(timeline: Timeline) -> int:
+    return max(len(lane[:LONGEST_LANE]) for lane in timeline.lanes[:MAX_DEVICES_DRAWN])
 
 
 def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
     """The lines under the rows: times, from when on everything repeats, and what the marks mean."""
-    lines = []
-    if timeline.steady is not None and len(windows) == 1:
-        place = int((timeline.steady - timeline.start) / step)
-        lines.append(f"{indent}{'':>{place}}^ from here on everything repeats")
-    elif timeline.steady is not None:
-        lines.append(f"from {amount(timeline.steady, unit)} on everything repeats")
-    if len(windows) == 1:
+    lines, is_whole = [], len(windows) == 1
+    if timeline.steady is not None:
+        blanks = " " * int((timeline.steady - timeline.start) / step)
+        at = f"{indent}{blanks}^ from here" if is_whole else f"from {amount(timeline.steady, unit)}"
+        lines.append(f"{at} on everything repeats")
+    if is_whole:
         start = number(timeline.start)
         lines.append(f"{indent}{start}{number(timeline.end):>{WIDTH - len(start)}}")
     else:
         count = windows[0][1]
         texts = ([number(start) for start, _ in windows], timeline.windows)
         lines += [indent + " ".join(f"{word:<{count}}" for word in words) for words in texts]
-        length = amount(count * step, unit)
-        lines.append(f"three windows of {length} each; what runs between them is left out")
+        lines.append(f"three windows of {amount(count * step, unit)} each; what runs between them is left out")
     return [*lines, *filter(None, [timeline.marks, timeline.summary])]
 
 
@@ -129,17 +145,13 @@ def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[C
         first, end = (math.ceil((time - start) / step - 0.5) for time in (task.start, task.end))
         place = int((task.start - start) / step)
         run = range(max(0, first), min(count, end)) if first < end else range(place, place + 1)
-        for x, char in zip(run, _written(task, len(run)), strict=True):
+        # A bar whose label is not its short one shows it, if it fits.
+        named = task.short and task.label != task.short and len(task.label) < len(run)
+        text = task.label.ljust(len(run), NAMED) if named and can_draw(task.label + NAMED) else task.mark * len(run)
+        for x, char in zip(run, text, strict=True):
             if 0 <= x < count:
                 cells[x] = (char, task.colour)
     return cells
-
-
-def _written(bar: Bar, room: int) -> str:
-    """The mark of a bar in each of its cells; a bar whose label is not its short one shows it, if it fits."""
-    if bar.short and bar.label != bar.short and len(bar.label) < room and can_draw(bar.label + NAMED):
-        return bar.label.ljust(room, NAMED)
-    return bar.mark * room
 
 
 # ---- memory --------------------------------------------------------------------------------------------
@@ -151,25 +163,20 @@ def memory_lines(view: PlanView) -> list[str]:
     curves = view.memory[:MAX_DEVICES_DRAWN]
     if not curves or not timelines or timelines[0].end <= timelines[0].start:
         return []
-    windows, step = _windows(timelines[0])
-    width = max(len(name) for name in _names(timelines[0].lanes[:MAX_DEVICES_DRAWN]).values())
-    what, fulls = _full_blocks(curves, view.memory_unit)
+    (windows, step), width = _windows(timelines[0]), _names_width(timelines[0])
+    # A full block is the limit of the device where all have one, which shows who is full.
+    limits = [curve.limit for curve in curves if curve.limit]
+    what, fulls = "each device's limit, at most ", limits
+    if len(limits) < len(curves):
+        what, fulls = "the largest peak, ", [max(max(curve.totals) for curve in curves)] * len(curves)
+    elif len(set(limits)) == 1:
+        what = "the limit, "
     lines = []
     for curve, full in zip(curves, fulls, strict=True):
         cells = "|".join(spark(curve, full, window, step) for window in windows)
         lines.append(f"{curve.name[:LONGEST_LANE]:>{width}} |{cells}|")
     same = "time" if timelines[0].over_memory else "period"
-    return [*lines, f"memory over the same {same}; a full block is {what}"]
-
-
-def _full_blocks(curves: Sequence[Curve], unit: MemoryUnit) -> tuple[str, list[float]]:
-    """What a full block means, in words and for each device: its limit where all have one, which shows who is full."""
-    limits = [curve.limit for curve in curves if curve.limit]
-    if len(limits) == len(curves):
-        limit_in_words = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
-        return f"{limit_in_words}, {unit.text(max(limits))}".replace("most, ", "most "), limits
-    peak = max(max(curve.totals) for curve in curves)
-    return f"the largest peak, {unit.text(peak)}", [peak] * len(curves)
+    return [*lines, f"memory over the same {same}; a full block is {what}{view.memory_unit.text(max(fulls))}"]
 
 
 def spark(curve: Curve, full: float, window: Window, step: float) -> str:
@@ -219,30 +226,21 @@ LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
     """Print a plan. `unrolled`: all timelines, not the first one alone; `briefly`: without what the answer says."""
-    console = out()
-    for table in view.tables:
-        if table.rows:
-            draw_table(_drawn(view, table, room(console)))
-        if len(table.rows) > MAX_DEVICES_DRAWN:
-            put(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s")
-    sentences = () if briefly else view.sentences
-    in_full = list(_in_full(view, room(console)))
-    put(view.legend, "full names:" if in_full else "", *in_full, *sentences)
+    console, in_full = out(), list[str]()
+    for table in filter(lambda table: table.rows, view.tables):
+        rows, left = table.rows[:MAX_DEVICES_DRAWN], len(table.rows) - MAX_DEVICES_DRAWN
+        columns, bar_width, names_width = _fitted(view, table, room(console))
+        _draw_rows(view, table, columns, bar_width)
+        put(f"... and {left} more {table.what}s" if left > 0 else "")
+        cut = [row for row in rows if row.held is not None and row.held.text(names_width) != row.held.text()]
+        in_full += [
+            f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}" for row in cut if row.held is not None
+        ]
+    put(view.legend, "full names:" if in_full else "", *in_full, *(() if briefly else view.sentences))
     for i, timeline in enumerate(view.timelines if unrolled else view.timelines[:1]):
         lines = gantt(timeline, view.time_unit)
         for line in (*lines, *map(styled, memory_lines(view))) if i == 0 else lines:
             console.print(line, soft_wrap=True)
-
-
-def _in_full(view: PlanView, width: int) -> Iterator[str]:
-    """The layers of rows whose column has no room for all of them."""
-    for table in view.tables:
-        if not table.rows:
-            continue
-        _, _, names_width = _fitted(view, table, width)
-        for row in table.rows[:MAX_DEVICES_DRAWN]:
-            if row.held is not None and row.held.text(names_width) != row.held.text():
-                yield f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}"
 
 
 def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
@@ -261,11 +259,10 @@ def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[st
     room = width - 1 - len("<--") - 2 * max((row.depth for row in rows), default=0)
     less = [COUNT, *(SHORT.get(part, part) for part in table.parts)]
     bar_width = BAR_WIDTH
-    while _width(columns) + bar_width > room and (bar_width > SHORT_BAR or less):
-        if bar_width > SHORT_BAR:
-            bar_width = SHORT_BAR
-        else:
-            columns.pop(less.pop(0), None)
+    if _width(columns) + bar_width > room:
+        bar_width = SHORT_BAR
+    while _width(columns) + bar_width > room and less:
+        columns.pop(less.pop(0), None)
     names_width, last = NAMES_WIDTH, [title for title in SAY_LEAST if title in columns]
     while _width(columns) + bar_width > room:
         if bar_width:
@@ -280,25 +277,21 @@ def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[st
     return columns, bar_width, names_width
 
 
-def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
-    """The table with a bar for each load, and with its slowest rows marked."""
-    rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns, bar_width, _ = _fitted(view, table, width)
-    drawn = new_table()
-    titles = list(columns)
+def _draw_rows(view: PlanView, table: Table, columns: Mapping[str, Sequence[str]], bar_width: int) -> None:
+    """Print the table with a bar for each load, and with its slowest rows marked."""
+    drawn, titles = new_table(), list(columns)
     if bar_width:
         titles.insert(titles.index("load"), "share")
     for title in (*titles, ""):
-        drawn.add_column(
-            title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True
-        )
-    for i, row in enumerate(rows):
+        left = title in (table.what, table.items, *LEFT)
+        drawn.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for i, row in enumerate(table.rows[:MAX_DEVICES_DRAWN]):
         cells = {title: styled(cell[i]) for title, cell in columns.items()}
         indent = ("│ " if can_draw("│") else "| ") * row.depth
         cells[table.what] = styled(indent + columns[table.what][i], "bold" if row.slowest else "")
         cells["share"] = styled(bar(row.load, view.full_load, bar_width), "red" if row.slowest else "cyan")
         drawn.add_row(*(cells[title] for title in titles), styled("<--" if row.slowest else "", "bold red"))
-    return drawn
+    draw_table(drawn)
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
@@ -339,7 +332,7 @@ def draw_result(
     """Print the answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run
     as well; `named`: with the problem's name and devices, for readers who have not given them; `samples`: what a
     micro-batch is, if known."""
-    rules = rules_of(problem, result.options)
+    rules, facts = rules_of(problem, result.options), run_facts(result, problem.time_unit)
     what = f"{problem.name} on {devices(problem)}: " if named else ""
     put(what + answer(problem, result, view, rules), style="bold")
     if view is not None and result.plan is not None and result.verified:
@@ -347,22 +340,18 @@ def draw_result(
         put(iteration and iteration.in_words())
     if verbose:
         draw_instance(problem, About({}))
-        if result.model_size:
-            _block(
-                "model", {name.replace("_", " "): _counted(name, size) for name, size in result.model_size.items()}
-            )
+        if sizes := result.model_size:
+            told = {
+                name: f"{count} ({COUNTED[name]})" if name in COUNTED else count for name, count in sizes.items()
+            }
+            _block("model", {name.replace("_", " "): text for name, text in told.items()})
         options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
-        _block("run", {**run_facts(result, problem.time_unit), "options": options})
+        _block("run", {**facts, "options": options})
     if view is not None:
         draw(view, briefly=not verbose)
-    facts = run_facts(result, problem.time_unit)
     if not verbose and "cross-check" in facts:
         put(f"cross-check: {facts['cross-check']}")
     say_verdict(problem, result.plan, result.violations, rules)
-
-
-def _counted(name: str, size: int) -> str:
-    return f"{size} ({COUNTED[name]})" if name in COUNTED else str(size)
 
 
 def _block(title: str, facts: Mapping[str, Any]) -> None:
@@ -409,40 +398,35 @@ SHOWN_NODES = 200
 
 def profile_report(profile: Profile) -> dict[str, Any]:
     """Sums, and one row for each node; times of one micro-batch in the profile's unit."""
-    rows = [_node_row(profile, i) for i in range(len(profile.nodes))]
+    rows = [
+        {
+            "id": node.id,
+            "forward": profile.time(node.forward),
+            "backward": profile.time(node.backward),
+            **{name: getattr(node, name) for name in NODE_FACTS},
+            "output_bytes": float(exact_sum(tensor.bytes for tensor in made if tensor.readers)),
+            "readers": list(dict.fromkeys(reader for tensor in made for reader in tensor.readers)),
+        }
+        for node, made in zip(profile.nodes, profile.made, strict=True)
+    ]
     total = sum(row["forward"] + row["backward"] for row in rows)
     for row in rows:
         row["share"] = (row["forward"] + row["backward"]) / total if total else None
-    return {
-        "profile": {
-            **{name: getattr(profile, name) for name in ("name", "hash", "training", "micro_batch", "time_unit")},
-            "nodes": len(rows),
-            "tensors": len(profile.tensors),
-            "row": profile.is_row,
-            "forward": sum(row["forward"] for row in rows),
-            "backward": sum(row["backward"] for row in rows),
-            "parameter_bytes": float(exact_sum(row["parameter_bytes"] for row in rows)) - profile.tied_bytes,
-            "tied_bytes": profile.tied_bytes,
-            "saved_bytes": float(exact_sum(row["saved_bytes"] for row in rows)),
-            "source": dict(profile.source),
-        },
-        "nodes": rows,
+    sums = {
+        **{name: getattr(profile, name) for name in ("name", "hash", "training", "micro_batch", "time_unit")},
+        "nodes": len(rows),
+        "tensors": len(profile.tensors),
+        "row": profile.is_row,
+        **{side: sum(row[side] for row in rows) for side in ("forward", "backward")},
+        "parameter_bytes": float(exact_sum(row["parameter_bytes"] for row in rows)) - profile.tied_bytes,
+        "tied_bytes": profile.tied_bytes,
+        "saved_bytes": float(exact_sum(row["saved_bytes"] for row in rows)),
+        "source": dict(profile.source),
     }
+    return {"profile": sums, "nodes": rows}
 
 
 NODE_FACTS = ("flops_forward", "flops_backward", "parameter_bytes", "buffer_bytes", "saved_bytes")
-
-
-def _node_row(profile: Profile, i: int) -> dict[str, Any]:
-    node = profile.nodes[i]
-    return {
-        "id": node.id,
-        "forward": profile.time(node.forward),
-        "backward": profile.time(node.backward),
-        **{name: getattr(node, name) for name in NODE_FACTS},
-        "output_bytes": float(exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)),
-        "readers": list(dict.fromkeys(reader for tensor in profile.made[i] for reader in tensor.readers)),
-    }
 
 
 def draw_profile(profile: Profile) -> None:
@@ -451,8 +435,7 @@ def draw_profile(profile: Profile) -> None:
     put(*_sentences(profile, report["profile"]))
     table = new_table(padding=1)
     times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
-    passes = ("forward", "backward") if profile.training else ("forward",)
-    kept = ("saved",) if profile.training else ()
+    passes, kept = (("forward", "backward"), ("saved",)) if profile.training else (("forward",), ())
     put(f"times{times.inside}")
     for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
         table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
@@ -462,9 +445,8 @@ def draw_profile(profile: Profile) -> None:
         sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
         table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
     draw_table(table)
-    if len(report["nodes"]) > SHOWN_NODES:
-        left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
-        put(f"... and {left}; --json has all of them")
+    left = len(report["nodes"]) - SHOWN_NODES
+    put(f"... and {several(left, 'more node')}; --json has all of them" if left > 0 else "")
 
 
 def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
@@ -472,13 +454,141 @@ def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     twice = f", {size(profile.tied_bytes)} of them in a second node as well" if profile.tied else ""
     passes = f"forward {amount(facts['forward'], unit, 4)}"
     if profile.training:
-        passes += f", backward {amount(facts['backward'], unit, 4)}"
-    kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
+        kept = f"; {size(facts['saved_bytes'])} saved between them"
+        passes += f", backward {amount(facts['backward'], unit, 4)}{kept}"
     entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
     source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
     return [
         f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
-        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",
+        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}",
         f"parameters {size(facts['parameter_bytes'])}{twice}",
         *([f"source: {source}"] if source else []),
     ]
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------
+
+
+# All times are shown in milliseconds, of which a second has so many.
+UNIT = "ms"
+PER_SECOND = 1e3
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Milliseconds as text with four digits, or a dash where the time is None."""
+    return "-" if seconds is None else f"{PER_SECOND * seconds:.4g}"
+
+
+def headline(report: RunReport) -> str:
+    count = len(report.plan.ranks)
+    where = "GPUs" if report.device == "cuda" else "processes"
+    return (
+        f"{report.name} on {count} {where}, {several(report.micro_batches, 'micro-batch')}, "
+        f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
+    )
+
+
+def sentences(report: RunReport) -> Iterator[str]:
+    """Sentences on predicted and measured times, the gain, the check of gradients, and the profile."""
+    for case in report.cases:
+        yield _outcome(case)
+    if report.gain_predicted is not None and report.gain_measured is not None:
+        yield (
+            f"gain over the even split: predicted {report.gain_predicted:.3f}, measured {report.gain_measured:.3f}"
+        )
+    for case in report.cases:
+        if case.check is not None:
+            yield _checked(case, case.check)
+    off = report.context - 1
+    yield (
+        f"in the run, passes took {percent(abs(off))} {'more' if off >= 0 else 'less'} time than the profile says; "
+        "--save-profile keeps these times"
+    )
+    yield from report.notes
+
+
+def _outcome(case: CaseReport) -> str:
+    off = f"the prediction is {percent(abs(case.error))} too {'long' if case.error >= 0 else 'short'}"
+    predicted, measured, virtual = (
+        f"{milliseconds(time)} {UNIT}" for time in (case.predicted, case.measured, case.virtual)
+    )
+    start = f"{_name(case)}: an iteration was predicted to take {predicted} and took {measured}"
+    if case.clean is None or case.clean:
+        return f"{start}; {'clean, ' if case.clean else ''}{off}"
+    return (
+        f"{start}; the machine was busy ({case.ratio:.2f} s of wall time for each second of CPU time), so the virtual "
+        f"clock is judged, {virtual}: {off}"
+    )
+
+
+def _name(case: CaseReport) -> str:
+    return "even split" if case.name == "even" else "plan"
+
+
+def _checked(case: CaseReport, check: Check) -> str:
+    words = "are all zero, so nothing was checked" if check.empty else "agree" if check.agrees else "DO NOT AGREE"
+    loss = "none" if check.loss is None else f"{check.loss:.7g}"
+    how = "some are not finite"
+    if check.difference is not None:
+        how = f"largest difference {check.difference:.1e} of the largest gradient"
+    return (
+        f"check of the {_name(case)}: loss {loss} (one process: "
+        f"{check.expected_loss:.7g}) and {check.compared} gradients {words}, {how}"
+    )
+
+
+def run_tables(case: CaseReport) -> tuple[tuple[Sequence[str], list[Sequence[str]]], ...]:
+    """Head and rows of the tables of ranks and of stages."""
+    ranks, stages = list[Sequence[str]](), list[Sequence[str]]()
+    for rank in case.ranks:
+        times = map(milliseconds, (rank.busy, rank.waiting, rank.cpu))
+        ranks.append((str(rank.rank), ", ".join(rank.stages), *times, size(rank.sent_bytes)))
+    for own, held_by in zip(case.stages, case.stage_ranks, strict=True):
+        passes = (own.forward_measured, own.forward_predicted, own.backward_measured, own.backward_predicted)
+        stages.append((own.name, ", ".join(map(str, held_by)), *map(milliseconds, passes)))
+    return (
+        (("rank", "stages", f"busy {UNIT}", f"waiting {UNIT}", f"CPU {UNIT}", "sent"), ranks),
+        (("stage", "rank", f"forward {UNIT}", "predicted", f"backward {UNIT}", "predicted"), stages),
+    )
+
+
+def timeline(case: CaseReport) -> Timeline:
+    """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
+    from ..instances.timeline.model import Task, TaskKind  # answers about small problems do without it
+
+    lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
+    runs = [
+        (f"{ranks[task.replica]} predicted", task)
+        for stage, ranks in zip(case.simulation.stages, case.stage_ranks, strict=True)
+        for task in stage.tasks
+    ]
+    for own in case.passes:
+        kind: TaskKind = "weights" if own.part == "W" else "forward" if own.micro_batch > 0 else "backward"
+        runs.append((f"{own.rank} measured", Task(kind, abs(own.micro_batch), 0, own.start, own.end)))
+    drawn = (
+        replace(bar_of(lane, run), start=PER_SECOND * run.start, end=PER_SECOND * run.end) for lane, run in runs
+    )
+    bars, divided = in_order(drawn), any(measured.part for measured in case.passes)
+    return Timeline(
+        "Predicted over measured",
+        tuple(lanes),
+        bars,
+        max(bar.end for bar in bars),
+        marks=f"{MARKS}, +: backward for weights" if divided else MARKS,
+        colours=COLOURS,
+        windows=WINDOWS,
+    )
+
+
+def draw_run(report: RunReport) -> None:
+    """Print sentences on all cases, and tables and a timeline of the plan alone."""
+    console = out()
+    put(headline(report), *sentences(report), soft=True)
+    ranks, stages = run_tables(report.plan)
+    console.print()
+    draw_rows(*ranks, left="stages")
+    console.print("\n")
+    draw_rows(*stages, left="stage")
+    console.print()
+    for row in gantt(timeline(report.plan), UNIT):
+        console.print(row, soft_wrap=True)

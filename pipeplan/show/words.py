@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import groupby, takewhile
 from typing import Any
 
 from ..instances.base.cluster import SECONDS
@@ -210,26 +211,19 @@ class Range:
         if self.first == self.last:
             return self.first if most is None else shortened(self.first, most)
         start, end = NUMBERED.fullmatch(self.first), NUMBERED.fullmatch(self.last)
-        if start and end and start[1] == end[1] and (not start[1] or start[1].endswith(" ")):
-            whole = f"{self.first}-{end[2]}"
-            return whole if most is None else shortened(whole, most)
+        numbered = f"{self.first}-{end[2]}" if start and end and start[1] == end[1] else ""
+        if numbered and start and (not start[1] or start[1].endswith(" ")):
+            return numbered if most is None else shortened(numbered, most)
         between = " to " if "-" in self.first + self.last else "-"
-        if most is None or len(self.first) + len(between) + len(self.last) <= most:
-            return f"{self.first}{between}{self.last}"
-        if start and end and start[1] == end[1] and len(f"{self.first}-{end[2]}") <= most:
-            return f"{self.first}-{end[2]}"
-        shared = _shared_parts(self.first, self.last)
-        last = self.last[len(shared) :]
-        if len(self.first) + len(between) + len(last) <= most:
-            return f"{self.first}{between}{last}"
+        # The whole parts with which both begin tell neither from the other.
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self.first, self.last, strict=False))
+        common = "".join(char for char, _ in pairs)
+        last = self.last[max(common.rfind(separator) for separator in SEPARATORS) + 1 :]
+        for text in filter(None, (f"{self.first}{between}{self.last}", numbered, f"{self.first}{between}{last}")):
+            if most is None or len(text) <= most:
+                return text
+        assert most is not None, "the first text is whole"
         return between.join(_both_shortened(self.first, last, most - len(between)))
-
-
-def _shared_parts(first: str, last: str) -> str:
-    """The whole parts with which both begin: what they have in common tells neither from the other."""
-    length = next((i for i, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    common = first[:length]
-    return common[: max(common.rfind(separator) for separator in SEPARATORS) + 1]
 
 
 def _both_shortened(first: str, last: str, most: int) -> tuple[str, str]:
@@ -255,10 +249,9 @@ class Held:
         if most is None or len(texts) < 2 or len(", ".join(texts)) <= most:
             return ", ".join(texts)
         for shown in range(len(texts) - 1, 0, -1):
-            more = f", +{len(texts) - shown}"
-            line = ", ".join(texts[:shown])
-            if len(line + more) <= most:
-                return line + more
+            line = f"{', '.join(texts[:shown])}, +{len(texts) - shown}"
+            if len(line) <= most:
+                return line
         more = f", +{len(texts) - 1}"
         return self.ranges[0].text(most - len(more)) + more
 
@@ -284,13 +277,10 @@ class Order:
         counted and not named."""
         members = {name for name in ids if name in self.place}
         places = sorted(self.place[name] for name in members.difference(implied))
-        runs: list[list[int]] = []
-        for place in places:
-            if runs and place == runs[-1][1] + 1:
-                runs[-1][1] = place
-            else:
-                runs.append([place, place])
-        return Held(tuple(Range(self.names[first], self.names[last]) for first, last in runs), len(members))
+        # Neighbours are as far from their places in the row of all ids as in the row of these.
+        runs = (list(run) for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]))
+        ranges = tuple(Range(self.names[run[0][1]], self.names[run[-1][1]]) for run in runs)
+        return Held(ranges, len(members))
 
     def first(self, ids: Iterable[Hashable]) -> int:
         """The place of the first of the ids; behind all places where the order has none of them."""

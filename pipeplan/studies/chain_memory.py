@@ -20,21 +20,19 @@ from ..instances.base.fields import as_list, require, require_object
 from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
-from ..instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
+from ..planners.backends.client import Solver
 from ..planners.chain import exact
-from ..planners.chain.annealing import canonical
+from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
-from ..planners.chain.baselines import pipedream_points
-from ..planners.chain.contiguous import best_contiguous
 from ..planners.chain.exact import coarse_steps
-from ..planners.chain.schedule import fit, pattern
+from ..planners.chain.schedule import canonical, fit, pattern
 from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
-from ..planners.chain.solver import Solver
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import ANEW, Candidate, CurvePoint, Ends, Journal, NothingKnownError, Settings, Sweep, records_of
+from .sweep import ANEW, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
@@ -117,12 +115,19 @@ class Chains(Sweep):
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """PipeDream's plans, from the journal if it has them."""
-        candidates = stored_candidates(self.problem, self.journal)
-        if candidates is None:
-            candidates = pipedream_front(self.problem)
-            plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in candidates]
-            self.journal.append({"record": RUNS, "plans": plans})
+        """PipeDream's plans, from the journal if it has them, where they are measured anew."""
+        for where, line in records_of(self.journal, RUNS):
+            stored = []
+            for row in as_list(where, require(where, line, "plans")):
+                record = require_object(where, {"plans": row}, "plans")
+                plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
+                stored.append(measured(self.problem, plan, str(record.get("source"))))
+            if None in stored:
+                raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)
+            return tuple(candidate for candidate in stored if candidate is not None)
+        candidates = pipedream_front(self.problem)
+        plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in candidates]
+        self.journal.append({"record": RUNS, "plans": plans})
         return candidates
 
     def solved_ends(self) -> Ends:
@@ -180,7 +185,10 @@ class Chains(Sweep):
             formulation=method if is_model else None,
             planner=None if is_model else method,
             limits=self.settings.limits,
-            warm_start="none" if start is None else renumbered(start.plan),
+            # Exact methods number GPUs by their first layers.
+            warm_start="none"
+            if start is None
+            else replace(start.plan, allocation=canonical(start.plan.allocation)),
             on_progress=self.watcher(f"{method} at {limit:.6g} B"),
         )
 
@@ -237,25 +245,6 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The candidates with one batch per period, the only ones that exact methods can start from."""
     return (candidate for candidate in candidates if candidate.plan.batches_per_period == 1)
-
-
-def renumbered(plan: PatternPlan) -> PatternPlan:
-    """The plan with its GPUs numbered by their first layers, as the exact methods number them."""
-    return PatternPlan(plan.period, canonical(plan.allocation), plan.starts, plan.transfers)
-
-
-def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
-    """PipeDream's plans in a journal, measured anew; None where the journal has none."""
-    for where, line in records_of(journal, RUNS):
-        candidates = []
-        for row in as_list(where, require(where, line, "plans")):
-            record = require_object(where, {"plans": row}, "plans")
-            plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
-            candidates.append(measured(problem, plan, str(record.get("source"))))
-        if None in candidates:
-            raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)
-        return tuple(candidate for candidate in candidates if candidate is not None)
-    return None
 
 
 # ---- curves: plans hold at every larger memory, bounds at every smaller one ------------------------------------

@@ -43,8 +43,8 @@ def export_model(
 ) -> None:
     """Write the linear model that the formulation builds for `problem`, without any cut-off, and beside it a page on
     the meaning of its rows and columns."""
-    from ..planners.backends.compiler import compile_pyomo
     from ..planners.backends.files import write_model
+    from ..planners.backends.model import compile_pyomo
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})

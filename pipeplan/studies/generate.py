@@ -13,11 +13,10 @@ from ..instances.base.checks import check_whole
 from ..instances.base.errors import UsageError, did_you_mean, one_of, unknown_name, wrong_argument
 from ..instances.base.kind import Generator, Parameter
 from ..instances.base.quantities import size_or_none
-from ..instances.chain.generators import CHAIN_GENERATORS
-from ..instances.chain.known_answers import KnownChain
+from ..instances.chain.generators import CHAIN_GENERATORS, KnownChain
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline.problem import MAX_MINI_BATCH
-from ..instances.networks.profile.packaged import packaged_profile_names
+from ..instances.networks.profile import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import KINDS
 
@@ -198,7 +197,7 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
 def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
     """A problem from a packaged profile and a cluster of the given hardware; with --profile, the profile alone."""
     from ..instances.lowering import lower
-    from ..instances.networks.profile.packaged import load_packaged_profile
+    from ..instances.networks.profile import load_packaged_profile
     from ..instances.networks.profile.work import on_hardware
     from ..instances.physics.hardware import DEVICES, LINKS
 
@@ -206,7 +205,10 @@ def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -
     device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]
     profile = on_hardware(load_packaged_profile(name), device)
     if values["profile"]:
-        _refuse_beside_profile(given)
+        for foreign in (option_of(key) for key in given if key not in ("hardware", "profile")):
+            raise UsageError(
+                f"{foreign} says nothing about a profile, which has no cluster; drop {foreign} or --profile."
+            )
         return profile
     if None not in (values["mini_batch"], values["micro_batches"]):
         raise UsageError("--mini-batch is for graph pipelines and --micro-batches for stagings; give one of them.")
@@ -227,12 +229,3 @@ def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -
         say(note)
     problem: Problem = lowered.problem
     return problem
-
-
-def _refuse_beside_profile(given: Mapping[str, Any]) -> None:
-    foreign = next((key for key in given if key not in ("hardware", "profile")), None)
-    if foreign is not None:
-        option = option_of(foreign)
-        raise UsageError(
-            f"{option} says nothing about a profile, which has no cluster; drop {option} or --profile."
-        )

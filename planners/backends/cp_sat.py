@@ -18,8 +18,7 @@ from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer
 from .scaling import IntegerForm, integer_form
-from .session import Session
-from .warm import Start, completion_seconds
+from .session import Session, Start, completion_seconds
 
 # CP-SAT's bound before it has one.
 NO_BOUND = 2**62
@@ -56,8 +55,9 @@ class Driver:
         if any(low > high for low, high in zip(form.lower, form.upper, strict=True)):
             return Answer(Stop.INFEASIBLE)
         program = _from_form(form, model)
-        if start is not None:
-            _hint(program, form, model, start)
+        for j, value in () if start is None else zip(*(each.tolist() for each in start.given()), strict=True):
+            upwards = not model.integer[j] and model.costs[j] > 0
+            program.model.add_hint(program.columns[j], form.hint(j, value, upwards))
         answer = _Search(program, options, session).run()
         return replace(answer, message="; ".join(filter(None, (answer.message, _price(form)))))
 
@@ -112,13 +112,6 @@ def _price(form: IntegerForm) -> str:
     if form.loss:
         words.append(f"continuous columns were put on grids and the bound lowered by {form.loss:.3g} for it")
     return "; ".join(words)
-
-
-def _hint(program: _Program, form: IntegerForm, model: MatrixModel, start: Start) -> None:
-    index, values = start.given()
-    for j, value in zip(index.tolist(), values.tolist(), strict=True):
-        upwards = not model.integer[j] and model.costs[j] > 0
-        program.model.add_hint(program.columns[j], form.hint(j, value, upwards))
 
 
 def _from_builder(native: NativeModel) -> tuple[_Program, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ...formulations.contract import ExtraRow
-from ...instances.base.child import child_environment, own_python
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import InputError
 from ...instances.base.json_file import write_bytes_atomically
 from .model import MatrixModel

@@ -13,8 +13,7 @@ from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer, finite
-from .session import Session
-from .warm import Start, unbounded_or_infeasible
+from .session import Session, Start, unbounded_or_infeasible
 
 _STOPS = {
     GRB.OPTIMAL: Stop.PROVEN,

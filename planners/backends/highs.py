@@ -13,8 +13,7 @@ from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import MatrixModel
 from .records import Answer, finite
-from .session import Session
-from .warm import Start, unbounded_or_infeasible
+from .session import Session, Start, unbounded_or_infeasible
 
 _KINDS = cb.HighsCallbackType
 _STATUS = highspy.HighsModelStatus
@@ -180,12 +179,7 @@ def _read(solver: Any, model: MatrixModel) -> Answer:
     if stop != Stop.INFEASIBLE and info.primal_solution_status == FEASIBLE:
         x = np.array(solver.getSolution().col_value, dtype=np.float64)
     counts = {"nodes": nodes or 0, "iterations": max(0, info.simplex_iteration_count)}
-    return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=nodes, message=message, counts=counts)
-
-
-def _bound(stop: Stop, model: MatrixModel, info: Any, x: Any) -> float | None:
-    if stop == Stop.INFEASIBLE:
-        return None
-    if model.integer.any():
-        return finite(info.mip_dual_bound)
-    return model.objective(x) if stop == Stop.PROVEN and x is not None else None
+    bound = model.objective(x) if stop == Stop.PROVEN and x is not None else None
+    if model.integer.any() and stop != Stop.INFEASIBLE:
+        bound = finite(info.mip_dual_bound)
+    return Answer(stop, x=x, bound=bound, nodes=nodes, message=message, counts=counts)

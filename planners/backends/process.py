@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,13 +87,12 @@ class Worker:
     def kill(self) -> None:
         """End the process and every program that it started."""
         if self.alive():  # the number of a process that has ended may be somebody else's by now
-            self._kill_group()
+            self._end_group(signal.SIGKILL)
 
     def ask_to_end(self) -> None:
         """SIGTERM: an idle worker ends at once, one inside a solver perhaps never."""
         if self.alive():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGTERM)
+            self._end_group(signal.SIGTERM)
 
     def end_by(self, deadline: float) -> None:
         """Wait until the deadline (of `wall`), then kill."""
@@ -101,9 +100,9 @@ class Worker:
             time.sleep(0.005)
         self.kill()
 
-    def _kill_group(self) -> None:
+    def _end_group(self, how: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, how)
 
     def memory_bytes(self) -> int | None:
         """Bytes that the process and its children hold; None where the system does not say."""
@@ -121,7 +120,7 @@ class Worker:
             self._theirs.close()
             self._started.set()
         self._listen()
-        self._kill_group()  # programs that it started may have survived it
+        self._end_group(signal.SIGKILL)  # programs that it started may have survived it
         how = describe_end(self._process.wait(), self._last_words())
         self._chatter.close()
         self._on_death(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,8 +18,7 @@ from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer, finite
-from .session import Session
-from .warm import Start, unbounded_or_infeasible
+from .session import Session, Start, unbounded_or_infeasible
 
 _REASON = mathopt.TerminationReason
 _STOPS = {
@@ -70,34 +69,27 @@ class _Run:
                 if log is not None:
                     log.writelines(line + "\n" for line in lines)
                 for line in lines:
-                    self._read_log(line)
+                    bound, nodes = LOG_BOUND.search(line), LOG_NODES.match(line)
+                    if bound and nodes:
+                        self.session.progress(_printed_bound(bound.group(1)), int(nodes.group(1)))
 
             parameters = _parameters(options, self.session)
             try:
-                return self._call(parameters, start, interrupter, on_log)
+                return mathopt.solve(
+                    self.program,
+                    mathopt.SolverType.GSCIP,
+                    params=parameters,
+                    model_params=self._hints(start),
+                    msg_cb=on_log,
+                    callback_reg=mathopt.CallbackRegistration(events={mathopt.Event.MIP_SOLUTION}),
+                    cb=self._on_solution,
+                    interrupter=interrupter,
+                )
             except Exception as error:
                 why = str(error.__context__ or error)  # the layer fails while it reports an error
                 if INFINITE_SOLUTION in why:
                     return None
                 raise RuntimeError(why) from error
-
-    def _call(
-        self,
-        parameters: mathopt.SolveParameters,
-        start: Start | None,
-        interrupter: SolveInterrupter,
-        on_log: Callable[[Sequence[str]], None],
-    ) -> mathopt.SolveResult:
-        return mathopt.solve(
-            self.program,
-            mathopt.SolverType.GSCIP,
-            params=parameters,
-            model_params=self._hints(start),
-            msg_cb=on_log,
-            callback_reg=mathopt.CallbackRegistration(events={mathopt.Event.MIP_SOLUTION}),
-            cb=self._on_solution,
-            interrupter=interrupter,
-        )
 
     def _hints(self, start: Start | None) -> mathopt.ModelSolveParameters:
         if start is None:
@@ -110,11 +102,6 @@ class _Run:
         if data.solution is not None:
             self.session.found(self._point(data.solution), source="scip")
         return mathopt.CallbackResult()
-
-    def _read_log(self, line: str) -> None:
-        bound, nodes = LOG_BOUND.search(line), LOG_NODES.match(line)
-        if bound and nodes:
-            self.session.progress(_printed_bound(bound.group(1)), int(nodes.group(1)))
 
     def _point(self, values: dict[mathopt.Variable, float]) -> Floats:
         return np.array([values[variable] for variable in self.variables], dtype=np.float64)

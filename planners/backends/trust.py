@@ -26,7 +26,7 @@ import numpy as np
 from ...formulations.contract import FLOAT_ROOM
 from .model import FEASIBILITY, MatrixModel
 from .registry import backend_named
-from .units import reaches
+from .scaling import reaches
 
 # Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
 BOUND_MARGIN = 1e-7

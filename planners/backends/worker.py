@@ -25,8 +25,7 @@ from .model import MatrixModel
 from .process import die_with_parent
 from .records import Answer, Message, Task
 from .registry import backend_named
-from .session import Session
-from .warm import assess
+from .session import Session, assess
 
 
 def main(backend: str, descriptor: int, parent: int) -> None:

@@ -14,8 +14,8 @@ from ...instances.base.amounts import as_written
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from .contiguous import one_batch
-from .solver import Solver
+from ..backends.client import Solver
+from .baselines import one_batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# The start of what finds no free place.
-NOWHERE = -(1 << 60)
 # Free places that a task passes over, at most.
 MOST_PASSED = 2
 # Share of the moves that change the number of places which a task passes over; the others move layers.
@@ -52,6 +50,8 @@ class State(NamedTuple):
     busy: Any
     """busy[resource, n]: position and length of the n-th interval, sorted by position."""
     counts: Any
+    missing: Any
+    """One number: the total time of tasks and transfers that found no place."""
     saved_gpu: Any
     saved_passed: Any
     saved_middle: Any
@@ -85,7 +85,8 @@ def insert(state: State, resource: int, position: int, length: int) -> None:
 
 
 def place(state: State, resource: int, ready: int, length: int, period: int, passed: int) -> int:
-    """The first start from `ready` on that is free modulo the period, after `passed` free places; or `NOWHERE`."""
+    """The first start from `ready` on that is free modulo the period, after `passed` free places. Where there is none,
+    the time counts as missing, and the start is `ready`."""
     count = state.counts[resource]
     if length == 0:
         return ready
@@ -112,13 +113,14 @@ def place(state: State, resource: int, ready: int, length: int, period: int, pas
                 place: int = base + first
                 return place
             passed -= 1
-    return NOWHERE
+    state.missing[0] += length
+    return ready
 
 
 def place_late(state: State, resource: int, due: int, length: int, period: int, passed: int) -> int:
-    """The last free start from which the work ends by `due`, before `passed` free places; or `NOWHERE`.
+    """The last free start from which the work ends by `due`, before `passed` free places.
 
-    Time runs backwards here: the mirror image of `place`.
+    Time runs backwards here: the mirror image of `place`. Where there is none, the time counts as missing.
     """
     count = state.counts[resource]
     if length == 0:
@@ -145,7 +147,8 @@ def place_late(state: State, resource: int, due: int, length: int, period: int, 
                 other: int = base + last
                 return other
             passed -= 1
-    return NOWHERE
+    state.missing[0] += length
+    return due - length
 
 
 def link_of(tables: Tables, sender: int, receiver: int) -> int:
@@ -157,18 +160,22 @@ def link_of(tables: Tables, sender: int, receiver: int) -> int:
 
 def lay_out(tables: Tables, state: State, period: int) -> int:
     """Place all tasks and transfers; return the total time of those that found no place."""
-    return from_the_middle(tables, state, period) if state.middle[0] else in_order(tables, state, period)
+    state.counts[:] = 0
+    state.missing[0] = 0
+    if state.middle[0]:
+        from_the_middle(tables, state, period)
+    else:
+        in_order(tables, state, period)
+    return int(state.missing[0])
 
 
-def from_the_middle(tables: Tables, state: State, period: int) -> int:
+def from_the_middle(tables: Tables, state: State, period: int) -> None:
     """Place the tasks from the last layer outwards: forward tasks as late, backward tasks as early as they can be.
 
     So the last layers, whose activations live shortest, wait least, and those before them wait around them once.
     """
     tasks = len(tables.durations)
     layers = tasks // 2
-    state.counts[:] = 0
-    missing = 0
     due = 0
     ready = 0
     for layer in range(layers - 1, -1, -1):
@@ -177,48 +184,29 @@ def from_the_middle(tables: Tables, state: State, period: int) -> int:
         if layer + 1 < layers and state.gpu[layer + 1] != g:
             following = state.gpu[layer + 1]
             length = tables.transfers[layer + 1]
-            start = place_late(state, link_of(tables, g, following), due, length, period, 0)
-            if start == NOWHERE:
-                missing += length
-                start = due - length
-            state.sent[layer + 1] = due = start
+            due = place_late(state, link_of(tables, g, following), due, length, period, 0)
+            state.sent[layer + 1] = due
             length = tables.transfers[back]
             start = place(state, link_of(tables, following, g), ready, length, period, 0)
-            if start == NOWHERE:
-                missing += length
-                start = ready
             state.sent[back] = start
             ready = start + length
-        length = tables.durations[layer]
-        start = place_late(state, g, due, length, period, state.passed[layer])
-        if start == NOWHERE:
-            missing += length
-            start = due - length
-        state.starts[layer] = due = start
+        due = place_late(state, g, due, tables.durations[layer], period, state.passed[layer])
+        state.starts[layer] = due
         length = tables.durations[back]
         start = place(state, g, ready, length, period, state.passed[back])
-        if start == NOWHERE:
-            missing += length
-            start = ready
         state.starts[back] = start
         ready = start + length
-    return missing
 
 
-def in_order(tables: Tables, state: State, period: int) -> int:
-    """Start everything as early as possible, in the order of the chain; return the time of what found no place."""
+def in_order(tables: Tables, state: State, period: int) -> None:
+    """Start everything as early as possible, in the order of the chain."""
     tasks = len(tables.durations)
     layers = tasks // 2
-    state.counts[:] = 0
-    missing = 0
     ready = 0
     for task in range(tasks):
         layer = min(task, tasks - 1 - task)
         length = tables.durations[task]
         start = place(state, state.gpu[layer], ready, length, period, state.passed[task])
-        if start == NOWHERE:
-            missing += length
-            start = ready
         state.starts[task] = start
         ready = start + length
         if task + 1 == tasks or task + 1 == layers:
@@ -228,12 +216,8 @@ def in_order(tables: Tables, state: State, period: int) -> int:
             length = tables.transfers[task + 1]
             link = link_of(tables, state.gpu[layer], state.gpu[following])
             start = place(state, link, ready, length, period, 0)
-            if start == NOWHERE:
-                missing += length
-                start = ready
             state.sent[task + 1] = start
             ready = start + length
-    return missing
 
 
 def alive(start: int, end: int, at: int, period: int) -> int:

@@ -20,17 +20,17 @@ import numpy as np
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
-from . import cover_kernel, window_kernel
-from .annealing import array, tables
+from . import sets_kernel
+from .schedule import array, tables
 
 # What a walk calls.
 LOOPS = (
-    (window_kernel, "refuted"),
-    (cover_kernel, "list_sets"),
-    (cover_kernel, "begin"),
-    (cover_kernel, "go_on"),
+    (sets_kernel, "refuted"),
+    (sets_kernel, "list_sets"),
+    (sets_kernel, "begin"),
+    (sets_kernel, "go_on"),
 )
-# A layer that is on a GPU of no set, and one that is on any GPU, as in `window_kernel`.
+# A layer that is on a GPU of no set, and one that is on any GPU, as in `sets_kernel`.
 UNKNOWN, OPEN = -1, -2
 
 # Sets are bits of a machine word. Of longer chains only the first layers are in sets; the others are on any GPU.
@@ -91,12 +91,12 @@ class Facts:
         loads = sum(map(self.chain.load, range(self.layers)))
         sets = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
         least = max(1, loads - (self.chain.gpus - 1) * period)
-        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, sets)
+        count = compiled(sets_kernel, "list_sets")(self.tables, self.layers, period, least, sets)
         return None if count < 0 else dict(sets[:count].tolist())
 
     def room(self, period: int) -> int:
         """The area (bytes x time) of all GPUs in a period, less what layers outside the sets need at least."""
-        areas: list[int] = cover_kernel.areas_of(self.tables).tolist()
+        areas: list[int] = sets_kernel.areas_of(self.tables).tolist()
         rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
         return self.chain.gpus * period * int(self.tables.memory) - rest
 
@@ -118,7 +118,7 @@ class Facts:
         for number, members in enumerate(sets):
             for layer in layers_of(members):
                 gpu[layer] = number
-        return bool(compiled(window_kernel, "refuted")(self.tables, array(gpu), period, nodes))
+        return bool(compiled(sets_kernel, "refuted")(self.tables, array(gpu), period, nodes))
 
 
 def facts_of(chain: IntegerChain, period: int) -> Facts:
@@ -149,7 +149,7 @@ class Covering:
         chain = facts.chain
         loads = [chain.load(layer) for layer in range(facts.layers)]
         unit = 2 * chain.gpus  # all areas together fit a machine word
-        self.covers = cover_kernel.Covers(
+        self.covers = sets_kernel.Covers(
             sets=array(list(sets)),
             loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
             apart=np.zeros((len(sets), len(sets) // 8 + 1), np.uint8),
@@ -163,7 +163,7 @@ class Covering:
     def begin(self, root: int) -> Any:
         """A walk over the partitions with the set of this number; if it is negative, over all partitions."""
         n, gpus = len(self.covers.sets), self.covers.gpus
-        walk = cover_kernel.Walk(
+        walk = sets_kernel.Walk(
             depth=array([0]),
             chosen=np.zeros(gpus, np.int64),
             open=np.zeros((gpus + 1, n), np.int32),
@@ -172,7 +172,7 @@ class Covering:
             ways_counts=np.zeros(gpus + 1, np.int64),
             at=np.zeros(gpus + 1, np.int64),
         )
-        compiled(cover_kernel, "begin")(self.covers, walk, root)
+        compiled(sets_kernel, "begin")(self.covers, walk, root)
         return walk
 
     def roots(self) -> list[int]:
@@ -181,14 +181,14 @@ class Covering:
         return [int(root) for root in walk.ways[0, : walk.ways_counts[0]]]
 
     def go_on(self, walk: Any, steps: int) -> int:
-        return int(compiled(cover_kernel, "go_on")(self.covers, walk, steps))
+        return int(compiled(sets_kernel, "go_on")(self.covers, walk, steps))
 
     def chosen(self, walk: Any) -> list[int]:
         return [int(i) for i in walk.chosen[: walk.depth[0] + 1]]
 
     def put_apart(self, i: int, j: int) -> None:
         """Note that the two sets of these numbers are in no partition together."""
-        cover_kernel.put_apart(self.covers, i, j)
+        sets_kernel.put_apart(self.covers, i, j)
 
 
 @dataclass
@@ -283,8 +283,8 @@ class Partitions:
         assert covering is not None
         walk = covering.begin(root)
         together: list[int] = []
-        while (state := covering.go_on(walk, STEPS)) != cover_kernel.DONE:
-            if state == cover_kernel.FOUND:
+        while (state := covering.go_on(walk, STEPS)) != sets_kernel.DONE:
+            if state == sets_kernel.FOUND:
                 chosen = covering.chosen(walk)
                 fitting = self._fitting(covering, chosen, together)
                 together = chosen[:fitting]

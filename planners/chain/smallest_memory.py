@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from ...formulations.beaumont import least_memory as model
@@ -20,13 +21,12 @@ from ...instances.base.amounts import as_written
 from ...instances.base.clock import now
 from ...instances.base.quantities import in_thousands
 from ...instances.base.result import Stop
-from ...instances.chain.allocation import given_allocation
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, at_most, enough, option
+from ..backends.client import Solver
 from ..options import Progress, SolveOptions
 from .allocation import decoded
-from .solver import Solver
 
 Watch = Callable[[Progress], None] | None
 
@@ -140,8 +140,9 @@ class _Need:
 
 
 def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
+    """What the fullest GPU holds, and when."""
     needs = (_need_of(sizes, allocation, gpu) for gpu in sorted(set(allocation)))
-    return max(needs, key=_total)
+    return max(needs, key=attrgetter("total"))
 
 
 def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
@@ -156,18 +157,14 @@ def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
         moved = sizes.moved[i - 1] if i and allocation[i - 1] != allocation[i] else None
         if moved is not None:
             at_end = moved if here[i - 1] or here[i] else zero
-            worst = max(worst, _Need(gpu, last, weights, kept, zero, slots + at_end), key=_total)
+            worst = max(worst, _Need(gpu, last, weights, kept, zero, slots + at_end), key=attrgetter("total"))
         if here[i]:
             kept, last = kept + sizes.kept[i], i
             forward = sizes.forward[i] >= sizes.backward[i]
             if sizes.timed[i]:
                 task = i if forward else 2 * len(sizes.weights) - 1 - i
-                worst = max(worst, _Need(gpu, task, weights, kept, sizes.own(i), slots), key=_total)
+                worst = max(worst, _Need(gpu, task, weights, kept, sizes.own(i), slots), key=attrgetter("total"))
     return worst
-
-
-def _total(need: _Need) -> Fraction:
-    return need.total
 
 
 def _without_search(sizes: Sizes, gpus: int) -> Fraction:

@@ -51,16 +51,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ...instances.base.compiled import compiled, repays_loading
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.physics.tolerances import SUM_ROUNDING
 from . import kernel
 from .configurations import allowed_degrees, synchronisation
-from .memory import GraphMemory, whole_graph_memory
+from .costs import GraphMemory, whole_graph_memory
 
 # Samples of a micro-batch, and devices.
 Share = tuple[int, int]
@@ -132,10 +133,10 @@ class Argument:
             if (x.forward, x.backward) not in curves:
                 curves[x.forward, x.backward] = [x.forward(b / d) + x.backward(b / d) for b, d in self.shares]
         times = np.array([curves[x.forward, x.backward] for x in self.problem.operators])
-        return np.where(self.held <= self._limits, times, np.inf)
+        return np.where(self.held <= self.limits, times, np.inf)
 
     @cached_property
-    def _limits(self) -> Any:
+    def limits(self) -> Any:
         return np.array([self.memory.limits[d] for _, d in self.shares], dtype=np.int64)
 
     @property
@@ -224,7 +225,7 @@ class Argument:
         for m in numbers:
             times = np.cumsum(np.sort(together[order[:m]], axis=0), axis=0)
             memory = np.cumsum(np.sort(self.held[order[:m]], axis=0), axis=0)
-            fitting = (memory <= self._limits).sum(axis=0)
+            fitting = (memory <= self.limits).sum(axis=0)
             sets.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
         return sets
 
@@ -241,10 +242,7 @@ class Argument:
 
     @cached_property
     def _paths(self) -> list[Path]:
-        least = self.passes.min(axis=1).tolist()
-        shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation, self._limits)
-        paths = disjoint_paths(self.problem, least)
-        return [Path(self.problem, shares, path, self.passes[path], self.memory) for path in paths]
+        return [Path(self, path) for path in disjoint_paths(self.problem, self.passes.min(axis=1).tolist())]
 
     @cached_property
     def _looked_at(self) -> tuple[list[Path], list[int]]:
@@ -264,15 +262,10 @@ class Argument:
     def by_paths(self, steady: bool, enough: float) -> float:
         """The bound, or any number of at least `enough` if the bound is no less; infinite: there are no plans."""
 
-        def possible(time: float) -> bool:
-            return self._possible(time, steady)
-
-        low = self.simple(steady)
+        low, possible = self.simple(steady), partial(self._possible, steady=steady)
         if not low:
             return low
-        if not possible(enough):
-            return enough
-        return self._smallest(low, enough, possible)
+        return self._smallest(low, enough, possible) if possible(enough) else enough
 
     def _possible(self, time: float, steady: bool) -> bool:
         """May there be a plan whose slowest stage, or iteration, takes no longer than `time`?"""
@@ -323,27 +316,16 @@ def disjoint_paths(problem: GraphPipelineProblem, times: Sequence[float]) -> lis
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
-    """All that a stage may choose from: for each share, micro-batch, devices, and what synchronisation takes."""
-
-    sizes: Any
-    degrees: Any
-    rates: Any
-    """Seconds per byte of weights."""
-    latencies: Any
-    limits: Any
-    """Memory of all devices, in whole units."""
-
-
-@dataclass(frozen=True, eq=False)
 class Path:
-    """A path of operators; `passes` are forward and backward time of one micro-batch, [operator, share]."""
+    """A path of operators, for plans whose stages have the shares of an argument."""
 
-    problem: GraphPipelineProblem
-    shares: Shares
+    argument: Argument
     operators: list[int]
-    passes: Any
-    memory: GraphMemory
+
+    @property
+    def passes(self) -> Any:
+        """Forward and backward time of one micro-batch, [operator, share]."""
+        return self.argument.passes[self.operators]
 
     def iteration(self, longest: float, filled: bool) -> float:
         """Lower bound on the device time that the stages on this path use up in an iteration of at most `longest`.
@@ -363,31 +345,29 @@ class Path:
     # ---- how the loops read it ---------------------------------------------------------------------------
 
     def _least(self, longest: float, cross: Any, after: Any, fill: float, charge: int) -> float:
-        problem, shares = self.problem, self.shares
-        counts = problem.mini_batch / shares.sizes
-        stage = (shares.latencies, counts, shares.degrees, shares.sizes)
+        argument, problem = self.argument, self.argument.problem
+        counts = problem.mini_batch / argument.sizes
+        stage = (argument.synchronisation[1], counts, argument.degrees, argument.sizes)
         alone = len(self.operators) == len(problem.operators)
         devices = (problem.devices, problem.devices if alone else 0)
-        limits = (shares.limits, problem.mini_batch, self._levels, *devices, longest * (1 + SUM_ROUNDING))
-        return float(self._loops(cross, after, *self._parts, *stage, *limits, fill, charge))
+        limits = (argument.limits, problem.mini_batch, self._levels, *devices, longest * (1 + SUM_ROUNDING))
+        steps = self.steps * self._levels * problem.devices
+        loops: Any = (
+            compiled(kernel, "least_on_path") if repays_loading(steps, COMPILED_FROM) else kernel.least_on_path
+        )
+        return float(loops(cross, after, *self._parts, *stage, *limits, fill, charge))
 
     @property
     def steps(self) -> int:
-        return len(self.operators) ** 2 * len(self.shares.sizes)
+        return len(self.operators) ** 2 * len(self.argument.shares)
 
     @property
     def _levels(self) -> int:
         """Numbers of stages after a stage that are told apart: they matter for memory alone."""
-        if self.problem.memory_bytes is None or self.steps * MOST_LEVELS > MOST_STEPS:
+        problem = self.argument.problem
+        if problem.memory_bytes is None or self.steps * MOST_LEVELS > MOST_STEPS:
             return 1
-        return min(MOST_LEVELS, len(self.operators), self.problem.devices)
-
-    @cached_property
-    def _loops(self) -> Any:
-        from ...instances.base.compiled import compiled, repays_loading
-
-        steps = self.steps * self._levels * self.problem.devices
-        return compiled(kernel, "least_on_path") if repays_loading(steps, COMPILED_FROM) else kernel.least_on_path
+        return min(MOST_LEVELS, len(self.operators), problem.devices)
 
     @cached_property
     def _parts(self) -> tuple[Any, Any, Any, Any]:
@@ -396,32 +376,34 @@ class Path:
         Times of passes and of synchronisation are [share, place on the path]; fixed memory and memory per sample,
         which are the same for all shares, are [place on the path].
         """
-        weights = np.array([self.problem.operators[v].weight_bytes for v in self.operators])
-        times = np.where(np.isfinite(self.passes), self.passes, 0.0)
+        argument, passes = self.argument, self.passes
+        times = np.where(np.isfinite(passes), passes, 0.0)
+        syncs = argument.synchronisation[0][:, None] * argument.weights[self.operators]
         fixed, stashes = (
-            np.array([row[v] for v in self.operators], dtype=np.int64)
-            for row in (self.memory.fixed, self.memory.stashes)
+            np.array(row, dtype=np.int64)[self.operators]
+            for row in (argument.memory.fixed, argument.memory.stashes)
         )
-        return times.T.copy(), self.shares.rates[:, None] * weights, fixed, stashes
+        return times.T.copy(), syncs, fixed, stashes
 
     @cached_property
     def _nothing(self) -> Any:
-        return np.zeros((len(self.shares.sizes), len(self.operators) + 1))
+        return np.zeros((len(self.argument.shares), len(self.operators) + 1))
 
     @cached_property
     def _delays(self) -> Any:
         """The delay after each operator, there and back: one way in the stage's micro-batches, one in the smallest."""
-        return self._between(self.shares.sizes + self.shares.sizes.min())
+        return self._between(self.argument.sizes + self.argument.sizes.min())
 
     @cached_property
     def _transfers(self) -> Any:
         """Time that each of two stages between which the path is cut spends on the tensor, there and back."""
-        return self._between(2 * self.shares.sizes)
+        return self._between(2 * self.argument.sizes)
 
     def _between(self, samples: Any) -> Any:
-        link = self.problem.boundary_link
+        problem = self.argument.problem
+        link = problem.boundary_link
         rate = 0.0 if link.bandwidth is None else 1 / link.bandwidth
-        outputs = np.array([self.problem.operators[v].output_bytes for v in self.operators])
+        outputs = np.array([problem.operators[v].output_bytes for v in self.operators])
         table = self._nothing.copy()
-        table[:, 1:-1] = 2 * link.latency_s + rate * (samples / self.shares.degrees)[:, None] * outputs[:-1]
+        table[:, 1:-1] = 2 * link.latency_s + rate * (samples / self.argument.degrees)[:, None] * outputs[:-1]
         return table

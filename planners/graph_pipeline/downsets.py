@@ -17,15 +17,14 @@ from ...instances.base.result import Stop
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
-from ..contract import Outcome, Request
-from ..method_options import MAX_GRAPH_DOWNSETS
-from ..placement.dp.lattice import MOST_IDEALS, closed_sets
+from ..contract import FunctionPlanner, Outcome, Request
+from ..placement.ideals import MOST_IDEALS, closed_sets
+from ..registry import MAX_GRAPH_DOWNSETS
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
 from .planner import bounded, in_a_row, sizes_of, too_full, value_of
-from .search import plan_of
-from .trace import Decision
+from .search import Decision, plan_of
 
 
 def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
@@ -115,51 +114,42 @@ class SequentialSearch:
         return self._prices[members]
 
 
-def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
-    """All downsets, or an `InputError` where there are more than `most`."""
+def plan_over_downsets(request: Request) -> Outcome:
+    """Sequential stages over all downsets, as far as these can be listed."""
+    problem, options, board = request.problem, request.options, request.board
+    sizes = sizes_of(request)
+    most = options[MAX_GRAPH_DOWNSETS.name]
     check_whole("option max_downsets", most, MOST_IDEALS)
     number = count_downsets(problem)
     sets = None if number > most else downsets(problem, most)
     if sets is None:
-        raise InputError(
-            "operators", f"have {number} downsets or more, over the limit of {most}", "choose --planner graphpipe"
-        )
-    return sets
+        found = f"have {number} downsets or more, over the limit of {most}"
+        raise InputError("operators", found, "choose --planner graphpipe")
+    stop = Stop.COMPLETED
+    try:
+        for b in sizes:
+            best = _best(request, sets, b, board.value)
+            if best is not None and (board.value is None or best[0] < board.value):
+                board.post(best[1], best[0])
+    except OutOfTimeError:
+        stop = Stop.TIME
+    return bounded(request, Outcome(stop, board.plan, board.value, model_size={"downsets": len(sets)}))
 
 
-class DownsetPlanner:
-    """Sequential stages over all downsets, as far as these can be listed."""
-
-    def plan(self, request: Request) -> Outcome:
-        problem, options, board = request.problem, request.options, request.board
-        sizes = sizes_of(request)
-        sets = listed_downsets(problem, options[MAX_GRAPH_DOWNSETS.name])
-        stop = Stop.COMPLETED
-        try:
-            for b in sizes:
-                best = self._best(request, sets, b, board.value)
-                if best is not None and (board.value is None or best[0] < board.value):
-                    board.post(best[1], best[0])
-        except OutOfTimeError:
-            stop = Stop.TIME
-        return bounded(request, Outcome(stop, board.plan, board.value, model_size={"downsets": len(sets)}))
-
-    def _best(
-        self, request: Request, sets: list[int], b: int, known: float | None
-    ) -> tuple[float, StageGraphPlan] | None:
-        """The best plan with micro-batches of b samples, and its value; None: there is none, or `known` is better."""
-        problem, options = request.problem, request.options
-        choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
-        for inside in (False, True):  # the second time where memory has more digits than are counted
-            answer = SequentialSearch(problem, choice, sets, tick_of(request), inside=inside).best()
-            if answer is None:
-                return None
-            period, decisions = answer
-            plan = in_a_row(plan_of(problem, choice, decisions, in_order=True))
-            if not too_full(problem, plan):
-                break
-        value = value_of(problem, plan, options.get("objective", "iteration"), period, known)
-        return None if value is None else (value, plan)
+def _best(request: Request, sets: list[int], b: int, known: float | None) -> tuple[float, StageGraphPlan] | None:
+    """The best plan with micro-batches of b samples, and its value; None: there is none, or `known` is better."""
+    problem, options = request.problem, request.options
+    choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
+    for inside in (False, True):  # the second time where memory has more digits than are counted
+        answer = SequentialSearch(problem, choice, sets, tick_of(request), inside=inside).best()
+        if answer is None:
+            return None
+        period, decisions = answer
+        plan = in_a_row(plan_of(problem, choice, decisions, in_order=True))
+        if not too_full(problem, plan):
+            break
+    value = value_of(problem, plan, options.get("objective", "iteration"), period, known)
+    return None if value is None else (value, plan)
 
 
-PLANNER = DownsetPlanner()
+PLANNER = FunctionPlanner(plan_over_downsets)

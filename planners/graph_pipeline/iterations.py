@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise, product
 from operator import add, mul
 from typing import Any, NamedTuple
@@ -21,11 +21,9 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Parallel, Series, Tree, decompose, depth, operators
 from ...instances.physics.tolerances import SAFETY
-from .configurations import allowed_degrees, menu
-from .even import by_the_rule
-from .memory import whole_graph_memory
-from .search import plan_of
-from .trace import Decision
+from .configurations import allowed_degrees, by_the_rule, menu
+from .costs import whole_graph_memory
+from .search import Decision, plan_of
 
 # ---- fronts ----------------------------------------------------------------------------------------------
 # What a stage that comes earlier has to know of a part of the pipeline that reaches to its end.
@@ -178,14 +176,13 @@ class Stages:
         self.degrees = allowed_degrees([size], problem.devices, degrees)
         self.longest = math.inf
         """Only shorter iterations matter."""
-        self._useful: dict[int, list[tuple[int, float]]] = {}
+        self.useful_degrees = cache(self._useful_degrees)
+        self._set, self._stage = cache(self._operators), cache(self._priced)
         self._memory = whole_graph_memory(problem, set(self.degrees), ANY_NUMBER)
         self._passes = {
             d: [(x.forward(size / d), x.backward(size / d)) for x in problem.operators] for d in self.degrees
         }
         self._readers = [sum(1 << v for v in row) for row in problem.successors]
-        self._sets: dict[int, _Operators] = {}
-        self._stages: dict[tuple[int, int], _Stage] = {}
 
     def least_work(self, members: int) -> float:
         """The seconds of work of these operators on one device in an iteration, each with its best share."""
@@ -193,25 +190,19 @@ class Stages:
 
     def limit(self, longest: float) -> None:
         """Only iterations up to this one matter from now on."""
-        self.longest, self._useful = longest, {}
+        self.longest, self.useful_degrees = longest, cache(self._useful_degrees)
 
-    def useful_degrees(self, members: int) -> list[tuple[int, float]]:
+    def _useful_degrees(self, members: int) -> list[tuple[int, float]]:
         """Numbers of devices with which a stage of these operators may be fast enough, the fewest first, each with the
-        time that its devices then do nothing in the longest iteration."""
-        useful = self._useful.get(members)
-        if useful is None:
-            work = self.least_work(members)
-            useful = self._useful[members] = [
-                (d, d * self.longest - work) for d in self.degrees if self._is_fast_enough(members, d)
-            ]
+        time that its devices then do nothing in the longest iteration: those with which it runs all its passes in that
+        time, if nothing makes it wait."""
+        useful, work = [], self.least_work(members)
+        for d in self.degrees:
+            stage = self._stage(members, d)
+            busy = self.count * (stage.forward + stage.backward) + stage.synchronised
+            if stage.most >= 1 and busy <= self.longest:
+                useful.append((d, d * self.longest - work))
         return useful
-
-    def _is_fast_enough(self, members: int, devices: int) -> bool:
-        """Does a stage run all its passes in the longest iteration, if nothing makes it wait?"""
-        stage = self._stage(members, devices)
-        return (
-            stage.most >= 1 and self.count * (stage.forward + stage.backward) + stage.synchronised <= self.longest
-        )
 
     def before(self, front: Front, members: int, devices: int, readers: Readers) -> Iterator[Front]:
         """Fronts of one stage with these members and one of their useful degrees that sends to `readers`, each short
@@ -261,34 +252,28 @@ class Stages:
                 amount += self.problem.operators[u].output_bytes
         return self.problem.boundary_link.seconds(amount * self.size / min(devices, front.devices))
 
-    def _set(self, members: int) -> _Operators:
+    def _operators(self, members: int) -> _Operators:
         """What the operators of this set cost, whatever devices they have."""
-        operators = self._sets.get(members)
-        if operators is None:
-            inside = [v for v in range(len(self.problem.operators)) if members >> v & 1]
-            operators = self._sets[members] = _Operators(
-                inside,
-                self.count * math.fsum(min(d * sum(row[v]) for d, row in self._passes.items()) for v in inside),
-                math.fsum(self.problem.operators[v].weight_bytes for v in inside),
-                sum(self._memory.fixed[v] for v in inside),
-                sum(self._memory.stashes[v] for v in inside),
-            )
-        return operators
+        inside = [v for v in range(len(self.problem.operators)) if members >> v & 1]
+        return _Operators(
+            inside,
+            self.count * math.fsum(min(d * sum(row[v]) for d, row in self._passes.items()) for v in inside),
+            math.fsum(self.problem.operators[v].weight_bytes for v in inside),
+            sum(self._memory.fixed[v] for v in inside),
+            sum(self._memory.stashes[v] for v in inside),
+        )
 
-    def _stage(self, members: int, devices: int) -> _Stage:
+    def _priced(self, members: int, devices: int) -> _Stage:
         """Seconds of a stage on this number of devices, and the micro-batches that its memory can hold."""
-        stage = self._stages.get((members, devices))
-        if stage is None:
-            operators, passes, d = self._set(members), self._passes[devices], devices
-            link = self.problem.inner_link(d)
-            room, per_batch = self._memory.limits[d] - d * operators.fixed, operators.stashes * self.size
-            stage = self._stages[members, devices] = _Stage(
-                math.fsum(passes[v][0] for v in operators.inside),
-                math.fsum(passes[v][1] for v in operators.inside),
-                0.0 if d == 1 else link.seconds(2 * (d - 1) / d * operators.weight_bytes),
-                0 if room < 0 else self.count if self.count * per_batch <= room else room // per_batch,
-            )
-        return stage
+        operators, passes, d = self._set(members), self._passes[devices], devices
+        link = self.problem.inner_link(d)
+        room, per_batch = self._memory.limits[d] - d * operators.fixed, operators.stashes * self.size
+        return _Stage(
+            math.fsum(passes[v][0] for v in operators.inside),
+            math.fsum(passes[v][1] for v in operators.inside),
+            0.0 if d == 1 else link.seconds(2 * (d - 1) / d * operators.weight_bytes),
+            0 if room < 0 else self.count if self.count * per_batch <= room else room // per_batch,
+        )
 
 
 def _waited(stage: _Stage, held: int, count: int, rounds: tuple[float, ...], trip: float) -> Iterator[float]:

@@ -15,18 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...formulations.graphpipe.more_in_flight import with_more_in_flight
-from ...instances.base.errors import InputError
 from ...instances.base.result import Stop, met
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.registry import evaluation_of, violations_of
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
-from .configurations import menu
-from .even import stage_graphs
+from .configurations import menu, stage_graphs
 from .iterations import Iterations, OutOfStepsError
 from .search import Answer, Search, chain_tree
 
@@ -61,10 +59,7 @@ def sizes_of(request: Request) -> tuple[int, ...]:
 def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Search:
     """The search with prices for all configurations that the options allow; `inside`: see `Costs`."""
     problem, options = request.problem, request.options
-    largest_k = options.get("k", 1)
-    if largest_k < 1:
-        raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
-    choice = menu(problem, sizes, largest_k, options.get("degrees", "divisors"))
+    choice = menu(problem, sizes, options.get("k", 1), options.get("degrees", "divisors"))
     tree = chain_tree(problem) if family == "sequential" else None
     return Search(problem, choice, tree, options.get("join", "any") == "any", tick_of(request), inside)
 
@@ -326,41 +321,35 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     return tuple(notes)
 
 
-class ShortestIterationPlanner:
+def plan_shortest_iteration(request: Request) -> Outcome:
     """`graphpipe` over the decomposition alone, for the iteration, with the bound of the second program for it."""
-
-    def plan(self, request: Request) -> Outcome:
-        sizes = sizes_of(request)
-        request = replace(request, options={**request.options, "cuts": "tree", "samples_held": "more"})
-        program = short_iterations(request, sizes)
-        program.watcher = lambda bound: request.board.post(bound=bound)
-        outcome = run("shortest-iteration", request, "graph", sizes, program)
-        outcome = replace(outcome, model_size={**outcome.model_size, "steps": program.steps})
-        if not program.possible:
-            note = "the graph is too deep, or has branches of too many kinds, for a bound by short iterations"
-            return bounded(request, replace(outcome, messages=(*outcome.messages, note)))
-        outcome = bounded(request, outcome)
-        if outcome.bound is None or program.refuted <= outcome.bound:
-            return outcome
-        return replace(outcome, bound=program.refuted, checks=(SHORTER,))
+    sizes = sizes_of(request)
+    request = replace(request, options={**request.options, "cuts": "tree", "samples_held": "more"})
+    program = short_iterations(request, sizes)
+    program.watcher = lambda bound: request.board.post(bound=bound)
+    outcome = run("shortest-iteration", request, "graph", sizes, program)
+    outcome = replace(outcome, model_size={**outcome.model_size, "steps": program.steps})
+    if not program.possible:
+        note = "the graph is too deep, or has branches of too many kinds, for a bound by short iterations"
+        return bounded(request, replace(outcome, messages=(*outcome.messages, note)))
+    outcome = bounded(request, outcome)
+    if outcome.bound is None or program.refuted <= outcome.bound:
+        return outcome
+    return replace(outcome, bound=program.refuted, checks=(SHORTER,))
 
 
-SHORTEST = ShortestIterationPlanner()
+SHORTEST = FunctionPlanner(plan_shortest_iteration)
 
 
-class ParallelAblation:
+def plan_with_micro_batch_of_a_row(request: Request) -> Outcome:
     """GraphPipe's stages with the micro-batch size that is best for a sequential pipeline."""
-
-    def plan(self, request: Request) -> Outcome:
-        sizes = sizes_of(request)
-        # A board of its own: the sequential plan is not this planner's.
-        apart = replace(request, board=replace(request.board, watcher=None))
-        sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
-        if not isinstance(sequential.plan, StageGraphPlan):
-            return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
-        return bounded(
-            request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,))
-        )
+    sizes = sizes_of(request)
+    # A board of its own: the sequential plan is not this planner's.
+    apart = replace(request, board=replace(request.board, watcher=None))
+    sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
+    if not isinstance(sequential.plan, StageGraphPlan):
+        return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
+    return bounded(request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,)))
 
 
-PARALLEL = ParallelAblation()
+PARALLEL = FunctionPlanner(plan_with_micro_batch_of_a_row)

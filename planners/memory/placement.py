@@ -19,8 +19,7 @@ from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
-from ...instances.placement.rules import rules_of
-from ..contract import Outcome
+from ...instances.placement.referee.verify import rules_of
 from ..options import SolveOptions
 from .smallest import (
     Answer,
@@ -110,18 +109,14 @@ def _by_load(
         options = {"non_contiguous": True}
         outcome = outcome_of(weighed, IP, options, replace(limits, time_limit_s=left), plan)
         plan = accepted(weighed, outcome.plan, options) or plan
-    above = _above(outcome, unit) if contiguity != "device" else None
+    above = None
+    if contiguity != "device" and outcome.bound is not None and outcome.bound > 0:
+        # An amount below the least load, by the bound of the run.
+        above = whole(as_written(outcome.bound) * (1 - Fraction(SAFETY)), unit) - unit
     if plan is not None and problem.levels:
         assert isinstance(plan, PlacementPlan)
         plan = _ask(problem, DP, {}, float(held(problem, plan, {})), limits).plan
     return Answer(plan, above=above)
-
-
-def _above(outcome: Outcome, unit: Fraction) -> Fraction | None:
-    """An amount below the least load, by the bound of a run."""
-    if outcome.bound is None or outcome.bound <= 0:
-        return None
-    return whole(as_written(outcome.bound) * (1 - Fraction(SAFETY)), unit) - unit
 
 
 def _ask(

@@ -21,10 +21,9 @@ from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.rules import PERIOD, rules_of
+from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
-from ..schedule.alone import order_alone
-from ..schedule.whole import in_whole_numbers
+from ..schedule.listing import in_whole_numbers, order_alone
 from .smallest import Answer, Floor, Questions, accepted, would_do
 
 
@@ -93,7 +92,14 @@ def takes_first(problem: ScheduleProblem, device: int) -> bool:
     name = problem.devices[device].name
     changes = {b: as_written(problem.blocks[b].memory.get(name, 0)) for b in problem.on_device[device]}
     left = {b: change for b, change in changes.items() if change > 0}
-    takers = _takers_before(problem, set(left))
+    # For each block, the takers that it waits for within its micro-batch, itself included.
+    before: dict[int, list[int]] = {b: [] for b in problem.order}
+    for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
+        if not edge.offset:
+            before[j].append(i)
+    takers: dict[int, frozenset[int]] = {}
+    for b in problem.order:
+        takers[b] = frozenset({b} & left.keys()).union(*(takers[i] for i in before[b]))
     giving = [b for b in problem.order if changes.get(b, 0) < 0]
     claims = {taker: sum(taker in takers[b] for b in giving) for taker in left}
     for b in giving:
@@ -105,18 +111,6 @@ def takes_first(problem: ScheduleProblem, device: int) -> bool:
         if owed:
             return False
     return True
-
-
-def _takers_before(problem: ScheduleProblem, takers: set[int]) -> dict[int, frozenset[int]]:
-    """For each block, the takers that it waits for within its micro-batch, itself included."""
-    before: dict[int, list[int]] = {b: [] for b in problem.order}
-    for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
-        if not edge.offset:
-            before[j].append(i)
-    takers_before: dict[int, frozenset[int]] = {}
-    for b in problem.order:
-        takers_before[b] = frozenset({b} & takers).union(*(takers_before[i] for i in before[b]))
-    return takers_before
 
 
 def _ask(

@@ -119,16 +119,12 @@ class Search:
         for ask in self.questions.rounds:
             if self.high is None and not self.impossible:
                 self._take(None, self._asked(ask, None))
-            if self.high is not None:
-                self._narrow_on(ask)
+            # Narrow again as long as it helps: what was open for want of time may be answered the next time.
+            before = None
+            while self.high is not None and before != (self.low, self.high):
+                before = self.low, self.high
+                self._narrow(ask)
         return Stop.COMPLETED
-
-    def _narrow_on(self, ask: Ask) -> None:
-        """Narrow again as long as it helps: what was open for want of time may be answered the next time."""
-        before = None
-        while before != (self.low, self.high):
-            before = self.low, self.high
-            self._narrow(ask)
 
     def _narrow(self, ask: Ask) -> None:
         """Bisection, with a question just below what is enough at first and at last: it may well be the last one.

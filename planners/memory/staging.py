@@ -16,9 +16,9 @@ from ...instances.base.result import Stop
 from ...instances.least_memory import at_least, option
 from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
-from ...instances.staging.rules import rules_of
+from ...instances.staging.referee import rules_of
 from ..options import SolveOptions
-from ..staging.quick_trees import widest_degree
+from ..staging.equal import widest_degree
 from .smallest import Answer, Floor, Questions, accepted, of_mine, outcome_of, whole, would_do
 
 DP = "dp-piper"
@@ -67,19 +67,17 @@ def _floor(problem: StagingProblem, unit: Fraction) -> Floor:
     """The largest layer, or an even share of all."""
     largest = max(problem.layers, key=lambda layer: least_of_layer(problem, layer))
     least = least_of_layer(problem, largest)
-    together = sum((_least_together(problem, layer) for layer in problem.layers), Fraction(0))
+    # Least memory of each layer, added up over all devices that it runs on.
+    needs = (
+        min((t * way.memory_bytes(1) for t, ways in x.configurations.items() if t <= problem.devices for way in ways),
+            default=Fraction(0))
+        for x in problem.layers
+    )  # fmt: skip
+    together = sum(needs, Fraction(0))
     share = whole(together / problem.devices, unit)
     if share > least:
         return Floor(share, f"an even share of all layers on {several(problem.devices, 'device')}")
     return Floor(least, f"layer {show(largest.id)} alone")
-
-
-def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
-    """Least memory of a layer, added up over all devices that it runs on."""
-    needs = (
-        t * way.memory_bytes(1) for t, ways in layer.configurations.items() if t <= problem.devices for way in ways
-    )
-    return min(needs, default=Fraction(0))
 
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:

@@ -15,8 +15,7 @@ from ...instances.base.errors import InputError
 from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.placement.plan import PlacementPlan
-from ...instances.placement.problem import PlacementProblem
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 
 # Plans that are tried at most: about those of 12 groups on 4 devices, up to the order of identical devices.
 MAX_PLANS = 5_000_000
@@ -25,16 +24,8 @@ MAX_PLANS = 5_000_000
 LOOK_AT_CLOCK = 2_000
 
 
-class BruteForce:
-    def plan(self, request: Request) -> Outcome:
-        _refuse_large(request.problem)
-        return _Enumeration(request).outcome()
-
-
-PLANNER = BruteForce()
-
-
-def _refuse_large(problem: PlacementProblem) -> None:
+def enumerate_plans(request: Request) -> Outcome:
+    problem = request.problem
     groups, devices = len(problem.color_classes), problem.accelerators + problem.cpus
     if plan_count(groups, problem.accelerators, problem.cpus) > MAX_PLANS:
         raise InputError(
@@ -42,6 +33,10 @@ def _refuse_large(problem: PlacementProblem) -> None:
             f"make {several(groups, 'group')} on {several(devices, 'device')}, more than brute force can try",
             f"give a problem of at most {MAX_PLANS} plans, say 12 groups on 4 devices, or use the planner exact",
         )
+    return _Enumeration(request).outcome()
+
+
+PLANNER = FunctionPlanner(enumerate_plans)
 
 
 def plan_count(groups: int, accelerators: int, cpus: int) -> int:
@@ -79,7 +74,8 @@ class _Enumeration:
         self.problem = problem
         self.gpipe = request.options.get("objective", "max-load") == "gpipe"
         self.chain = not request.options.get("non_contiguous", False)
-        self.each_device = self.chain and request.options.get("device_contiguity", False)
+        each_device = request.options.get("device_contiguity", False)
+        self.is_contiguous = self._is_contiguous_by_device if each_device else self._is_chain
         self.classes = [sum(1 << i for i in members) for members in problem.color_classes]
         self.readers = [sum(1 << v for v in targets) for targets in problem.successors]
         self.backward = sum(1 << i for i, node in enumerate(problem.nodes) if node.backward)
@@ -141,7 +137,7 @@ class _Enumeration:
 
     def _judge(self) -> None:
         value = self._objective(transfers=True)
-        if value < self.value and (not self.chain or self._is_contiguous()):
+        if value < self.value and (not self.chain or self.is_contiguous()):
             self.value, self.best = value, list(self.held)
             self.request.board.post(self._as_plan(self.best), value)
 
@@ -197,17 +193,15 @@ class _Enumeration:
                 below[u] |= below[v]
         return below
 
-    def _is_contiguous(self) -> bool:
-        if self.each_device:
-            return all(self._is_contiguous_device(mask & ~self.backward) for mask in self.held)
-        return self._is_chain()
-
-    def _is_contiguous_device(self, inside: int) -> bool:
-        """Does no path leave the set and come back?"""
-        reached = 0
-        for u in _bits(inside):
-            reached |= self.below[u]
-        return not any(self.below[v] & inside for v in _bits(reached & ~inside & ~self.backward))
+    def _is_contiguous_by_device(self) -> bool:
+        """Does no path leave a device and come back?"""
+        for inside in (mask & ~self.backward for mask in self.held):
+            reached = 0
+            for u in _bits(inside):
+                reached |= self.below[u]
+            if any(self.below[v] & inside for v in _bits(reached & ~inside & ~self.backward)):
+                return False
+        return True
 
     def _is_chain(self) -> bool:
         """Can the devices be taken away one by one, each with nothing before it?"""

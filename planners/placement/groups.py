@@ -1,22 +1,30 @@
-"""Nodes that must share a device, as one group; and what a choice of devices for groups costs.
+"""What all planners of placements share: groups, their orders, and what a choice of devices for groups costs.
 
-This is the planners' own contraction: exact methods in `formulations/` have theirs, and each checks the other.
+A group holds the nodes that must share a device. This is the planners' own contraction: exact methods in
+`formulations/` have theirs, and each checks the other, so nothing of theirs may be imported here.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
+from typing import Any, Protocol
 
+from ...formulations.family import PLACEMENTS, Family
 from ...instances.base.amounts import WholeAmounts
-from ...instances.base.graph import strong_components
+from ...instances.base.graph import adjacency, strong_components
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from .. import search as incumbent
 from ..contract import Request
+from ..referee import rules_of
 
 # Costs of more than this many times a known value spoil sums that are kept up to date by differences: see `capped`.
 FAR = 1e4
@@ -45,7 +53,8 @@ class Groups:
     """Pairs (a, b) with stage(a) <= stage(b) in every contiguous plan, without cycles; empty for other plans."""
     accelerators: int
     cpus: int
-    memory: float | None
+    capacity: float
+    """What an accelerator may hold; infinite where there is no limit."""
 
     @property
     def count(self) -> int:
@@ -58,11 +67,6 @@ class Groups:
     @property
     def devices(self) -> int:
         return self.accelerators + self.cpus
-
-    @property
-    def capacity(self) -> float:
-        """What an accelerator may hold."""
-        return math.inf if self.memory is None else self.memory
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -158,26 +162,21 @@ def contract(
     classes: list[tuple[int, ...]] = list(problem.color_classes)
     arcs: set[tuple[int, int]] = set()
     if contiguous:
-        classes, arcs = _fuse_cycles(classes, _stage_order(problem), len(problem.nodes))
+        # Classes on a common cycle must share a stage, hence a device; then they are in a topological order.
+        owner = _owner(classes, len(problem.nodes))
+        between = [(owner[u], owner[v]) for u, v in _stage_order(problem) if owner[u] != owner[v]]
+        components = strong_components(len(classes), between)
+        rank = {c: r for r, component in enumerate(components) for c in component}
+        classes = [tuple(i for c in component for i in classes[c]) for component in components]
+        arcs = {(rank[u], rank[v]) for u, v in between if rank[u] != rank[v]}
     owner = _owner(classes, len(problem.nodes))
     parts = 2 if objective == "gpipe" else 1
-
-    def total(attribute: str, part: int) -> tuple[float, ...]:
-        return tuple(
-            math.fsum(
-                getattr(problem.nodes[i], attribute)
-                for i in members
-                if parts == 1 or problem.nodes[i].backward == bool(part)
-            )
-            for members in classes
-        )
-
     supported = tuple(
         problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
         for members in classes
     )
-    times = tuple(total("accelerator_time", part) for part in range(parts))
-    cpu_times = tuple(total("cpu_time", part) for part in range(parts))
+    times = sums_by_part(problem, classes, parts, [node.accelerator_time for node in problem.nodes])
+    cpu_times = sums_by_part(problem, classes, parts, [node.cpu_time for node in problem.nodes])
     memory = whole.limits[0]
     return Groups(
         members=tuple(classes),
@@ -192,7 +191,20 @@ def contract(
         arcs=tuple(sorted(arcs)),
         accelerators=min(problem.accelerators, len(classes)),
         cpus=min(problem.cpus, len(classes)),
-        memory=None if memory is None else float(memory),
+        capacity=math.inf if memory is None else float(memory),
+    )
+
+
+def sums_by_part(
+    problem: PlacementProblem, classes: Iterable[Sequence[int]], parts: int, times: Sequence[float]
+) -> tuple[tuple[float, ...], ...]:
+    """The times of nodes added up: [part][class], where parts are one, or forward and backward."""
+    backward = [node.backward for node in problem.nodes]
+    return tuple(
+        tuple(
+            math.fsum(times[i] for i in members if parts == 1 or backward[i] == bool(part)) for members in classes
+        )
+        for part in range(parts)
     )
 
 
@@ -219,18 +231,6 @@ def _stage_order(problem: PlacementProblem) -> list[tuple[int, int]]:
         elif ends[0].backward and any(end.color is None or end.color not in has_forward for end in ends):
             pairs.append((v, u))
     return pairs
-
-
-def _fuse_cycles(
-    classes: list[tuple[int, ...]], node_arcs: Iterable[tuple[int, int]], count: int
-) -> tuple[list[tuple[int, ...]], set[tuple[int, int]]]:
-    """Classes on a common cycle must share a stage, hence a device. Returned in a topological order."""
-    owner = _owner(classes, count)
-    arcs = [(owner[u], owner[v]) for u, v in node_arcs if owner[u] != owner[v]]
-    components = strong_components(len(classes), arcs)
-    rank = {c: r for r, component in enumerate(components) for c in component}
-    fused = [tuple(i for c in component for i in classes[c]) for component in components]
-    return fused, {(rank[u], rank[v]) for u, v in arcs if rank[u] != rank[v]}
 
 
 def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:
@@ -306,3 +306,119 @@ def _least_work(groups: Groups, w: float) -> list[float]:
         min(work if ok else math.inf, w * cpu if groups.cpus else math.inf)
         for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
     ]
+
+
+# ---- Topological orders of groups ---------------------------------------------------------------------------------
+# Topological orders of groups.
+
+
+class Ordered(Protocol):
+    """What can be put in order: `count` numbered things, and arcs from what comes before to what comes after."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def arcs(self) -> tuple[tuple[int, int], ...]: ...
+
+
+def various_orders(groups: Ordered, count: int, seed: int) -> list[list[int]]:
+    """Depth first along the arcs and against them, the input's own order, then seeded ties; each order once.
+
+    Depth first keeps branches together; the input's own order is better where the graph is a long narrow band.
+    """
+    rng = random.Random(seed)
+    numbers = list(range(groups.count))
+    as_given = in_turn(adjacency(groups.count, groups.arcs), heapq.heappop, heapq.heappush)
+    orders = [depth_first(groups, numbers), depth_first(groups, numbers, backwards=True), as_given]
+    orders += [
+        depth_first(groups, rng.sample(numbers, groups.count), backwards=n % 2 == 0) for n in range(3, count)
+    ]
+    return [list(order) for order in dict.fromkeys(map(tuple, orders[:count]))]
+
+
+def depth_first(groups: Ordered, priority: Sequence[int], backwards: bool = False) -> list[int]:
+    """A topological order that follows one branch as long as it can; `backwards`: from the sinks up."""
+
+    def ranked(members: Iterable[int]) -> list[int]:
+        return sorted(members, key=lambda g: priority[g], reverse=not backwards)
+
+    arcs = ((v, u) for u, v in groups.arcs) if backwards else groups.arcs
+    after = list(map(ranked, adjacency(groups.count, arcs)))
+    order = in_turn(after, list.pop, first=ranked(range(groups.count)))
+    return order[::-1] if backwards else order
+
+
+def random_order(groups: Ordered, rng: random.Random) -> list[int]:
+    """A topological order in which each next group is drawn from all that are ready."""
+
+    def draw(ready: list[int]) -> int:
+        place = rng.randrange(len(ready))
+        ready[place], ready[-1] = ready[-1], ready[place]
+        return ready.pop()
+
+    return in_turn(adjacency(groups.count, groups.arcs), draw)
+
+
+def in_turn(
+    after: Sequence[Sequence[int]],
+    take: Callable[[list[int]], int],
+    put: Callable[[list[int], int], object] = list.append,
+    first: Sequence[int] | None = None,
+) -> list[int]:
+    """A topological order: `take` removes the next one from the list of those that are ready, and `put` adds to it.
+
+    `after`: what comes after each; `first`: the order in which those stand that are ready at the beginning.
+    """
+    missing = Counter(chain.from_iterable(after))
+    ready = [g for g in first or range(len(after)) if not missing[g]]
+    order = []
+    while ready:
+        order.append(take(ready))
+        for h in after[order[-1]]:
+            missing[h] -= 1
+            if not missing[h]:
+                put(ready, h)
+    return order
+
+
+def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
+    """A topological order that stays in one part as long as it can, and then goes on with the earliest part."""
+    size = [0] * (max(part_of) + 1)
+    middle = [0.0] * len(size)
+    for place, g in enumerate(depth_first(groups, range(groups.count))):
+        size[part_of[g]] += 1
+        middle[part_of[g]] += place
+    rank = [middle[part] / max(1, size[part]) for part in range(len(size))]
+    here = -1
+
+    def nearest(ready: list[int]) -> int:
+        nonlocal here
+        g = min(ready, key=lambda g: (part_of[g] != here, rank[part_of[g]], g))
+        ready.remove(g)
+        here = part_of[g]
+        return g
+
+    return in_turn(adjacency(groups.count, groups.arcs), nearest)
+
+
+# ---- For which placements the bounds of planners hold: named by address in `planners/registry.py` -----------------
+# For which placements the bounds of planners hold; `planners/registry.py` names these functions by address.
+
+
+def placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """The family of brute force, which tries the plans that the rules allow."""
+    contiguity = str(rules_of(problem, options).to_options()["contiguity"])
+    return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
+
+
+def all_placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """The family of heuristics, whose bounds are those of the work alone."""
+    return Family(PLACEMENTS["none"])
+
+
+def chains_of_stages(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """The family of the dynamic program over ideals."""
+    levels = " on each level" if len(problem.levels) > 1 else ""
+    wider = None if problem.extensions else "--formulation ip-tarnawski --non-contiguous"
+    return Family(PLACEMENTS["chain"] + levels, wider)

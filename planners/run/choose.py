@@ -1,41 +1,52 @@
-"""From the names and options that a user gives to one method, or to the list of what would make sense."""
+"""From what a user asks to one resolved question (`ask`), or to the list of what would make sense.
+
+Method, rules, plans of its proofs, starts and second method are looked up here, and nowhere in `run` after this.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from ...formulations.contract import OptionSpec, Problem
+from ...formulations.contract import OptionSpec, Plan, Problem
 from ...formulations.family import Family
 from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...instances.base.errors import (
-    InputError,
-    NotInstalledError,
-    UsageError,
-    did_you_mean,
-    show,
-    unknown_name,
-)
+from ...instances.base.errors import InputError, NotInstalledError, UsageError, did_you_mean, show, unknown_name
+from ...instances.base.kind import Rules
 from ...instances.base.quantities import listed
+from ...instances.lookup import plan_of
 from ..options import SolveOptions
+from ..referee import rules_of
 from ..registry import (
     EXACT,
     GROUP,
     PLANNERS,
     all_methods,
     asked_formulation,
+    cross_check_of,
     default_formulation,
     default_method,
-    find_method,
     find_planner,
     methods_of,
     objectives_of,
     option_owners,
+    questions,
+    quick_planners,
+    usual_objective,
 )
+
+Word = Literal["auto", "dp", "none"]
+WORDS: tuple[Word, ...] = ("auto", "dp", "none")
+AskedStart = Word | Plan
+
+# The word that asks for a dynamic program's plan as a start: in general the optimum among chains.
+DP = "dp"
+# Asks `quick_planners` for those whose plan may stand in for one that died with its solver.
+INSTEAD = "instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,109 @@ class Method:
     def request_options(self) -> dict[str, Any]:
         """What the planner is told: its options, and for `exact` the formulation and the solver as well."""
         return {**self.options, **(self.names if self.formulation is not None else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of one run, resolved once."""
+
+    problem: Problem
+    method: Method
+    rules: Rules
+    """The rules by which plans are judged."""
+    family: Family | None
+    """The plans of which the method's proofs speak; None where it proves nothing."""
+    start: AskedStart
+    starts: tuple[Entry, ...]
+    """Quick planners whose plans are offered to the method as a start."""
+    instead: tuple[Entry, ...]
+    """Quick planners whose plan may stand in for one that died with its solver."""
+    second: Entry | None
+    """The method that checks the proof; None: nobody asks for that."""
+
+
+def ask(
+    problem: Problem,
+    formulation: str | None,
+    planner: str | None,
+    solver: str,
+    options: Mapping[str, Any],
+    start: AskedStart = "auto",
+    cross_check: bool = False,
+) -> Question:
+    """The question, with the method of these names; what cannot be asked is refused before any work is done."""
+    method = choose(problem, formulation, planner, solver, options)
+    model = None if method.formulation is None else method.formulation.load()
+    rules = rules_of(problem, method.options, model)
+    second = _second_method(problem, method, rules) if cross_check else None
+    return Question(
+        problem,
+        method,
+        rules,
+        method.family(problem),
+        start,
+        _able(_starts(method, start), problem),
+        _able(quick_planners(method.entry, INSTEAD), problem),
+        second,
+    )
+
+
+def start_of(given: object) -> AskedStart:
+    """What the caller asks for: a word, or a plan, of which the referee says whether it is one for the problem."""
+    if not isinstance(given, str):
+        return plan_of(given, "warm_start")
+    for word in WORDS:
+        if given == word:
+            return word
+    raise UsageError(f"The warm start is {show(given)}; give a plan, or one of {_list(WORDS)}.")
+
+
+def _able(entries: Iterable[Entry], problem: Problem) -> tuple[Entry, ...]:
+    """Those that can plan all that the problem uses; the plan of another would be one for another problem."""
+    return tuple(entry for entry in entries if lacks(entry, problem) is None)
+
+
+def _starts(method: Method, start: AskedStart) -> list[Entry]:
+    """The quick planners that are asked for a start; a start that the method cannot have is refused."""
+    if start in ("auto", "none"):
+        return quick_planners(method.entry, str(start))
+    if not method.planner.takes_start:
+        able = _list(entry.name for entry in PLANNERS.values() if entry.takes_start)
+        raise UsageError(
+            f"Planner {method.planner.name!r} starts from nothing; drop --warm-start, or choose one of {able}."
+        )
+    if start != DP:
+        return []
+    quick = quick_planners(method.entry, DP)
+    if method.name in [entry.name for entry in quick]:
+        raise UsageError(f"--warm-start {DP} starts {method.name} from itself; drop it.")
+    if not quick:
+        kinds = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
+        raise UsageError(f"--warm-start {DP} is for {listed(list(kinds))} problems; drop it.")
+    return quick
+
+
+def _second_method(problem: Problem, method: Method, rules: Rules) -> Entry:
+    """The method that checks the proof, or a `UsageError` where there is none."""
+    entry = cross_check_of(method.entry)
+    if entry is None:
+        raise UsageError(f"There is no cross-check for {method.entry.name!r}; drop --cross-check.")
+    limited = next((name for name in questions() if method.options.get(name) is not None), None)
+    if limited is not None:
+        flag = "--" + limited.replace("_", "-")
+        raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
+    objectives = entry.objectives or tuple(filter(None, [usual_objective(entry.problem_kind)]))
+    if objectives and rules.objective not in objectives:
+        others = " or ".join(map(str, objectives))
+        raise UsageError(
+            f"There is no cross-check for {rules.objective}; drop --cross-check, or minimise {others}."
+        )
+    missing = lacks(entry, problem)
+    if missing is not None:
+        raise UsageError(
+            f"There is no cross-check here, since {entry.name!r} cannot plan {missing}; drop --cross-check."
+        )
+    return entry
 
 
 def choose(
@@ -146,7 +260,9 @@ def _choose_planner(
 
 def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     kind = problem.kind
-    entry = default_formulation(kind) if formulation is None else _formulation(formulation)
+    entry = default_formulation(kind) if formulation is None else FORMULATIONS.get(formulation)
+    if entry is None and formulation is not None:
+        entry = _another("formulation", formulation, FORMULATIONS, FORMULATION_PLUGINS, find_formulation)
     if entry is None:
         names = _list(dict.fromkeys(other.name for other in methods_of(kind)))
         raise UsageError(
@@ -185,12 +301,6 @@ def check_native(solver: str, limits: SolveOptions) -> None:
             f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
             "name one solver with --solver."
         )
-
-
-def _formulation(name: str) -> Entry:
-    return FORMULATIONS.get(name) or _another(
-        "formulation", name, FORMULATIONS, FORMULATION_PLUGINS, find_formulation
-    )
 
 
 def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callable[[str], Entry | None]) -> Entry:
@@ -253,12 +363,6 @@ def _foreign_option(name: str, entry: Entry) -> str:
     return f"{entry.name!r} has no option {option!r}; it belongs to {_list(owners)}."
 
 
-def declared_options(name: str) -> tuple[str, ...]:
-    """The names of a method's own options; none where there is no such method."""
-    entry = find_method(name)
-    return () if entry is None else tuple(entry.declared)
-
-
 def check_value(spec: OptionSpec, value: Any) -> Any:
     """The value in the type that the option declares, or an `InputError`."""
     if value is None and spec.default is None:
@@ -311,7 +415,7 @@ def _text(spec: OptionSpec, value: Any) -> str:
 
 def _allocation(spec: OptionSpec, value: Any) -> list[Any]:
     """The numbers themselves: what is stored must not hang on a file."""
-    from ...instances.chain.allocation import read_allocation
+    from ...instances.chain.plan import read_allocation
 
     return read_allocation(value)
 

@@ -9,7 +9,7 @@ from ...formulations.contract import Plan, Problem
 from ...instances.base.errors import UsageError, Violation, unknown_name
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import PatternEvaluation
+from ...instances.chain.referee import PatternEvaluation
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee import StageGraphEvaluation
@@ -18,11 +18,9 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import PlacementEvaluation
 from ...instances.registry import kind_of
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import StagedPlan
+from ...instances.staging.plan import LeveledPlan, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.levels import LeveledEvaluation
-from ...instances.staging.referee.stages import StagedEvaluation
+from ...instances.staging.referee import LeveledEvaluation, StagedEvaluation
 from ..referee import rules_of
 
 # The name of a packaged instance, or the path of a file.

@@ -1,28 +1,44 @@
-"""One way from a problem to a judged result, whatever the method: `solve`."""
+"""One way from a problem to a judged result, whatever the method: choose, plan, judge, cross-check (`solve`).
+
+A cross-check asks a second exact method, which shares no arithmetic with the first: do the two proofs agree? A plan of
+either method is a fact (the referee recomputed it), a bound is a proof. They contradict each other where a bound of one
+is above a plan of the other that the bound is meant for, or where one says that there is no plan. The dynamic program
+plans chains of stages; its plans are plans of the problem without contiguity as well, while its bounds hold for chains
+alone. Piper's program and its models answer the same question. GraphPipe's program is checked by a model of all convex
+stages, for which its bounds hold as well, and the program for short iterations by a model of its own stages; a model is
+checked by GraphPipe's program with stages of the decomposition alone.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...formulations.contract import Problem
+from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
 from ...formulations.plugins import PluginMistakeError, mistake_in
-from ...instances.base.errors import PipeplanError, UsageError
-from ...instances.base.kind import Rules
+from ...formulations.registry import FORMULATIONS, Entry
+from ...instances.base.compiled import always_compiled
+from ...instances.base.errors import PipeplanError, TooLargeError, UsageError
+from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, History, Result, Stop
+from ...instances.catalogue import load_packaged
 from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions, check_asked, limits_of
-from ..referee import is_above, rules_of
-from .choose import Method, check_native, choose, installed_solvers
+from ..referee import as_judged, is_above
+from ..registry import CYCLES, all_methods
+from .choose import AskedStart, Question, ask, check_native, installed_solvers, resolve_options, start_of
 from .judge import judge
-from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
+from .warm_start import Outsider, Start, plan_instead, prepare
 
 _log = logging.getLogger("pipeplan")
 
@@ -90,55 +106,65 @@ def solve(
     """
     problem, limits = problem_of(problem), limits_of(limits, time_limit_s, gap)
     check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
-    warm_start = start_of(warm_start)
-    method = choose(problem, formulation, planner, solver, options or {})
+    question = ask(problem, formulation, planner, solver, options or {}, start_of(warm_start), cross_check)
     check_native(solver, limits)
-    if cross_check:
-        from .cross_check import other_method
-
-        other_method(problem, method)  # refused before any work is done
-    rules, family = _rules(problem, method), method.family(problem)
-    request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
-    start = Start(request, rules, family, warm_start if isinstance(warm_start, str) else "plan")
+    board = Board(on_progress, question.method.name)
+    start = Start(question, Request(problem, question.method.request_options(), limits, board=board))
     start.messages.extend(installed_solvers(solver)[1])
     outcome: Outcome | None = None
     try:
-        outcome = _run(method, start, warm_start)
-        result = _result(method, start, rules, family, outcome)
+        outcome = _run(start)
+        result = _result(start, outcome)
     except KeyboardInterrupt:  # whenever it comes, it must not cost the plan
-        result = _result(method, start, rules, family, outcome or Outcome(Stop.INTERRUPTED))
-        if cross_check:
+        result = _result(start, outcome or Outcome(Stop.INTERRUPTED))
+        if question.second is not None:
             result = _not_cross_checked(result)
     else:
-        if cross_check:
-            result = _cross_checked(start, method, result, limits)
-    return result if start.outsider is None else _with_outsider(result, start.outsider, method.name, family)
+        if question.second is not None:
+            result = _cross_checked(start, question.second, result)
+    return result if start.outsider is None else _with_outsider(result, question, start.outsider)
 
 
-def _result(method: Method, start: Start, rules: Rules, family: Family | None, outcome: Outcome) -> Result:
+def _result(start: Start, outcome: Outcome) -> Result:
     """What the referee leaves of the outcome, with all that is known of the run."""
-    request = start.request
+    question, request = start.question, start.request
+    method, rules, problem = question.method, question.rules, question.problem
     planned = request.board.seconds
-    judged = judge(request, rules, method.name, family, outcome, method.is_plugin)
-    why = () if judged.plan is not None else reasons(request, method, judged.stop)
-    odd = kind_of(request.problem).remarks
+    judged = judge(request, rules, method.name, question.family, outcome, method.is_plugin)
+    why = () if judged.plan is not None else reasons(request, method.options, judged.stop)
+    odd = kind_of(problem).remarks
+    build, compiled = outcome.seconds.get("build", 0.0), request.board.compile_seconds
     return replace(
         judged,
-        problem=describe(request.problem),
+        problem=describe(problem),
         formulation=method.formulation.name if method.formulation else None,
         planner=method.planner.name,
         warm_start=start.report(outcome.warm_start),
         backend=outcome.backend,
-        options=_echo(method, rules, start),
-        seconds=_seconds(outcome, planned, request.board),
+        # Everything that can change the answer, and the tolerance that `proven` means.
+        options={
+            **method.request_options(),
+            **{name: value for name, value in rules.to_options().items() if name not in method.options},
+            "warm_start": question.start if isinstance(question.start, str) else "plan",
+            **request.limits.to_json(),
+            "proven_tolerance": PROVEN_TOLERANCE,
+        },
+        # As the planner says them, or all of its time as `solve`; to make machine code counts in nothing else.
+        seconds={
+            "build": build,
+            "solve": max(0.0, planned - build),
+            **outcome.seconds,
+            "total": request.board.seconds,
+            **({"compile": compiled} if compiled else {}),
+        },
         model_size=outcome.model_size,
-        messages=(*start.messages, *(odd(request.problem) if odd else ()), *judged.messages, *why),
+        messages=(*start.messages, *(odd(problem) if odd else ()), *judged.messages, *why),
         history=History(request.board.history),
-        subject=request.problem,
+        subject=problem,
     )
 
 
-def _with_outsider(result: Result, outsider: Outsider, method: str, family: Family | None) -> Result:
+def _with_outsider(result: Result, question: Question, outsider: Outsider) -> Result:
     """A plan that the method could not have found is the answer where it is better; no bound speaks of it.
 
     It does not hide that the referee rejected the method's own plan.
@@ -147,6 +173,7 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
         return result
     if result.objective is not None and not is_above(result.objective, outsider.value):
         return result
+    family = question.family
     assert family is not None, "a method that plans everything leaves no plan outside"
     settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
     return replace(
@@ -159,12 +186,13 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
         verified=True,
         violations=(),
         options={**result.options, **outsider.rules.to_options()},
-        messages=(*result.messages, _said_of(result, outsider, method, family)),
+        messages=(*result.messages, _say_outside(result, outsider, question.method.name, family)),
         in_scope=replace(result, cross_check=None, history=History()),
     )
 
 
-def _said_of(result: Result, outsider: Outsider, method: str, family: Family) -> str:
+def _say_outside(result: Result, outsider: Outsider, method: str, family: Family) -> str:
+    """What is told of a plan that is the answer, and none of those that the method plans."""
     if result.stop == Stop.INFEASIBLE:
         answer = "there is no such plan"
     elif result.objective is None:
@@ -181,23 +209,22 @@ def _said_of(result: Result, outsider: Outsider, method: str, family: Family) ->
     )
 
 
-def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOptions) -> Result:
-    """The other method has the same limits, and no plan of the first to start from; an interrupt leaves it out.
+def _cross_checked(start: Start, second: Entry, result: Result) -> Result:
+    """The result with the facts of the cross-check; where the proofs contradict each other, it proves nothing.
 
-    A plan of the other that the first does not plan is kept as a start from outside is.
+    A plan of the other that the first does not plan is kept as a start from outside is. An interrupt leaves it out.
     """
-    from .cross_check import cross_check, with_check
-
-    problem, limits = start.request.problem, replace(limits, native={}, log_path=None)
     try:
-        facts, plan = cross_check(
-            problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none")
-        )
+        facts, plan = cross_check(start.question, second, result, start.request.limits)
     except KeyboardInterrupt:
         return _not_cross_checked(result)
     if plan is not None:
         start.look_outside(plan, "the cross-check")
-    return with_check(result, facts)
+    if facts["contradiction"] is None:
+        return replace(result, cross_check=facts)
+    messages = (*result.messages, f"the proofs contradict each other: {facts['contradiction']}")
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
 
 
 def _not_cross_checked(result: Result) -> Result:
@@ -215,28 +242,21 @@ def describe(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _rules(problem: Problem, method: Method) -> Rules:
-    """The rules by which its plans are judged."""
-    formulation = None if method.formulation is None else method.formulation.load()
-    return rules_of(problem, method.options, formulation)
-
-
-def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
+def _run(start: Start) -> Outcome:
     """The method's answer; a failure costs the method, not the plans that it posted."""
+    method = start.question.method
     try:
         if method.formulation is not None:
-            from ..exact.planner import load_solvers  # other methods do without the solver layer
+            from ..exact import load_solvers  # other methods do without the solver layer
 
-            load_solvers(start.request.problem, start.request.options)
-        prepare(start, method, asked)
+            load_solvers(start.question.problem, start.request.options)
+        prepare(start)
         plan, request = method.planner.load().plan, replace(start.request, warm_start=start.plan)
         if method.is_plugin:
-            from .overrun import plan_within_limit  # our own methods keep their limits
-
             plan = partial(plan_within_limit, plan, name=method.name)
         outcome: Outcome = plan(request)
         if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:
-            plan_instead(start, method)
+            plan_instead(start)
         return outcome
     except PluginMistakeError as error:
         if start.request.board.plan is None:
@@ -256,33 +276,6 @@ def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
         return Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
 
 
-def _echo(method: Method, rules: Rules, start: Start) -> dict[str, Any]:
-    """Everything that can change the answer, and the tolerance that `proven` means."""
-    return {
-        **method.request_options(),
-        **{name: value for name, value in rules.to_options().items() if name not in method.options},
-        "warm_start": start.asked,
-        **start.request.limits.to_json(),
-        "proven_tolerance": PROVEN_TOLERANCE,
-    }
-
-
-def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]:
-    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee.
-
-    `compile` is there where machine code had to be made, which is in no other figure and in no limit.
-    """
-    build, once = outcome.seconds.get("build", 0.0), board.compile_seconds
-    compiled = {"compile": once} if once else {}
-    return {
-        "build": build,
-        "solve": max(0.0, planned - build),
-        **outcome.seconds,
-        "total": board.seconds,
-        **compiled,
-    }
-
-
 # ---- Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help --------
 # Kinds of problems without such sentences have no `why_none`.
 
@@ -290,7 +283,7 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
 ENOUGH_S = 60.0
 
 
-def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
+def reasons(request: Request, options: Mapping[str, Any], stop: Stop) -> tuple[str, ...]:
     """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
     from ..kinds import planned_kind  # what planners know of kinds is for questions about memory
 
@@ -302,6 +295,182 @@ def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
         return ("there was no time left to find out what would be enough",)
     limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
     try:
-        return explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
+        return explain(request.problem, options, limits, stop == Stop.INFEASIBLE)
     except KeyboardInterrupt:
         return ("interrupted: what would be enough was not found out",)
+
+
+# ---- A second exact method, which shares no arithmetic with the first: do the two proofs agree?
+
+# Options that change the question; others are a method's own affair.
+ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
+
+
+def cross_check(
+    question: Question, second: Entry, result: Result, limits: SolveOptions
+) -> tuple[dict[str, Any], Plan | None]:
+    """The other method's answer with what in it contradicts `result` (None: nothing), and its plan.
+
+    It has the same limits, and no plan of the first method to start from.
+    """
+    problem, method = question.problem, question.method
+    names: dict[str, Any] = {"formulation" if second.name in FORMULATIONS else "planner": second.name}
+    shared = ASKED & {spec.name for spec in second.options}
+    options = {name: value for name, value in as_judged(problem, method.options).items() if name in shared}
+    options |= {**second.check_options, **method.entry.checked_with}
+    solver = second.check_solver if second.name in FORMULATIONS else "auto"
+    limits = replace(limits, native={}, log_path=None)
+    try:
+        other = solve(problem, **names, solver=solver, options=options, limits=limits, warm_start="none")
+    except TooLargeError as error:  # it costs the check, not the plan that is there
+        return {**names, "stop": str(Stop.MEMORY), "message": str(error), "contradiction": None}, None
+    theirs = second.family(problem, resolve_options(second, options))
+    same_plans = question.rules.to_options().get("contiguity", "chain") == "chain" and _is_of(theirs, result)
+    against = contradiction(result, other, same_plans=same_plans, common=_is_of(question.family, other))
+    return {**names, **facts_of(other), "contradiction": against}, other.plan
+
+
+def _is_of(family: Family | None, result: Result) -> bool:
+    """Is the plan one of those of which a bound for the family speaks?"""
+    if family is None or result.plan is None:
+        return True
+    try:
+        return family.outside(result.plan) is None
+    except TooLargeError:  # nobody can say
+        return False
+
+
+def facts_of(result: Result) -> dict[str, Any]:
+    """What is told of the run of another method."""
+    return {
+        "stop": str(result.stop),
+        "found": str(result.found),
+        "objective": result.objective,
+        "bound": result.bound,
+        "seconds": result.seconds.get("total"),
+    }
+
+
+def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
+    """How two results contradict each other, in words; None: they do not.
+
+    `same_plans`: both methods plan under the same rules, so that the other's bound holds here too. `common`: the
+    other's plan is one of those of which our bound speaks.
+    """
+    ours, theirs, bound, other_bound = (
+        with_unit(value, result.problem.get("time_unit"))
+        for value in (result.objective, other.objective, result.bound, other.bound)
+    )
+    if common and result.stop == Stop.INFEASIBLE and other.objective is not None:
+        return f"the method says infeasible, the cross-check has a plan of value {theirs}"
+    if common and _is_refuted(result.bound, other.objective):
+        return f"the bound {bound} is above the cross-check's plan of value {theirs}"
+    if not same_plans:
+        return None
+    if other.stop == Stop.INFEASIBLE and result.objective is not None:
+        return f"the cross-check says infeasible, the method has a plan of value {ours}"
+    if _is_refuted(other.bound, result.objective):
+        return f"the cross-check's bound {other_bound} is above the plan of value {ours}"
+    return None
+
+
+def _is_refuted(bound: float | None, value: float | None) -> bool:
+    return value is not None and is_above(bound, value, PROVEN_TOLERANCE)
+
+
+# ---- The time limit of other packages' methods, which need not look at it: they are interrupted, then left behind.
+
+# A method that keeps its limit may answer so much later: a share of the limit, and seconds.
+LATE_SHARE, LATE_S = 0.1, 1.0
+# Seconds in which an interrupted method may still answer. Then it is left behind: its plans count, its thread does not.
+GRACE_S = 2.0
+# Seconds between two looks at the clock.
+TICK_S = 0.05
+
+
+def plan_within_limit(plan: Callable[[Request], Outcome], request: Request, name: str) -> Outcome:
+    """The outcome of a method that is told its limit, interrupted if it overruns, and left behind if it goes on then.
+
+    It runs in a thread of its own, since nothing else could be left behind. Times are those of the clock of limits.
+    """
+    limit, board = request.limits.time_limit_s, request.board
+    if limit is None:
+        return plan(request)
+    call = _Call(plan, request)
+    try:
+        if call.ends_by(limit * (1 + LATE_SHARE) + LATE_S):
+            return call.outcome()
+    except KeyboardInterrupt:  # of the user, for the method as well
+        if call.interrupted():
+            return call.outcome()
+        raise
+    after = board.seconds
+    said = f"{name} did not stop at its time limit of {limit:g} s and was interrupted after {after:.3g} s"
+    if call.interrupted():
+        outcome = call.outcome()
+        return replace(outcome, messages=(*outcome.messages, said))
+    return Outcome(Stop.TIME, messages=(said,))
+
+
+class _Call:
+    """A method at work in a thread."""
+
+    def __init__(self, plan: Callable[[Request], Outcome], request: Request) -> None:
+        self._board = request.board
+        self._outcome: Outcome | None = None
+        self._error: BaseException | None = None
+        context = copy_context()
+        self._thread = threading.Thread(target=lambda: context.run(self._run, plan, request), daemon=True)
+        self._thread.start()
+
+    def _run(self, plan: Callable[[Request], Outcome], request: Request) -> None:
+        try:
+            self._outcome = plan(request)
+        except BaseException as error:  # told where it was called
+            self._error = error
+
+    def ends_by(self, seconds: float) -> bool:
+        """Wait until it ends, or until the board has so many seconds; has it ended?"""
+        while self._thread.is_alive() and self._board.seconds <= seconds:
+            self._thread.join(TICK_S)
+        return not self._thread.is_alive()
+
+    def outcome(self) -> Outcome:
+        if self._error is not None:
+            raise self._error
+        assert self._outcome is not None
+        return self._outcome
+
+    def interrupted(self) -> bool:
+        """Interrupt it; is there an answer within the grace? Without one its posts are no longer heard."""
+        self._throw(KeyboardInterrupt)
+        ended = self.ends_by(self._board.seconds + GRACE_S)
+        if not ended:
+            self._throw(SystemExit)
+        if ended and not isinstance(self._error, KeyboardInterrupt):
+            return True
+        self._board.close()
+        return False
+
+    def _throw(self, kind: type[BaseException]) -> None:
+        """Raise in its thread, which notices as soon as it is back from a library's code."""
+        thread = self._thread.ident
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread or 0), ctypes.py_object(kind))
+
+
+# ---- The machine code of all methods, made ahead, so that nobody waits for it later.
+
+# Cycles of annealing, of each kind one: more of them ask for no other code.
+FEW_CYCLES = 3
+
+
+def warm_up(tell: Callable[[str], None]) -> None:
+    """Make and keep on disk what is not there yet; `tell` hears the name of each method before its turn."""
+    with always_compiled():
+        for entry in all_methods():
+            for name in entry.compiles_on:
+                tell(entry.name)
+                # To its end, so that it asks for all its code: under a limit it asks for less on a slow machine.
+                method: dict[str, Any] = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
+                options = {CYCLES.name: FEW_CYCLES} if CYCLES.name in entry.declared else None
+                solve(load_packaged(name), **method, options=options, warm_start="none")

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from ...formulations.contract import Plan
-from ...formulations.family import Family, Outside
+from ...formulations.family import Outside
 from ...formulations.registry import Entry
-from ...instances.base.errors import TooLargeError, UsageError, show
+from ...instances.base.errors import TooLargeError
 from ...instances.base.kind import Rules
-from ...instances.base.quantities import listed
 from ...instances.base.result import StartOutcome, WarmStart
-from ...instances.lookup import plan_of
 from ..contract import Board, Request
 from ..referee import Ruling, rule, rules_of
-from ..registry import PLANNERS, all_methods, quick_planners
-from .choose import Method, lacks
+from .choose import Question
 
 _log = logging.getLogger("pipeplan")
-
-Word = Literal["auto", "dp", "none"]
-WORDS: tuple[Word, ...] = ("auto", "dp", "none")
-
-AskedStart = Word | Plan
 
 # Share of the time limit for a start.
 START_SHARE = 0.5
 # Share of the time limit for a plan in the place of one that died with its solver.
 INSTEAD_SHARE = 0.1
-
-# The word that asks for a dynamic program's plan as a start: in general the optimum among chains.
-DP = "dp"
-
-# Asks `quick_planners` for those whose plan may stand in for one that died with its solver.
-INSTEAD = "instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +39,9 @@ class Outsider:
 class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
+    question: Question
     request: Request
     """The request of the run that is started."""
-    rules: Rules
-    family: Family | None
-    """The plans that the method's proofs speak of."""
-    asked: str
     plan: Plan | None = None
     known: WarmStart = WarmStart()
     """What we know of it; the planner's word is added in the end."""
@@ -90,27 +72,24 @@ class Start:
         self.request.board.accept(ruling, source=source)
         return ruling
 
-    @staticmethod
-    def _why_outside(family: Family, plan: Plan) -> Outside | None:
-        try:
-            return family.outside(plan)
-        except TooLargeError:  # nobody can say, so that no proof may rest on it
-            return Outside("parts that are too many to be compared with those of the method", family.wider)
-
     def look_outside(self, plan: Plan, source: str) -> tuple[Outsider | None, Ruling]:
         """The plan as one from outside, kept if it is the best of these; None: it is one of the family, or none."""
-        rules, ruling = self.rules, rule(self.request.problem, plan, self.rules)
-        if self.family is None:
+        problem, family, rules = self.question.problem, self.question.family, self.question.rules
+        ruling = rule(problem, plan, rules)
+        if family is None:
             return None, ruling
         if ruling.value is not None:
-            reason = self._why_outside(self.family, plan)
+            try:
+                reason = family.outside(plan)
+            except TooLargeError:  # nobody can say, so that no proof may rest on it
+                reason = Outside("parts that are too many to be compared with those of the method", family.wider)
         elif rules.to_options().get("contiguity", "none") == "none":
             return None, ruling
         else:  # contiguity is the method's rule, and no rule of the problem
-            rules = rules_of(self.request.problem, {**rules.to_options(), "contiguity": "none"})
-            free = rule(self.request.problem, plan, rules)
+            rules = rules_of(problem, {**rules.to_options(), "contiguity": "none"})
+            free = rule(problem, plan, rules)
             ruling = ruling if free.value is None else free
-            reason = Outside("devices that are not contiguous", self.family.wider)
+            reason = Outside("devices that are not contiguous", family.wider)
         if ruling.value is None or reason is None:
             return None, ruling
         outsider = Outsider(plan, ruling.value, source, reason, rules)
@@ -119,75 +98,38 @@ class Start:
         return outsider, ruling
 
 
-def start_of(given: object) -> AskedStart:
-    """What the caller asks for: a word, or a plan, of which the referee says whether it is one for the problem."""
-    if not isinstance(given, str):
-        return plan_of(given, "warm_start")
-    for word in WORDS:
-        if given == word:
-            return word
-    raise UsageError(f"The warm start is {show(given)}; give a plan, or one of {', '.join(WORDS)}.")
-
-
-def prepare(start: Start, method: Method, asked: AskedStart) -> None:
-    """The start for this method; a plan that the referee refuses is reported and not handed on.
+def prepare(start: Start) -> None:
+    """The start for the method of the question; a plan that the referee refuses is reported and not handed on.
 
     Nor is one that the method could not have found: below it there might be none of the method's plans, which says
     nothing about others.
     """
+    asked = start.question.start
     if not isinstance(asked, str):
-        _check_takes_start(method)
-        _take_from_user(start, asked)
-        return
-    quick = quick_planners(method.entry, asked)
-    if asked == DP:
-        _check_takes_start(method)
-        _check_other(method, quick)
-    for entry in quick:
-        if lacks(entry, start.request.problem) is None:  # else its plan would be one for another problem
-            _try_quick(entry, start, method)
+        ruling = start.offer(asked, "user")
+        if ruling.value is None:
+            start.known = WarmStart(StartOutcome.REJECTED, "user")
+            start.messages.append(f"the warm start was not used: {ruling.violations[0]}")
+    for entry in start.question.starts:
+        _try_quick(entry, start)
 
 
-def plan_instead(start: Start, method: Method) -> None:
+def plan_instead(start: Start) -> None:
     """The solvers of the method died and left no plan: that of a heuristic is the answer, where there is one.
 
     However late the death comes, there is a little time for it, if need be beyond the limit.
     """
-    for entry in quick_planners(method.entry, INSTEAD):
-        if lacks(entry, start.request.problem) is None:
-            _try_quick(entry, start, method, INSTEAD_SHARE)
-            if start.request.board.plan is not None:
-                start.messages.append(f"the plan is that of {entry.name}: no solver lived to find one")
-                return
+    for entry in start.question.instead:
+        _try_quick(entry, start, INSTEAD_SHARE)
+        if start.request.board.plan is not None:
+            start.messages.append(f"the plan is that of {entry.name}: no solver lived to find one")
+            return
 
 
-def _check_takes_start(method: Method) -> None:
-    if not method.planner.takes_start:
-        able = ", ".join(entry.name for entry in PLANNERS.values() if entry.takes_start)
-        raise UsageError(
-            f"Planner {method.planner.name!r} starts from nothing; drop --warm-start, or choose one of {able}."
-        )
-
-
-def _check_other(method: Method, quick: list[Entry]) -> None:
-    if method.name in [entry.name for entry in quick]:
-        raise UsageError(f"--warm-start {DP} starts {method.name} from itself; drop it.")
-    if not quick:
-        kinds = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
-        raise UsageError(f"--warm-start {DP} is for {listed(list(kinds))} problems; drop it.")
-
-
-def _take_from_user(start: Start, plan: Plan) -> None:
-    ruling = start.offer(plan, "user")
-    if ruling.value is None:
-        start.known = WarmStart(StartOutcome.REJECTED, "user")
-        start.messages.append(f"the warm start was not used: {ruling.violations[0]}")
-
-
-def _try_quick(entry: Entry, start: Start, method: Method, least_share: float = 0.0) -> None:
+def _try_quick(entry: Entry, start: Start, least_share: float = 0.0) -> None:
     """Offer the plan of a quick planner; if it fails, only its start is lost. At any moment it has `least_share` of the
     limit."""
-    name, run = entry.name, start.request
+    name, run, method = entry.name, start.request, start.question.method
     asked = {**method.options, **method.entry.start_options}
     options = {spec.name: asked.get(spec.name, spec.default) for spec in entry.options}
     limits = run.limits

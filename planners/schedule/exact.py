@@ -16,9 +16,14 @@ import numpy as np
 
 from ...formulations.contract import BuiltModel, Refuted, Values
 from ...formulations.zero_bubble.finite import MOST_RUNS, native_model
-from ...formulations.zero_bubble.finite_bounds import lower_bound_of, work_bound
 from ...formulations.zero_bubble.finite_orders import Sequences, in_order, sequences_of, tightest
-from ...formulations.zero_bubble.finite_problem import SPAN, FiniteProblem, finite_problem
+from ...formulations.zero_bubble.finite_problem import (
+    SPAN,
+    FiniteProblem,
+    finite_problem,
+    lower_bound_of,
+    work_bound,
+)
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled, repays_loading
 from ...instances.base.errors import TooLargeError, UsageError
@@ -29,15 +34,14 @@ from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..backends import Answer, Event, Incumbent
-from ..chain.solver import Solver
+from ..backends.client import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from . import anneal_kernel
-from .list_schedule import PERIOD, better_and_better, by_period
+from .list_schedule import PERIOD, better_and_better, by_period, periodic_list_schedule
 from .list_schedule import PLANNER as LIST_SCHEDULE
 from .listing import why_none
 from .named import ZB_GREEDY, rule_schedules
-from .periodic_list import periodic_list_schedule
 
 # ---- annealing -------------------------------------------------------------------------------------------
 # Better orders by annealing: between the planner and the compiled loop of `anneal_kernel`.
@@ -194,7 +198,7 @@ SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
 # The planner that hands the model of a period to a solver, by its address: it imports the table of planners, which
 # imports this one.
-BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
+BY_MODEL = "pipeplan.planners.exact:PLANNER"
 # Share of the time limit that each slow rule may take.
 RULE_SHARE = 0.1
 # Seconds that the model of a few runs may take before the slow rules have their turn.

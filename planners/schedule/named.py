@@ -10,14 +10,12 @@ from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
 from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE, ScheduleRule
 from ...instances.registry import evaluation_of, violations_of
+from ...instances.schedule.generators import device_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
-from ...instances.schedule.pipelines import device_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
 from ..contract import Outcome, Request
-from .alone import order_alone
-from .listing import Rank, Rule, as_plan, late, listed, why_none
-from .whole import WholeProblem, in_whole_numbers
+from .listing import Rank, Rule, WholeProblem, as_plan, in_whole_numbers, late, listed, order_alone, why_none
 
 # ---- chain shape -----------------------------------------------------------------------------------------
 # The shape that the named rules know: stages in a row, one or several of them on each device, in a loop or in a V.

@@ -1,7 +1,7 @@
 """`dp-piper` beyond the paper: pipelines that are flushed behind every batch, and devices of several types.
 
 With a flush a batch of N micro-batches takes N + X - m slots where the stages have X copies in all and the fewest
-copies of a stage are m (`flushes`): fewer copies may be better than a smaller load.
+copies of a stage are m (`least_flushed`): fewer copies may be better than a smaller load.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from typing import Any
 import numpy as np
 
 from ...instances.base.errors import InputError
-from ...instances.base.result import Stop
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ..contract import Outcome, Request
 from ..referee import rules_of
-from ..search import OutOfTimeError, tick_of
-from .flushes import least_flushed
-from .hierarchy import downsets
-from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
+from ..search import tick_of
+from .costs import Shape, StageCosts, StagingMemory, whole_memory
+from .levels import downsets
 from .model import ROUNDING, build
-from .search import Found, Search, least_load
-from .stage_costs import Shape, StageCosts
+from .search import Found, Search, least_flushed, least_load, proven
 
 CHECKS = ("the dynamic program decided over all downsets, for each number of copies and of devices",)
 
@@ -42,23 +39,14 @@ def plan_extended(request: Request) -> Outcome:
         raise InputError(
             "option knapsack", "is greedy, but flushes and types of devices need exact knapsacks", "give exact"
         )
-    problem, board = request.problem, request.board
+    problem = request.problem
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
-    run, messages = _Run(request, memory), tuple[str, ...]()
-    try:
-        best = run.best()
-        if best is None:
-            return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
-        if not run.fits(best):
-            # Rounding let the plan through. The bound on the board stays valid, and plans are sought in a little less.
-            messages = (ROUNDED_MEMORY,)
-            _Run(request, memory.inside(), bounds=False).best()
-    except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
-    size = run.size()
-    return Outcome(
-        Stop.COMPLETED, board.plan, board.value, board.bound, model_size=size, messages=messages, checks=CHECKS
-    )
+    run = _Run(request, memory)
+
+    def best(inside: bool) -> Found[StagedPlan] | None:
+        return (_Run(request, memory.inside(), bounds=False) if inside else run).best()
+
+    return proven(request, best, run.fits, CHECKS, run.size)
 
 
 class _Run:
@@ -77,38 +65,23 @@ class _Run:
         return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}
 
     def best(self) -> Found[StagedPlan] | None:
-        return self.flushed() if self.flush else self.fastest()
-
-    def fits(self, found: Found[StagedPlan]) -> bool:
-        return self.memory.exact or not violations_of(self.problem, found.plan, semantics=self.semantics)
-
-    def value(self, found: Found[StagedPlan]) -> float:
-        rules = rules_of(self.problem, self.request.options)
-        return rules.value(self.problem, found.plan)
-
-    def fastest(self) -> Found[StagedPlan] | None:
-        """The plan of the least load."""
+        """The plan of the least load or, where batches are flushed, of the least load times slots."""
         self.tick()
-        best = self._counted() if self.problem.device_types else self._searched()
-        if best is not None and not self.flush:
-            self.post(best, self.low)
-        return best
-
-    def flushed(self) -> Found[StagedPlan] | None:
-        """The plan of the least load times slots."""
-        best = self.fastest()
-        if best is None:
-            return None
+        if self.problem.device_types:  # by the program that tells them apart
+            best = self.counted.best(self.counted.lower_bound(), self._hear)
+            self.low = self.low if best is None else best.load
+        else:
+            best = self._searched()
+        if best is None or not self.flush:
+            if best is not None:
+                self.post(best, self.low)
+            return best
         most = max(self.counted.counts) if self.problem.replication else 1
         numbers = range(1, min(most, self.problem.micro_batches) + 1)
         return least_flushed(self.problem, self.counted.decide, best, self.low, numbers, self.post)
 
-    def _counted(self) -> Found[StagedPlan] | None:
-        """The plan of the least load, by the program that tells types of devices apart."""
-        best = self.counted.best(self.counted.lower_bound(), self._hear)
-        if best is not None:
-            self.low = best.load
-        return best
+    def fits(self, found: Found[StagedPlan]) -> bool:
+        return self.memory.exact or not violations_of(self.problem, found.plan, semantics=self.semantics)
 
     def _hear(self, found: Found[StagedPlan], low: float) -> None:
         self.low = max(self.low, low)
@@ -131,9 +104,8 @@ class _Run:
     def post(self, found: Found[StagedPlan], bound: float | None) -> None:
         """Post a plan, if it fits, and a bound. A bound on loads holds with flushes too, which only add to them."""
         plan = found.plan if self.fits(found) else None
-        value = None if plan is None else self.value(found)
-        bound = bound if self.bounds else None
-        self.request.board.post(plan, value, bound, nodes=self.counted.decisions)
+        value = rules_of(self.problem, self.request.options).value(self.problem, found.plan)
+        self.request.board.post(plan, value, bound if self.bounds else None, nodes=self.counted.decisions)
 
 
 # ---- Devices by type, and stages with no fewer than so many copies: plans within a limit ------------------
@@ -144,7 +116,8 @@ class _Run:
 #
 # infinite where it cannot be. The least sum is all that the stages before need to know: fewer micro-batches in flight
 # never need more memory. For the same reason a stage takes the fewest replicas that stay within the limit: more cost
-# devices and leave more in flight. The least limit is found by bisection, each answer snapped to the plan that it has.
+# devices and leave more in flight. The least limit is found by bisection, each answer snapped to the plan that it
+# has.
 #
 # Plain numpy over all pairs of downsets: for graphs of up to `MAX_DOWNSETS` downsets. Throughput on devices that are
 # alike has a faster program (`search`).

@@ -7,29 +7,40 @@ its restriction alone, so they are not reported.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
+from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of, violations_of
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import StagedPlan
-from ...instances.staging.problem import FLUSH, StagingProblem, check_question
-from ..contract import Outcome, Request
-from ..method_options import TABLE
+from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
+from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
+from ..contract import FunctionPlanner, Outcome, Request
+from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
+from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
-from .degree_table import check_size, check_table, table_of, write_table
-from .equal import recomputes
+from .costs import ROUNDED_MEMORY, whole_memory
+from .equal import best_quick_tree, recomputes
 from .extended import is_extended, plan_extended
-from .flushes import flushed_value, least_flushed
-from .hierarchy import downsets, plan_levels
-from .level_decisions import LevelDecisions
-from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
-from .model import Restriction, model_of
-from .quick_trees import best_quick_tree
-from .search import Found, Search, Step, TooManySumsError
-from .tables import TooManyPairsError
+from .levels import LevelDecisions, downsets, plan_levels
+from .model import PiperModel, Restriction, TooManyPairsError, from_downsets, model_of
+from .search import (
+    Found,
+    Search,
+    Step,
+    TooManySumsError,
+    check_size,
+    check_table,
+    flushed_value,
+    least_flushed,
+    proven,
+    table_of,
+    write_table,
+)
 
 
 @dataclass(frozen=True)
@@ -157,34 +168,26 @@ CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 def plan_with_levels(request: Request) -> Outcome:
     """The best tree of stages, proven; where time runs out the best so far, at first one that needs no search."""
-    problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
-    messages: tuple[str, ...] = ()
+    problem, variant = request.problem, request.options.get("hierarchy", "precise")
     tick, board = tick_of(request), request.board
 
-    def hear(found: Found[LeveledPlan], low: float) -> None:
+    def fits(found: Found[LeveledPlan]) -> bool:
+        return not violations_of(problem, found.plan, hierarchy=variant)
+
+    def hear(found: Found[LeveledPlan], low: float | None) -> None:
         """A better plan on the way, if it fits with all digits."""
-        fits = not violations_of(problem, found.plan, hierarchy=variant)
-        board.post(found.plan if fits else None, found.load if fits else None, low)
+        board.post(found.plan if fits(found) else None, found.load, low)
+
+    def best(inside: bool) -> Found[LeveledPlan] | None:
+        found = plan_levels(problem, variant, tick, inside, lambda found, low: hear(found, None if inside else low))
+        if found is not None:
+            hear(found, None if inside else found.load)
+        return found
 
     quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
     if quick is not None:
         board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
-    try:
-        found = plan_levels(problem, variant, tick, hear=hear)
-        if found is None:
-            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
-        bound = found.load
-        if violations_of(problem, found.plan, hierarchy=variant):
-            messages = (ROUNDED_MEMORY,)
-            found = plan_levels(problem, variant, tick, inside=True)
-    except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound if bound is None else bound)
-    if found is None:
-        return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
-    value = found.load
-    request.board.post(found.plan, value, bound)
-    stop = Stop.COMPLETED if messages else Stop.PROVEN
-    return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
+    return proven(request, best, fits, CHECKS)
 
 
 def plan_flushed_levels(request: Request) -> Outcome:
@@ -193,38 +196,28 @@ def plan_flushed_levels(request: Request) -> Outcome:
     if problem.exact_batches:
         raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
 
-    def post(found: Found[LeveledPlan], low: float | None) -> None:
-        fits = not violations_of(problem, found.plan)
-        board.post(found.plan if fits else None, flushed_value(problem, found) if fits else None, low)
+    memory = whole_memory(problem, problem.devices)
 
-    def best(memory: StagingMemory, bounds: bool) -> Found[LeveledPlan] | None:
+    def fits(found: Found[LeveledPlan]) -> bool:
+        return not violations_of(problem, found.plan)
+
+    def best(inside: bool) -> Found[LeveledPlan] | None:
         least = 0.0
 
         def hear(found: Found[LeveledPlan], low: float) -> None:
             nonlocal least
             least = low
-            post(found, low if bounds else None)
+            plan = found.plan if fits(found) else None
+            board.post(plan, flushed_value(problem, found), None if inside else low)
 
-        search = LevelDecisions(problem, downsets(problem), memory, tick)
+        search = LevelDecisions(problem, downsets(problem), memory.inside() if inside else memory, tick)
         fastest = search.best(hear)  # a flush only adds to the largest load, so that bounds on it hold here, too
         if fastest is None:
             return None
         numbers = _copies(problem) if problem.replication else {1}
         return least_flushed(problem, search.decide, fastest, least, numbers, hear)
 
-    messages: tuple[str, ...] = ()
-    try:
-        memory = whole_memory(problem, problem.devices)
-        found = best(memory, bounds=True)
-        if found is None:
-            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
-        if violations_of(problem, found.plan):
-            messages = (ROUNDED_MEMORY,)
-            best(memory.inside(), bounds=False)
-    except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound)
-    stop = Stop.PROVEN if met(board.value, board.bound) else Stop.COMPLETED
-    return Outcome(stop, board.plan, board.value, board.bound, messages=messages, checks=CHECKS)
+    return proven(request, best, fits, CHECKS)
 
 
 def _copies(problem: StagingProblem) -> set[int]:
@@ -233,3 +226,167 @@ def _copies(problem: StagingProblem) -> set[int]:
     for level in problem.levels:
         numbers = {above * d for above in numbers for d in range(1, level.devices + 1)}
     return {number for number in numbers if number <= problem.micro_batches}
+
+
+# ---- PipeDream's partitioner for stagings -------------------------------------------------------------------------
+# PipeDream's partitioner for stagings: cuts of a path and replication, all memory ignored.
+#
+# The graph is contracted between its articulation points to a path; the path is cut, and each piece gets a number of
+# replicas, so that the largest load is least: Piper's program over the few downsets that are ends of the path,
+# without tensor parallelism and without a memory. The referee may reject what comes out, and a message says so.
+
+
+def plan_pipedream(request: Request) -> Outcome:
+    problem, semantics = request.problem, request.options.get("semantics", "paper")
+    tick = tick_of(request)
+    try:
+        tick()
+        search = Search(path_model(problem, semantics), tick=tick)
+        answer = search.best()
+    except OutOfTimeError:
+        return Outcome(Stop.TIME)
+    except TooManySumsError:
+        return Outcome(Stop.MEMORY, messages=("too many sums of degrees for exactly N micro-batches",))
+    if answer is None:
+        return Outcome(Stop.COMPLETED, messages=("no cut of the path gives every layer a configuration",))
+    value, steps = answer
+    plan = search.plan(steps)
+    broken = any(violation.rule == "memory" for violation in violations_of(problem, plan, semantics=semantics))
+    messages = ("the plan exceeds the memory, which PipeDream's partitioner ignores",) if broken else ()
+    return Outcome(Stop.COMPLETED, plan, value, messages=messages)
+
+
+PIPEDREAM = FunctionPlanner(plan_pipedream)
+
+
+def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
+    """The model whose downsets are the ends of the path, with one device for each replica and no memory limit."""
+    blocks = path_of(problem)
+    ends = [frozenset(i for block in blocks[cut:] for i in block) for cut in range(len(blocks), -1, -1)]
+    boundless = problem.replace(memory_bytes=None)
+    return from_downsets(boundless, ends, semantics, Restriction(allowed=lambda degree, way: degree == 1))
+
+
+def path_of(problem: StagingProblem) -> list[list[int]]:
+    """Blocks of layers (by position), one after the other."""
+    work = tuple(
+        min((way.time for way in layer.configurations.get(1, ())), default=0.0) for layer in problem.layers
+    )
+    return [block for block in contract_to_path(problem.arcs, work, work) if block]
+
+
+# ---- The same degrees on every stage ------------------------------------------------------------------------------
+# `uniform`: the fastest plan whose stages all have the same degrees, which is what Megatron-LM and DeepSpeed can run.
+#
+# For each tensor-parallel degree and each number of replicas of every level, whether some plan is faster than the
+# best so far is decided by the program of `levels` with these degrees alone; a flat network is one level.
+# Where even perfectly shared work would take longer than the best plan, nothing is asked. With flushes
+# (`least_flushed`), the best of each is sought.
+
+
+NONE_FITS = "no plan with the same degrees on every stage fits"
+# Up to so many replicas of a stage on one level every number is tried, and above it those that divide the level.
+EVERY = 16
+
+# The tensor-parallel degree, and the replicas of a stage on each level, the innermost first.
+Degrees = tuple[int, tuple[int, ...]]
+
+
+def plan_uniform(request: Request) -> Outcome:
+    """Every way to give all stages the same degrees, those first that leave no device idle."""
+    problem, board = request.problem, request.board
+    check_question(problem, request.options)
+    if problem.exact_batches:
+        raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
+    levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
+    leveled = problem.replace(levels=levels)
+    tick = tick_of(request)
+    try:
+        sets = downsets(leveled)
+        memory = whole_memory(leveled, leveled.devices)
+        for degrees in sorted(_choices(leveled), key=lambda each: _ideal(leveled, each)):
+            tick()
+            if board.value is not None and _ideal(leveled, degrees) >= board.value:
+                break
+            search = LevelDecisions(leveled, sets, memory, tick, degrees)
+            if request.options.get("objective") == FLUSH:
+                _improve_flushed(request, problem, search, _ideal(leveled, degrees))
+            else:
+                _improve(request, problem, search)
+    except OutOfTimeError:
+        return Outcome(Stop.TIME, board.plan, board.value)
+    messages = () if board.plan is not None else (NONE_FITS,)
+    return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
+
+
+UNIFORM = FunctionPlanner(plan_uniform)
+
+
+def _choices(problem: StagingProblem) -> Iterator[Degrees]:
+    """Every tensor-parallel degree with every number of replicas on each level that leaves room for a stage."""
+    innermost, *upper = (level.devices for level in problem.levels)
+    for t in problem.degrees:
+        if t <= innermost and all(layer.configurations.get(t) for layer in problem.layers):
+            rooms = [innermost // t, *upper]
+            yield from ((t, copies) for copies in product(*(_replicas(problem, room) for room in rooms)))
+
+
+def _replicas(problem: StagingProblem, room: int) -> list[int]:
+    """Numbers of replicas to try on one level, which has room for `room` of them."""
+    if not problem.replication:
+        return [1]
+    return [d for d in range(1, room + 1) if d <= EVERY or room % d == 0]
+
+
+def _ideal(problem: StagingProblem, degrees: Degrees) -> float:
+    """No plan of these degrees takes less time per micro-batch: the work of all layers, shared perfectly among
+    the devices that its stages can have."""
+    t, copies = degrees
+    rooms = [problem.levels[0].devices // t, *(level.devices for level in problem.levels[1:])]
+    used = t * math.prod(room // d * d for room, d in zip(rooms, copies, strict=True))
+    stages = math.prod(room // d for room, d in zip(rooms, copies, strict=True))
+    shared = min(len(problem.layers), stages, problem.micro_batches // math.prod(copies)) * t * math.prod(copies)
+    work = math.fsum(t * min(way.time for way in layer.configurations[t]) for layer in problem.layers)
+    return work / min(used, shared) if shared else math.inf
+
+
+def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) -> None:
+    """Plans of these degrees, each better than the best so far, as long as there are any."""
+    board = request.board
+    while True:
+        result = (
+            search.best(lambda best, low: None)
+            if board.value is None
+            else search.decide(board.value * (1 - BETTER))
+        )
+        if result is None:
+            return
+        plan = result.plan if problem.levels else _flat(result.plan)
+        if violations_of(problem, plan):  # memory has more digits than are counted
+            return
+        board.post(plan, result.load)
+
+
+def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDecisions, ideal: float) -> None:
+    """The best plan of these degrees with a flush behind every batch, if it is better than the best so far."""
+    board = request.board
+
+    def hear(found: Found[LeveledPlan], low: float) -> None:
+        plan = found.plan if problem.levels else _flat(found.plan)
+        if not violations_of(problem, plan):
+            board.post(plan, flushed_value(search.problem, found))
+
+    # A flush only adds to the largest load.
+    first = search.decide(math.inf if board.value is None else board.value * (1 - BETTER))
+    if first is not None and search.degrees is not None:
+        copies = math.prod(search.degrees[1])
+        least_flushed(search.problem, search.decide, first, ideal, [copies], hear)
+
+
+def _flat(plan: LeveledPlan) -> StagedPlan:
+    return StagedPlan(
+        tuple(
+            PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
+            for leaf in plan.leaves()
+        )
+    )

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from ...instances.base.child import child_environment, own_python
-from ...instances.base.compiled import can_be_kept, is_kept, make, make_beside
+from ...instances.base.compiled import can_be_kept, child_environment, is_kept, make, make_beside, own_python
 from ..backends.process import die_with_parent
-from . import layouts_kernel, loads_kernel, pipeline_kernel
+from . import layouts_kernel, pipeline_kernel
 
 # A unit, an entry, and arguments of the types that the search calls it with.
 Call = tuple[ModuleType, str, tuple[Any, ...]]
@@ -32,7 +31,7 @@ def calls() -> tuple[Call, ...]:
     loads = (2, (i2, i2, 1), 1.0, 1.0, 1, (f1, f1, f2, f2, f2, i1, i2, i1), (f1, f2, 1.0, 1.0, f1, 1.0, 1), i2)
     return (
         (layouts_kernel, "climb", (i1, (i3, i1, i2), (1, 1, 1, True), f1, f3, facts, 1.0, 1, 1.0)),
-        (loads_kernel, "least_seconds", loads),
+        (layouts_kernel, "least_seconds", loads),
         (layouts_kernel, "longest_path", ((i3, i1, i2), f1, f1, f1, f1, f1, 1)),
         (pipeline_kernel, "plan_row", (1, 1, (f2, f2, f2, f2, f2), f1, f1, 1.0, 1.0, 1.0, 1)),
     )

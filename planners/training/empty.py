@@ -10,7 +10,7 @@ from ...instances.base.errors import Violation
 from ...instances.training.frameworks import even_layout, spread
 from ...instances.training.plan import Configuration, Degrees, Recompute, divisors, read_recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.scope import Scope
 from .space import all_words
 

@@ -1,9 +1,14 @@
-"""The search's own judgement of a configuration: one choice and one word as arrays for the kernels."""
+"""The search's own judgement of a configuration, as arrays for the kernels; and the inner problem.
+
+The inner problem under 1F1B is where to cut a row of units, given what is computed again. It is plain arrays, which
+know nothing of models. What is minimised is the makespan of the simulated schedule. `pipeline_kernel` has the bounds
+and the search.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import Any
@@ -17,8 +22,109 @@ from ...instances.training.frameworks import ends_of, uncut
 from ...instances.training.plan import Configuration, Recompute, chunks_of_ranks
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
-from .inner import Intervals, Pipeline
 from .layouts_kernel import SUMS, tail_seconds
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+# The most sets of last stages that one search looks at.
+MOST_NODES = 20_000
+# Plain Python looks at so many intervals of all stages in a tenth of a second.
+BRIEF_INTERVALS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Sums over intervals of units, [first, behind the last]."""
+
+    forward_seconds: Array
+    backward_seconds: Array
+    """Seconds of the backward pass; infinite where a stage may not have this word."""
+    fixed_bytes: Array
+    stash_bytes: Array
+    tail_seconds: Array
+
+    @property
+    def units(self) -> int:
+        return int(self.forward_seconds.shape[0]) - 1
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages for a row of units under 1F1B, one chunk on each rank."""
+
+    intervals: Intervals
+    stages: int
+    micro_batches: int
+    memory_bytes: float
+    delays: tuple[float, ...]
+    """Seconds of a message between each two stages that follow each other."""
+
+    @cached_property
+    def flights(self) -> Any:
+        """Micro-batches of which each stage keeps the stash at once."""
+        return np.minimum(self.micro_batches, self.stages - np.arange(self.stages)).astype(np.float64)
+
+    @cached_property
+    def down(self) -> Any:
+        """Seconds of messages from the first stage to each stage."""
+        return np.concatenate(([0.0], np.cumsum(self.delays[: self.stages - 1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What is known of an inner problem. None: no layout is known, or none below the cut-off was looked for."""
+
+    value: float | None
+    bound: float
+    """No layout is faster; infinite where none fits."""
+    layout: tuple[int, ...] = ()
+    nodes: int = 0
+
+
+def is_long(units: int, stages: int) -> bool:
+    """Is a row too long for plain Python?"""
+    return units**2 * stages > BRIEF_INTERVALS
+
+
+def solve(
+    pipeline: Pipeline, cutoff: float = float("inf"), tolerance: float = 1e-12, most_nodes: int = MOST_NODES
+) -> Best:
+    """The best layout.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What is to be cut.
+    cutoff : float
+        Only what is faster is looked for.
+    tolerance : float
+        The relative gap that is good enough.
+    most_nodes : int
+        The most nodes of the search; 0: a first layout and its bound; negative: only bounds.
+    """
+    intervals = pipeline.intervals
+    if pipeline.stages > intervals.units:
+        return Best(None, float("inf"))
+    from . import pipeline_kernel
+
+    brief = not is_long(intervals.units, pipeline.stages)
+    value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row", meanwhile=brief)(
+        pipeline.stages,
+        pipeline.micro_batches,
+        tuple(getattr(intervals, entry.name) for entry in fields(intervals)),
+        pipeline.down,
+        pipeline.flights,
+        float(pipeline.memory_bytes),
+        float(cutoff),
+        float(tolerance),
+        most_nodes,
+    )
+    if value == float("inf"):
+        return Best(None, float(bound), nodes=int(nodes))
+    return Best(float(value), float(bound), tuple(int(count) for count in layout), int(nodes))
+
+
+# ---- The search's own judgement of a configuration: one choice and one word as arrays for the kernels.
 
 # ---- sums over intervals -------------------------------------------------------------------------------
 #
@@ -128,16 +234,11 @@ def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
     chunks = np.array(chunks_of_ranks(schedule, p, v))
     homes = np.zeros(p * v, np.int64)
     homes[chunks] = np.arange(p)[:, None]
-    return order_of(schedule, p, v, m), homes, chunks
-
-
-def order_of(schedule: str, p: int, v: int, m: int) -> Any:
-    """Each rank's passes in their order."""
     if schedule in BY_FORMULA:
-        return _order_by_formula(schedule, p, v, m)
+        return _order_by_formula(schedule, p, v, m), homes, chunks
     rule = SCHEDULES[schedule].order
     rows = [[(KINDS[kind], own, n) for kind, own, n in rule(rank, p, v, m)] for rank in range(p)]
-    return np.array(rows, np.int64)
+    return np.array(rows, np.int64), homes, chunks
 
 
 def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
@@ -231,12 +332,6 @@ class LayoutEvaluator:
             behind = ends[at]
         return None if behind < 1 else tuple(b - a for a, b in pairwise((0, *ends, sum(layout))))
 
-    def _loop(self, listed: int) -> tuple[Any, ...]:
-        """The order of so many micro-batches."""
-        gamma = self.case.gamma
-        d = gamma.degrees
-        return loop_of(gamma.schedule, d.pipeline, d.virtual, listed)
-
     def _listings(self) -> Iterator[int]:
         """Numbers of micro-batches to list, one after the other until the times of those that are counted hold."""
         m, d = self.case.micro_batches, self.case.gamma.degrees
@@ -247,10 +342,6 @@ class LayoutEvaluator:
             if 2 * listed * d.chunks > MOST_PASSES:
                 return  # the time is too short at most, so no bound is wrong
         yield m
-
-    def delays(self, layout: Sequence[int]) -> Any:
-        """Between chunks; layers of its own have outputs of different sizes."""
-        return np.array([*self.case.delays_of(layout), 0.0])
 
     def judge(self, layout: Sequence[int], limit_bytes: float = float("inf")) -> tuple[float, tuple[float, ...]]:
         """Seconds of an iteration without what is added to every one, and bytes of each rank."""
@@ -285,9 +376,9 @@ class LayoutEvaluator:
             own = np.asarray(layout, np.int64).copy()
             seconds, sizes, steady = compiled(layouts_kernel, "climb")(
                 own,
-                self._loop(listed),
+                loop_of(gamma.schedule, gamma.degrees.pipeline, gamma.degrees.virtual, listed),
                 (listed, (self.case.micro_batches - listed) // lag, lag, gamma.rule.all_first),
-                self.delays(layout),
+                np.array([*self.case.delays_of(layout), 0.0]),
                 self.sums,
                 self._facts,
                 limit_bytes,

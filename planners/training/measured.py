@@ -12,6 +12,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError, errors_in
@@ -19,15 +20,14 @@ from ...instances.base.fields import as_number, as_object, check_schema, plain_f
 from ...instances.base.json_file import read_json, read_text, write_json
 from ...instances.base.quantities import GIB, MIB, several, whole_number
 from ...instances.physics.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
-from ...instances.training.flag_words import dashed
-from ...instances.training.flags import Read, read_options
+from ...instances.training.build import with_layers
+from ...instances.training.flag_options import dashed
+from ...instances.training.flags import read_options
 from ...instances.training.kind_functions import with_devices
-from ...instances.training.known_models import with_layers
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
-from .runs import Fit, MeasuredRun, Run, RunError, fit, runs_of_table
+from .runs import Fit, MeasuredRun, Run, RunError, check_possible, fit, runs_of_table
 
 # ---- runs in logs ----------------------------------------------------------------------------------------
 #
@@ -106,11 +106,6 @@ def _counted(values: Sequence[float]) -> tuple[float, int]:
     return statistics.median(kept), len(kept)
 
 
-def _checked(path: str, read: Read, problem: TrainingProblem) -> None:
-    for fault in (*shape_faults(problem, read.configuration), *framework_faults(problem, read.configuration)):
-        raise UsageError(f"it cannot have been run: {fault}")
-
-
 # ---- Megatron ------------------------------------------------------------------------------------------
 
 
@@ -122,12 +117,12 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     read = read_options(
         of_run, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, ""
     )
-    _checked(path, read, of_run)
+    check_possible(of_run, read.configuration)
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
     told = (f"{path}: the median of {count} iterations.", *(f"{path}: {note}" for note in read.notes))
     return MeasuredRun(
-        of_run, read.configuration, milliseconds / 1000, max(peaks) * MIB if peaks else None, _name(path), told
+        of_run, read.configuration, milliseconds / 1000, max(peaks) * MIB if peaks else None, Path(path).name, told
     )
 
 
@@ -203,7 +198,7 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Me
             options["parallelism.pipeline-parallel-layers-per-stage"] = (str(each),)
     of_run = problem.replace(batch=batch, sequence=sequence, framework="torchtitan")
     read = read_options(of_run, "torchtitan", options, "")
-    _checked(path, read, of_run)
+    check_possible(of_run, read.configuration)
     steps = [found for line in lines if (found := _STEP.search(line))]
     rate, count = _counted([float(found[2].replace(",", "")) for found in steps])
     if not rate > 0:
@@ -211,15 +206,11 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Me
     seconds = batch * sequence / (rate * of_run.devices)
     told = (f"{path}: the median of {count} steps.", *(f"{path}: {note}" for note in read.notes))
     peak = max(float(found[1]) for found in steps) * GIB
-    return MeasuredRun(of_run, read.configuration, seconds, peak or None, _name(path), told)
+    return MeasuredRun(of_run, read.configuration, seconds, peak or None, Path(path).name, told)
 
 
 def _last(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
     return next((found for line in reversed(lines) if (found := pattern.search(line))), None)
-
-
-def _name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
 
 
 # ---- all runs ------------------------------------------------------------------------------------------
@@ -308,9 +299,10 @@ class Fitted:
     def sentences(self) -> tuple[str, ...]:
         """All of it in words: what moved and by whom, and the errors with their numbers."""
         lines = [*self.told, *self.compared]
+        runs = several(0 if self.fit is None else len(self.fit.runs), "run")
         for name, (before, after) in self.changes.items():
             said = self.said(name)
-            by = f"; {len(said)} of {_runs(self)} depend on it, {said[0][0]} most" if said else ""
+            by = f"; {len(said)} of {runs} depend on it, {said[0][0]} most" if said else ""
             lines.append(f"{name} is {after:.4g} in place of {before:.4g}{by}.")
         silent = [name for name in ABOUT if not self.said(name)] if self.fit is not None else []
         if silent:
@@ -322,9 +314,9 @@ class Fitted:
                 f"({worst.name}); without the fit the same runs are off by {self.eps_before or 0:.1%}."
             )
         if self.worst_peak is not None:
-            several = "1 run is" if len(self.memory) == 1 else f"{len(self.memory)} runs are"
+            peaks = "1 run is" if len(self.memory) == 1 else f"{len(self.memory)} runs are"
             lines.append(
-                f"The peak of {several} off by {abs(self.worst_peak.error):.1%} at most ({self.worst_peak.name}); "
+                f"The peak of {peaks} off by {abs(self.worst_peak.error):.1%} at most ({self.worst_peak.name}); "
                 "nothing of them is fitted."
             )
         return tuple(lines)
@@ -345,11 +337,6 @@ class Fitted:
 
 def _left_out(run: RunError) -> dict[str, Any]:
     return {"name": run.name, "predicted": run.predicted, "measured": run.measured, "error": run.error}
-
-
-def _runs(fitted: Fitted) -> str:
-    count = 0 if fitted.fit is None else len(fitted.fit.runs)
-    return several(count, "run")
 
 
 # ---- reading -------------------------------------------------------------------------------------------

@@ -44,18 +44,15 @@ def _outside(problem: TrainingProblem, scope: Scope, share: float, plan: Configu
         return Outside("chunks that compute different things again")
     if scope.layouts == "even" and plan.layout != even_layout(problem, plan.degrees.chunks):
         return Outside("a layout that is not even", "--layouts any")
-    if not (scope.takes_degrees(plan.degrees) and _takes_rest(scope, plan)):
+    values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
+    taken = scope.takes_degrees(plan.degrees) and all(scope.takes(key, value) for key, value in values.items())
+    if not (taken and scope.takes_word(plan.recompute[0])):
         return Outside("values that are not in the scope")
     if share and problem.memory_bytes is not None:
         held = evaluation_of(problem, plan).fullest.bytes
         if held * (1 + share) > problem.memory_bytes:
             return Outside(f"memory that does not fit with {100 * share:g} % to spare", "--memory-error 0")
     return None
-
-
-def _takes_rest(scope: Scope, plan: Configuration) -> bool:
-    values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
-    return all(scope.takes(key, value) for key, value in values.items()) and scope.takes_word(plan.recompute[0])
 
 
 # ---- planners ------------------------------------------------------------------------------------------
@@ -110,6 +107,8 @@ class ConfigurationPlanner:
                 model_size=size,
                 messages=(NOTHING_FITS,) if report.nothing_fits and report.considered else (),
             )
+        considered = several(report.considered, "choice")
+        undecided = [f"{report.undecided} choices are not discarded yet"] if report.undecided else []
         value, bound = report.best.seconds, report.bound if self.whole else None
         if bound is not None and stop == Stop.COMPLETED and met(value, bound):
             stop = Stop.PROVEN
@@ -119,16 +118,9 @@ class ConfigurationPlanner:
             value,
             bound,
             model_size=size,
-            messages=_messages(report),
+            messages=(f"{considered} of degrees, of which {report.unfit} cannot fit", *undecided),
             checks=CHECKS if self.whole else (),
         )
-
-
-def _messages(report: Report) -> tuple[str, ...]:
-    messages = [f"{several(report.considered, 'choice')} of degrees, of which {report.unfit} cannot fit"]
-    if report.undecided:
-        messages.append(f"{report.undecided} choices are not discarded yet")
-    return tuple(messages)
 
 
 PLANNER = ConfigurationPlanner()

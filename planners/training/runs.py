@@ -12,16 +12,14 @@ from typing import Any
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import GIB, whole_number
-from ...instances.physics.efficiencies import ABOUT, Efficiencies, check_name
+from ...instances.physics.efficiencies import ABOUT, NEUTRAL, Efficiencies
 from ...instances.physics.hardware import devices_and_gpu
-from ...instances.training.build import model_of
+from ...instances.training.build import model_of, with_layers
+from ...instances.training.iteration import Iteration
 from ...instances.training.kind_functions import with_devices
-from ...instances.training.known_models import with_layers
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.memory import memory_of_ranks
-from ...instances.training.referee.seconds import Iteration
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, memory_of_ranks, shape_faults
 from ...instances.training.words import configuration_from_words
 
 # ---- one run -------------------------------------------------------------------------------------------
@@ -48,10 +46,6 @@ class MeasuredRun:
     told: tuple[str, ...] = ()
     """Sentences on how it was read."""
 
-    def predicted_seconds(self, efficiencies: Efficiencies) -> float:
-        """Seconds of an iteration by the model with these efficiencies."""
-        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan).seconds()
-
     def predicted_peak(self) -> float:
         """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
         ranks = memory_of_ranks(self.problem, self.plan)
@@ -63,7 +57,7 @@ class MeasuredRun:
         `by_hand`: somebody wrote the amounts down, perhaps in other units.
         """
         if self.seconds is not None:
-            predicted = self.predicted_seconds(self.problem.efficiencies)
+            predicted = Iteration(self.problem, self.plan).seconds()
             _check_near("seconds", self.seconds, predicted, "s", by_hand * INSTEAD_OF_SECONDS)
         if self.peak_bytes is not None:
             _check_near(
@@ -87,6 +81,12 @@ def _check_near(
         problem += f"; these look like {name}"
         remedy = f"divide the column by {count:.0f}"
     raise InputError(column, problem, remedy)
+
+
+def check_possible(problem: TrainingProblem, plan: Configuration) -> None:
+    """Refuse a configuration that no framework can have run, with the first rule that it breaks."""
+    for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan)):
+        raise UsageError(f"it cannot have been run: {fault}")
 
 
 # ---- tables of runs ------------------------------------------------------------------------------------
@@ -162,8 +162,7 @@ def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Measur
     names = [name for name in OF_CONFIGURATION if row.get(name)]
     words = " ".join(f'{name.replace("_", "-")}="{row[name]}"' for name in names if '"' not in row[name])
     plan = configuration_from_words(of_run, words)
-    for fault in (*shape_faults(of_run, plan), *framework_faults(of_run, plan)):
-        raise UsageError(f"it cannot have been run: {fault}")
+    check_possible(of_run, plan)
     seconds, peak = (_amount(row, name) for name in MEASURED)
     if seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
@@ -245,7 +244,13 @@ STEPS = 60
 ENOUGH = 1e-5
 
 # Numbers that may be zero, each with the amount that counts as a distance of one.
-LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
+LINEAR = {
+    "half_side": 100.0,
+    "launch_seconds": 2e-6,
+    "host_seconds": 2e-5,
+    "collective_seconds": 2e-5,
+    "step_seconds": 0.01,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,15 +301,13 @@ class Fit:
         return max(abs(run.error) for run in self.runs)
 
 
-def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None) -> Fit:
-    """Efficiencies for these runs.
+def fit(runs: Sequence[Run], known: Efficiencies | None = None) -> Fit:
+    """Efficiencies for these runs: those change on which the time of some run depends.
 
     Parameters
     ----------
     runs : sequence of Run
         At least one.
-    names : sequence of str, optional
-        Which efficiencies may change; by default all of them on which the time of some run depends.
     known : Efficiencies, optional
         Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
         first run's problem.
@@ -315,7 +318,8 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
         if not run.seconds > 0:
             raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
-    every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
+    names = [name for name in ABOUT if name not in NEUTRAL or not start.is_neutral(name)]
+    every = _Search(runs, tuple(names), start)
     slopes = every.slopes(every.start)
     used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
     return _Search(runs, used, start).run()

@@ -35,10 +35,8 @@ from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Margin, Scope, both_sides
 from ..search import OpenItems
 from . import ahead
-from .bounds import LoadBound, Loads, Shape
-from .inner import Best, is_long, solve
-from .judging import LayoutEvaluator
-from .paths import PathBound
+from .bounds import LoadBound, Loads, PathBound, Shape
+from .judging import Best, LayoutEvaluator, is_long, solve
 from .space import Space, configuration
 
 # The most passes that one search for layouts simulates, and the most that local moves do.
@@ -382,7 +380,9 @@ class Search:
         """Open an item in which this many whole layers of each chunk are computed again, and one for more of
         them."""
         gamma, count = word.gamma, word.count or 1
-        entry, most = self.entries[gamma], self._most_layers(gamma)
+        entry, layers = self.entries[gamma], self.problem.model.layers or len(self.problem.model.own)
+        # The most layers that one chunk can have; few are ever asked for beyond those of even chunks.
+        most = max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
         entry.left -= 1
         if self.scope.layouts != "even":
             loads = LoadBound(self.loads(gamma), self._judge(word), count)
@@ -421,11 +421,6 @@ class Search:
             else:
                 low = middle
         return high
-
-    def _most_layers(self, gamma: ParallelismChoice) -> int:
-        """The most layers that one chunk can have; few are ever asked for beyond those of even chunks."""
-        layers = self.problem.model.layers or len(self.problem.model.own)
-        return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
 
     def _useful(self, gamma: ParallelismChoice) -> list[Modules]:
         """Words that no other word beats by taking no longer and keeping no more in every type of unit."""
@@ -559,7 +554,7 @@ class Search:
         bound = load.seconds(limit)
         if bound >= below:
             return Best(None, bound)
-        if self._layouts(case) <= ALL_LAYOUTS:
+        if math.comb(self.space.units - 1, case.gamma.degrees.chunks - 1) <= ALL_LAYOUTS:
             value, layout = judge.exhaust(limit)
             return Best(None, math.inf) if value == math.inf else Best(value, value, layout)
         starts = [(judge.judge(start, limit), start) for start in self._starts(judge, load)]
@@ -583,16 +578,10 @@ class Search:
         best = self.report.best
         return math.inf if best is None or best is self.rough else best.seconds - self.step
 
-    def _layouts(self, case: Case) -> int:
-        """Number of layouts that this case has."""
-        chunks = case.gamma.degrees.chunks
-        return math.comb(self.space.units - 1, chunks - 1)
-
     @staticmethod
     def _looks(case: Case) -> int:
         """Number of layouts that local moves may look at."""
-        passes = 2 * case.micro_batches * case.gamma.degrees.chunks
-        return max(20, min(MOST_LOOKS, LOOK_WORK // passes))
+        return max(20, min(MOST_LOOKS, LOOK_WORK // (2 * case.micro_batches * case.gamma.degrees.chunks)))
 
     def _starts(self, judge: LayoutEvaluator, load: LoadBound) -> list[tuple[int, ...]]:
         """Layouts from which local moves begin."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.physics.kernels import HALF, WORKSPACE_BYTES
+from ...instances.physics.efficiencies import HALF, WORKSPACE_BYTES
 from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
 from ...instances.training.cases import (
     AT_THE_END,

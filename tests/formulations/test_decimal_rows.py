@@ -15,7 +15,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.planners.backends import MatrixModel
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.backends.scaling import EXACT_DIGITS, IntegerForm, choose_grids, decimal, integer_form
 from pipeplan.planners.run.choose import resolve_options
 

@@ -17,7 +17,7 @@ from export_samples import llama
 from yardstick import a_million_turns_s, million_turns
 
 import pipeplan
-from pipeplan.instances.base.child import own_python
+from pipeplan.instances.base.compiled import own_python
 from pipeplan.instances.base.json_file import FORMULA_MARKS, csv_cell, write_json
 from pipeplan.instances.networks.profile.profile import profile_to_json
 
@@ -256,4 +256,4 @@ def test_every_child_is_started_by_the_same_command() -> None:
         for path in (root / folder).rglob("*.py")
         if "sys.executable" in path.read_text("utf-8")
     ]
-    assert naming == ["instances/base/child.py"], sys.version
+    assert naming == ["instances/base/compiled.py"], sys.version

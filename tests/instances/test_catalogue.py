@@ -1,4 +1,4 @@
-"""Packaged instances of every kind, and what is known of them, are consistent; `test_recipes.py` makes them anew."""
+"""Packaged instances of every kind, and what is known of them, are consistent; recipes make them anew."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeplan.instances.catalogue import (
     read_best_known,
     read_facts,
 )
-from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.chain.generators import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.registry import KINDS
 
 FOLDER = Path(catalogue.__file__).parent / "packaged"
@@ -133,3 +133,16 @@ def test_the_public_functions_take_every_kind() -> None:
     assert pipeplan.packaged_names() == packaged_names()
     for kind in packaged_kinds():
         assert {pipeplan.load_packaged(name).kind for name in pipeplan.packaged_names(kind)} == {kind}
+
+
+# ---- Packaged placements: what is known of them by hand and by logic, and what their list shows.
+
+
+@pytest.mark.parametrize("name", packaged_names("placement"))
+def test_contiguous_plans_are_plans(name: str) -> None:
+    """So the free problem's value is at most the chain's, and its bound holds for the chain too."""
+    chain, free = best_known(name, "contiguous"), best_known(name, "non-contiguous")
+    assert chain is not None
+    assert free is not None
+    assert free.value <= chain.value
+    assert free.bound <= chain.value

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from problems.malformed import OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
+from hypothesis import given
+from hypothesis import strategies as st
+from problems.malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
 from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.stored_results import load_plan, load_result, result_from_json
+from pipeplan.instances.stored_results import load_result, plan_from_json, result_from_json
 
 
 def put(folder: Path, name: str, data: object) -> Path:
@@ -79,19 +82,6 @@ def test_a_saved_problem_can_be_loaded(tmp_path: Path, format: str) -> None:
     assert load(tmp_path / "a.json") == problem
 
 
-def test_a_saved_plan_can_be_loaded(tmp_path: Path) -> None:
-    plan = PlacementPlan.from_json(PLAN)
-    save(plan, tmp_path / "plan.json")
-    assert load_plan(tmp_path / "plan.json") == plan
-
-
-def test_a_saved_result_can_be_loaded_whole_or_for_its_plan(tmp_path: Path) -> None:
-    result = result_from_json(RESULT)
-    save(result, tmp_path / "result.json")
-    assert load_result(tmp_path / "result.json") == result
-    assert load_plan(tmp_path / "result.json") == result.plan
-
-
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     problem = placement_from_json(OWN)
     with pytest.raises(UsageError, match="'pipedream' cannot be written; give one of own, published"):
@@ -99,3 +89,62 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Only placement and staging problems have a published format"):
         save(PlacementPlan.from_json(PLAN), tmp_path / "a.json", format="published")
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- Results come back from their files as they were; nothing that a file claims is believed.
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+maybe = st.none() | numbers
+words = st.text(max_size=8)
+
+results = st.builds(
+    Result,
+    problem=st.fixed_dictionaries({"kind": st.just("placement"), "name": words, "hash": words}),
+    stop=st.sampled_from(Stop),
+    found=st.sampled_from(Found),
+    formulation=st.none() | words,
+    planner=st.none() | words,
+    plan=st.none() | st.just(PlacementPlan.from_json(PLAN)),
+    objective=maybe,
+    claimed=maybe,
+    bound=maybe,
+    verified=st.booleans(),
+    violations=st.lists(words, max_size=2).map(tuple),
+    warm_start=st.builds(WarmStart, st.sampled_from(StartOutcome), st.none() | words, maybe),
+    backend=st.dictionaries(words, words, max_size=2),
+    options=st.dictionaries(words, st.none() | st.booleans() | numbers | words, max_size=2),
+    seconds=st.dictionaries(words, numbers, max_size=2),
+    model_size=st.dictionaries(words, st.integers(0, 10**6), max_size=2),
+    messages=st.lists(words, max_size=2).map(tuple),
+)
+
+
+@given(results)
+def test_a_round_trip_keeps_everything(result: Result) -> None:
+    assert result_from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_what_is_absent_is_none_and_later_keys_are_ignored() -> None:
+    minimal = {key: RESULT[key] for key in ("schema", "problem", "stop", "found")}
+    result = result_from_json({**minimal, "plan": None, "energy": {"joules": 5}})
+    assert (result.plan, result.objective, result.bound, result.gap) == (None, None, None, None)
+    assert result == Result(problem=RESULT["problem"], stop=Stop.PROVEN, found=Found.OPTIMAL)
+
+
+def test_a_stored_gap_is_not_believed() -> None:
+    assert result_from_json({**RESULT, "objective": 4.0, "bound": 3.0, "gap": 0.0}).gap == 0.25
+
+
+def test_a_plan_is_found_in_each_kind_of_file() -> None:
+    plan = PlacementPlan.from_json(PLAN)
+    assert plan_from_json(PLAN) == plan
+    assert plan_from_json(RESULT) == plan
+    assert [device.nodes for device in plan_from_json(EXPERT).devices] == [(1, 2), (3, 4), ()]
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**RESULT, "stop": "bored"}))
+    with pytest.raises(InputError, match=r"result\.json: stop is 'bored'; give one of proven"):
+        load_result(path)

@@ -166,24 +166,7 @@ def splits(b: int, d: int, degrees: str) -> bool:
 
 def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage], degrees: str = "divisors") -> float | None:
     """The least time per sample of the slowest stage, micro-batches of b everywhere; None where nothing fits."""
-    best = math.inf
-    for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
-        if len(stages) > problem.devices:
-            continue
-        height = heights(problem, stages)
-        if height is None:
-            continue
-        for shares in compositions(problem.devices, len(stages)):
-            if not all(splits(b, d, degrees) for d in shares):
-                continue
-            if not all(
-                stage_fits(problem, stage, min(problem.mini_batch, b * h), d)
-                for stage, h, d in zip(stages, height, shares, strict=True)
-            ):
-                continue
-            worst = max(stage_time(problem, stage, b, d) for stage, d in zip(stages, shares, strict=True))
-            best = min(best, worst)
-    return None if best == math.inf else best
+    return best_mixed_time(problem, [(b, 1)], family, degrees)
 
 
 # ---- stages that differ in micro-batch size and k ------------------------------------------------------
@@ -266,9 +249,9 @@ def slowest_stage(
 
 
 def best_mixed_time(
-    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage]
+    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage], degrees: str = "divisors"
 ) -> float | None:
     """As `best_time`, with any of the schedules (b, k) for each stage."""
     time = cache(partial(stage_time, problem))
-    plans = all_plans(problem, schedules, family)
+    plans = all_plans(problem, schedules, family, degrees=degrees)
     return min((slowest_stage(problem, plan, time) for plan in plans), default=None)

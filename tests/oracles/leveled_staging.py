@@ -9,9 +9,9 @@ from dataclasses import replace
 from oracles.staging import bytes_held, gathered
 
 from pipeplan.instances.base.amounts import fits
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import StagingProblem
-from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
+from pipeplan.instances.staging.referee import evaluate_leveled, verify_leveled
 
 
 def best_leveled(problem: StagingProblem, variant: str, flush: bool = False) -> tuple[float, LeveledPlan] | None:

@@ -16,8 +16,7 @@ from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
+from pipeplan.instances.training.referee import evaluate_configuration, framework_faults, shape_faults
 
 NOTHING_FIXED: Mapping[str, str] = {}
 # Schedules with backward passes in two parts, and with two chunks of a rank there and back.

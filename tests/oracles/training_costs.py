@@ -1,6 +1,6 @@
 """What units of a training model cost and hold, one unit of one configuration at a time, from the definitions alone.
 
-Written in plain Python from the texts of `instances/training/unit_seconds.py`, `instances/training/cases.py` and
+Written in plain Python from the texts of `instances/training/unit_costs.py`, `instances/training/cases.py` and
 `docs/training-memory.md`. It shares nothing with the product but the types of problems and plans, the facts of
 `instances/physics`, and what a framework hides.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipeplan.instances.physics.kernels import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
+from pipeplan.instances.physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
 from pipeplan.instances.physics.optimizers import GATHERED_UNITS, update_bytes
 from pipeplan.instances.training.frameworks import hidden_shares
 from pipeplan.instances.training.plan import Configuration
@@ -53,11 +53,11 @@ class Definitions:
         if unit == "prediction":
             sent = self.tensor(4 * h * S, (1, 2), (0, 1))
             yield "projection", [("product", S, h / self.t, 2 * h, 1, "usual"), *sent]
-            yield "norm", 2 * [("traffic", 4 * hS, 6 * hS, 1)]
+            yield "norm", 2 * self.norm(hS)
         if unit in ATTENDING:
             yield from self.layer(unit == "experts" or (unit == "prediction" and self.m.experts is not None))
         if unit in ("head", "prediction"):
-            yield "norm", self.m.final_norm * [("traffic", 4 * hS, 6 * hS, 1)]
+            yield "norm", self.m.final_norm * self.norm(hS)
             sent, loss = self.tensor(2 * h * S, (1, 2), (0, 1)), ("traffic", 8 * S * self.V, 4 * S * self.V, 1)
             yield "head", [("product", S, self.V, h, 1, "short"), loss, *sent]
 
@@ -69,11 +69,12 @@ class Definitions:
     def layer(self, experts: bool) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         h, S, hS, a = self.h, self.S, self.h * self.S1, self.a
         alone = a.latent + (experts and self.m.norms > 1)
-        yield "layernorm", alone * [("traffic", 4 * hS, 6 * hS, 1)]
-        yield "norm", (self.m.norms - alone) * [("traffic", 4 * hS, 6 * hS, 1)]
-        yield "residual", 2 * [("traffic", (6 + self.p.dropout) * hS, (6 + self.p.dropout) * hS, 1)]
+        yield "layernorm", alone * self.norm(hS)
+        yield "norm", (self.m.norms - alone) * self.norm(hS)
+        x = self.rates.elementwise_traffic
+        yield "residual", 2 * [("traffic", x * (6 + self.p.dropout) * hS, x * (6 + self.p.dropout) * hS, 1)]
         yield "output", [("product", S, h, self.heads * a.values, 1, "usual")]
-        turned = 4 * S * (self.heads + self.k) * self.q
+        turned = x * 4 * S * (self.heads + self.k) * self.q
         if a.latent:
             rank = a.query_rank or h
             down = [("product", self.S1, a.query_rank, h, 1, "usual")] if a.query_rank else []
@@ -85,7 +86,7 @@ class Definitions:
             yield "mla_up_proj", [up, queries, ("traffic", turned, turned, 1)]
         else:
             columns = self.heads * self.q + self.k * (self.q + a.values)
-            norm = [("traffic", turned, 1.5 * turned, 1)] if a.query_key_norm else []
+            norm = self.norm(turned / x / 4) if a.query_key_norm else []
             sent = self.tensor(2 * h * S, (2, 3), (1, 1))
             yield "q", [("product", S, columns, h, 1, "usual"), ("traffic", turned, turned, 1), *norm, *sent]
         yield "core_attn", self.core()
@@ -111,7 +112,7 @@ class Definitions:
         s, a = self.p.sequence, self.a
         if not self.p.flash_attention:
             count = a.heads * self.plan.micro_batch / (self.t * self.c)
-            entries, mask = count * s * s, 5 * self.p.dropout
+            entries, mask = self.rates.softmax_traffic * count * s * s, 5 * self.p.dropout
             products = [("product", s, s, self.q, count, "matrix"), ("product", s, a.values, s, count, "matrix")]
             return [*products, ("traffic", (4 + mask) * entries, (6 + mask) * entries, 1)]
         n, w, share = s / 2, a.window, a.windowed_share
@@ -126,8 +127,11 @@ class Definitions:
         activation = ("traffic", *self.activation(gated, S * inner), 1)
         return [*products, activation, *self.tensor(2 * h * S, (2, 3), (1, 1))]
 
-    @staticmethod
-    def activation(gated: bool, numbers: float) -> tuple[float, float]:
+    def norm(self, numbers: float) -> list[tuple[Any, ...]]:
+        return [("traffic", self.rates.norm_traffic * 4 * numbers, self.rates.norm_traffic * 6 * numbers, 1)]
+
+    def activation(self, gated: bool, numbers: float) -> tuple[float, float]:
+        numbers *= self.rates.elementwise_traffic
         return (6 * numbers, 10 * numbers) if gated else (4 * numbers, 6 * numbers)
 
     def product(self, M: float, N: float, K: float, G: float, sort: str, weight_bytes: float) -> float:
@@ -152,19 +156,44 @@ class Definitions:
 
     def seconds(self, unit: str, way: str, word: Word | None = None) -> float:
         """Seconds of a unit's pass, `forward`, `inputs` or `weights`; with a word only of what it computes again."""
-        raw = dict.fromkeys(("products", "attention", "memory", "tensor", "context", "expert"), 0.0)
+        taken, host = self.of_gpu(unit, way, word)
+        if way == "inputs":
+            weights, _ = self.of_gpu(unit, "weights")
+            return max(taken, host - weights)
+        return max(taken, host) if way == "forward" else taken
+
+    def of_gpu(self, unit: str, way: str, word: Word | None = None) -> tuple[float, float]:
+        """The same as far as the GPU works or waits for others, and the seconds of the host."""
+        raw, kernels = dict.fromkeys(("products", "attention", "memory", "tensor", "context", "expert"), 0.0), 0.0
         again = {*(word or ())} | ({"moe_act", "shared_experts"} if "moe" in (word or ()) else set())
         for name, items in self.modules(unit):
             if word is None or (unit in ("dense", "experts") and ("full" in again or name in again)):
                 for item in items:
                     self.add(raw, item, way)
+                kernels += self.kernels(items)
         r, products = self.rates, raw["products"]
         for part, hidden, behind in (
             ("tensor", r.tensor_hidden, products), ("context", r.context_hidden, raw["attention"]),
             ("expert", r.expert_hidden, products),
         ):  # fmt: skip
             raw[part] -= min(hidden * raw[part], behind)
-        return sum(raw.values())
+        return sum(raw.values()), r.host_seconds * kernels
+
+    def kernels(self, items: list[tuple[Any, ...]]) -> float:
+        """Products, attention, traffic with its launches, in fp8 the conversion of each product, and collectives among
+        more than one rank, each sort of them once where experts exchange and gather in one."""
+        count = 0.0
+        among: set[str] = set()
+        for item in items:
+            if item[0] == "product":
+                count += 1 + self.is_eight(item[5])
+            elif item[0] in ("attend", "traffic"):
+                count += item[3] if item[0] == "traffic" else 1
+            elif self.groups[item[1]][1] > 1 and item[1].startswith("expert"):
+                among.add("expert")
+            elif self.groups[item[1]][1] > 1:
+                count += 1
+        return count + len(among)
 
     def add(self, raw: dict[str, float], item: tuple[Any, ...], way: str) -> None:
         kind, forward, launch = item[0], way == "forward", self.rates.launch_seconds
@@ -189,16 +218,17 @@ class Definitions:
         if n == 1:
             return 0.0
         group, inside, levels = 1, [1], self.p.levels
+        shares = [self.rates.links, *(self.rates.links * self.rates.network for _ in levels[1:])]
         for level in levels[:-1]:
             group *= level.count
             inside.append(min(n, max(1, group // stride)))
         crossed = [i for i, _ in enumerate(levels) if inside[i] < [*inside, n][i + 1]]
         latency = sum(([*inside, n][i + 1] / inside[i] - 1) * levels[i].latency_seconds for i in crossed)
         if kind == "all-to-all":
-            sent = (size * (1 - inside[i] / n) / (self.rates.links * levels[i].bandwidth) for i in crossed)
+            sent = (size * (1 - inside[i] / n) / (shares[i] * levels[i].bandwidth) for i in crossed)
             return max(sent) + latency
-        rate = min(inside[i] * levels[i].bandwidth for i in crossed)
-        return ((n - 1) / n * size / (self.rates.links * rate) + latency) * (2 if kind == "all-reduce" else 1)
+        rate = min(inside[i] * shares[i] * levels[i].bandwidth for i in crossed)
+        return ((n - 1) / n * size / rate + latency) * (2 if kind == "all-reduce" else 1)
 
     # ---- parameters -----------------------------------------------------------------------------------------
 
@@ -356,7 +386,10 @@ class Definitions:
     def kept(self, unit: str, word: Word) -> tuple[float, float, float]:
         """The stash, its part for gradients of weights, and the fullest moment of the way back."""
         word = word if unit in ("dense", "experts") else ()
-        tensors = list(self.tensors(unit))
+        more = self.p.rules.kept
+        tensors = [
+            (more * one[0] if one[2] in ("attention", "after") else one[0], *one[1:]) for one in self.tensors(unit)
+        ]
         left = [i for i, one in enumerate(tensors) if self.is_left(one, word)]
         again = [i for i in range(len(tensors)) if i not in left]
 

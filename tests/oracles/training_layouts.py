@@ -28,9 +28,9 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.frameworks import uncut
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.planners.backends import solve
-from pipeplan.planners.backends.compiler import compile_pyomo
+from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 
 

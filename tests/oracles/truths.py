@@ -22,7 +22,7 @@ from oracles.staging import best_stages
 from oracles.training import best_configuration
 
 import pipeplan
-from pipeplan.formulations.graphpipe.schedules import useful_groups
+from pipeplan.formulations.graphpipe.columns import useful_groups
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes

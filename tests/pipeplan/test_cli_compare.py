@@ -7,21 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done
 
 
 @pytest.mark.slow
 def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    said = plan("compare", "tiny-chain", "-m", "greedy", "-m", "dp", "--devices", 2, "--devices", 3, "-o", folder)
+    words = "compare tiny-chain -m greedy -m dp --devices 2 --devices 3 --parquet"
+    said = plan(*words.split(), "-o", folder)
     done(said)
     assert "[4/4] " in said.err
     for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
         assert words in said.out
     assert {path.name for path in folder.iterdir()} == {
-        "comparison.json", "runs.jsonl", "runs.csv", "tables.md", "tables.tex", "references.bib", "profile.svg",
-        "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf", "time-profile-points.csv",
-        "problems",
+        "comparison.json", "runs.jsonl", "runs.csv", "runs.parquet", "tables.md", "tables.tex", "references.bib",
+        "profile.svg", "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf",
+        "time-profile-points.csv", "problems",
     }  # fmt: skip
 
 
@@ -36,15 +37,6 @@ def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Pa
     ]
     (method,) = facts["methods"]
     assert method["proven"] == 2
-
-
-@pytest.mark.slow
-def test_resume_goes_on_and_without_it_a_comparison_is_safe(plan: Plan, tmp_path: Path) -> None:
-    command = ("compare", "tiny-chain", "-m", "dp", "-o", tmp_path / "out")
-    assert plan(*command).code == 0
-    assert plan(*command).code == 2
-    again = plan(*command, "--resume", "--json")
-    assert again.json["reused"] == 1
 
 
 @pytest.mark.slow
@@ -65,24 +57,6 @@ def test_a_table_is_compared_with_the_options_that_make_a_problem_of_it(plan: Pl
     assert "planned as a staging problem, because --levels and --data-parallel are given" in said.err
     solved = plan("solve", table, *own, "--batch", 8, "--planner", "equi", "--json").json
     assert [row["value"] for row in said.json["rows"]] == [solved["objective"]]
-
-
-@pytest.mark.slow
-def test_what_stands_in_for_published_inputs_is_said_before_the_first_run(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite = tmp_path / "suite.toml"
-    instance = 'label = "net"\nsource = "tiny-chain"\npublished = "there.json"\n'
-    suite.write_text(f'[[instances]]\n{instance}[[methods]]\nmethod = "dp"\n', encoding="utf-8")
-    monkeypatch.delenv("PIPEPLAN_WORKLOADS", raising=False)
-    said = plan("compare", "--suite", suite, "-o", tmp_path / "out")
-    assert said.err.startswith("Note: Packaged networks of the same kind stand in for the published inputs of net.")
-    folder = tmp_path / "workloads"
-    folder.mkdir()
-    assert plan("convert", "tiny-chain", "-o", folder / "there.json").code == 0
-    monkeypatch.setenv("PIPEPLAN_WORKLOADS", str(folder))
-    facts = plan("compare", "--suite", suite, "-o", tmp_path / "published", "--json").json
-    assert not facts["stand_ins"]
 
 
 @pytest.mark.slow
@@ -121,26 +95,6 @@ def test_no_plan_at_all_is_exit_code_1(plan: Plan, tmp_path: Path) -> None:
 def test_suites_are_listed(plan: Plan) -> None:
     assert "tarnawski-table1" in plan("compare", "--suites").out
     assert {suite["name"] for suite in plan("compare", "--suites", "--json").json["suites"]} >= {"beaumont-figures"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "Name instances and at least one --method"),
-        (("tiny-chain",), "Name instances and at least one --method"),
-        (("tiny-chain", "-m", "dp", "--quick"), "--quick runs a part of a suite"),
-        (("tiny-chain", "--suite", "piper-fig1"), "A suite itself says what is compared"),
-        (("tiny-chain", "-m", "dp", "--seeds", "0,x"), "--seeds is '0,x'"),
-        (("--suite", "tarnawski-table1", "--workloads", "/nowhere/at/all"), "which is not a folder"),
-        (("tiny-chain", "-m", "dp", "--threads", "0"), "threads is 0"),
-        (("tiny-chain", "-m", "dp", "--devices", "0"), "accelerators"),
-        (("golden-4", "-m", "dp"), "none is among the instances"),
-    ],
-)
-def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
-    plan: Plan, tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    refused(plan("compare", *arguments, "-o", tmp_path / "out"), words)
 
 
 @pytest.mark.slow

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done
 
 import pipeplan
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.placement.generators import GENERATORS
@@ -57,25 +57,6 @@ def test_without_a_name_everything_is_listed(plan: Plan) -> None:
     text = plan("generate").out
     assert {"layered", "bert-large", "vgg16"} <= {row["name"] for row in rows}
     assert all(row["name"] in text for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("nothing",), "choose one of chain"),
-        (("chain", "--width", "3"), "'chain' has no parameter --width; it has --nodes, --devices"),
-        (("vgg16", "--seed", "3"), "has no parameter --seed"),
-        (("vgg16", "--hardware", "abacus"), "v100-16gb"),
-        (("vgg16", "--link", "string"), "pcie3-x16"),
-        (("vgg16", "--kind", "staging", "--micro-batches", 0), "--micro-batches is 0; give a whole number from 1"),
-        (("chain", "--nodes", "0"), "nodes"),
-        (("layered", "--density", "nan"), "density"),
-        (("--seed", "3"), "Name what to generate"),
-        (("chain", "-o", "no/folder/x.json"), "does not exist"),
-    ],
-)
-def test_what_makes_no_sense(plan: Plan, arguments: tuple[str, ...], words: str) -> None:
-    refused(plan("generate", *arguments), words)
 
 
 def test_what_is_printed_is_a_file(plan: Plan, tmp_path: Path) -> None:
@@ -145,22 +126,3 @@ def test_the_allocation_of_theorem_3_can_be_handed_on(plan: Plan, tmp_path: Path
     solved = plan("solve", path, "--allocation", facts["allocation"], "--json").json
     assert solved["objective"] == facts["periods"]["fixed"] == 80
     assert solved["stop"] == "proven"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("figure-4", "--seed", "3"), "'figure-4' has no parameter --seed; it has none"),
-        (("theorem-1", "--k", "1"), "at least 2"),
-        (("theorem-1", "--k", "1000000"), "at most 60"),
-        (("theorem-2", "--numbers", ",".join(["1"] * 99)), "at most 24"),
-        (("resnet-like", "--layers", "1000000000"), "at most 10000"),
-        (("theorem-2", "--numbers", "a,b"), "give whole numbers like 6,6,8,6,7,7"),
-        (("resnet-like", "--layers", "1"), "at least 2"),
-        (("resnet-like", "--tightness", "2"), "from 0 to 1"),
-        (("resnet-like", "--tightness", "0.5", "--memory", "1KiB"), "drop one of them"),
-        (("lemma-3", "--memory", "2.5"), "give a whole number of bytes"),
-    ],
-)
-def test_what_makes_no_sense_of_a_chain(plan: Plan, arguments: tuple[str, ...], words: str) -> None:
-    refused(plan("generate", *arguments), words)

@@ -1,9 +1,11 @@
-"""Help that fits a screen, guesses at misspelt names, standard input, pictures for papers, and what was written."""
+"""Help that fits a screen, lists, standard input, what was written, conversions and the small words of `plan`."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +16,14 @@ from typing import Any
 import pytest
 import typer
 from command_line import Plan, refused
+from typer.testing import CliRunner
 
 import pipeplan
 from pipeplan.cli.app import COMMANDS, app
-from pipeplan.instances.base.errors import did_you_mean, nearest
-from pipeplan.planners.registry import all_methods
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.planners.registry import PLANNERS, all_methods
+from pipeplan.show.console import bar, clean
+from pipeplan.show.words import size
 
 ROOT = Path(__file__).parents[2]
 LINES = 45
@@ -102,58 +107,23 @@ def test_completion_can_be_installed(tmp_path: Path) -> None:
     assert "_PLAN_COMPLETE=complete_bash" in (tmp_path / ".bash_completions" / "plan.sh").read_text()
 
 
+COMPLETED = {
+    "plan so": {"solve", "solvers"}, "plan solve --pla": {"--planner"},
+    "plan solve --planner latency-d": {"latency-dp"}, "plan report --out": {"--output"},
+}  # fmt: skip
+
+
 @pytest.mark.at_once(2)
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("plan so", {"solve", "solvers"}),
-        ("plan solve --pla", {"--planner"}),
-        ("plan solve --planner latency-d", {"latency-dp"}),
-        ("plan report --out", {"--output"}),
-    ],
-)
-def test_commands_options_and_methods_are_completed(line: str, found: set[str]) -> None:
-    environment = {
-        **os.environ,
-        "_PLAN_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(line.split()) - 1),
-    }
+@pytest.mark.parametrize("line", COMPLETED)
+def test_commands_options_and_methods_are_completed(line: str) -> None:
+    typed = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    environment = {**os.environ, "_PLAN_COMPLETE": "complete_bash", **typed}
     command = [sys.executable, "-m", "pipeplan"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
-    assert set(done.stdout.split()) == found, done.stderr
+    assert set(done.stdout.split()) == COMPLETED[line], done.stderr
 
 
 # ---- did you mean --------------------------------------------------------------------------------------
-
-MISSPELT = [
-    (("slove",), "There is no command 'slove' (did you mean 'solve'?)"),
-    (("solve", "tiny-chain", "--planer", "dp"), "There is no option '--planer' (did you mean '--planner'?)"),
-    (("solve", "tiny-chain", "--gpus", "4"), "There is no option '--gpus' (did you mean '--devices'?)"),
-    (("schedule", "tiny-chain", "{plan}", "--num-microbatches", "4"), "(did you mean '--micro-batches'?)"),
-    (("generate", "layered", "--gpu", "4"), "(did you mean '--gpus'?)"),
-    (("solve", "tiny-chain", "--non-contigous"), "(did you mean '--non-contiguous'?)"),
-    (("solve", "tiny-chian"), "(did you mean 'tiny-chain'?)"),
-    (("solve", "bert"), "(did you mean 'bert-base-operators'?)"),
-    (("solve", "tiny-chain", "--planner", "gredy"), "no planner named 'gredy' (did you mean 'greedy'?)"),
-    (("planners", "gredy"), "no planner named 'gredy' (did you mean 'greedy'?)"),
-    (("solve", "tiny-chain", "--formulation", "ip-tarnavski"), "(did you mean 'ip-tarnawski'?)"),
-    (("formulations", "ip-tarnavski"), "(did you mean 'ip-tarnawski'?)"),
-    (("solve", "tiny-chain", "--solver", "higs"), "no solver named 'higs' (did you mean 'highs'?)"),
-    (("solve", "tiny-chain", "--option", "variant=strng"), "(did you mean 'strong'?)"),
-    (("solve", "tiny-chain", "--progress", "jsn"), "(did you mean 'json'?)"),
-    (("generate", "layred"), "(did you mean 'layered'?)"),
-    (("generate", "vgg61"), "(did you mean 'vgg16'?)"),
-    (("generate", "vgg16", "--hardware", "a100-40g"), "(did you mean 'a100-40gb'?)"),
-    (("generate", "vgg16", "--kind", "stagin"), "(did you mean 'staging'?)"),
-    (("generate", "mmt", "--cluster", "summit-v10"), "(did you mean 'summit-v100'?)"),
-    (("simulate", "tiny-chain", "p.json", "--schedule", "gpip"), "(did you mean 'gpipe'?)"),
-    (("verify", "tiny-chain", "{plan}", "--contiguity", "chian"), "(did you mean 'chain'?)"),
-    (("convert", "tiny-chain", "-o", "x.json", "--to", "publised"), "(did you mean 'published'?)"),
-    (("pareto", "--method", "contigous"), "(did you mean 'contiguous'?)"),
-    (("compare", "--suite", "tarnawsky"), "(did you mean 'tarnawski"),
-    (("compare", "tiny-chain", "--method", "gredy", "-o", "x"), "(did you mean 'greedy'?)"),
-]
 
 
 @pytest.fixture
@@ -162,21 +132,6 @@ def plan_file(tmp_path: Path) -> Path:
     result = pipeplan.solve("tiny-chain", planner="greedy")
     pipeplan.save(result, path)
     return path
-
-
-@pytest.mark.parametrize(("arguments", "words"), MISSPELT, ids=lambda value: " ".join(value)[:40])
-def test_the_nearest_name_is_asked_for(
-    plan: Plan, plan_file: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
-) -> None:
-    monkeypatch.chdir(plan_file.parent)
-    refused(plan(*(word.format(plan=plan_file) for word in arguments)), words)
-
-
-def test_no_guess_where_nothing_is_near() -> None:
-    assert nearest("zzz", ["solve", "show"]) is None
-    assert did_you_mean("zzz", ["solve", "show"]) == ""
-    assert nearest("", COMMANDS) is None
-    assert nearest("SOLVE", COMMANDS) == "solve"
 
 
 # ---- standard input ------------------------------------------------------------------------------------
@@ -295,3 +250,153 @@ def test_an_absolute_gap_reaches_the_search(plan: Plan, tmp_path: Path) -> None:
     assert said.err == (
         "Error: --abs-gap is in ms, and the instance's times are in no unit; give a number in its unit.\n"
     )
+
+
+def test_version_and_help() -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).output == f"pipeplan {pipeplan.__version__}\n"
+    help_text = runner.invoke(app, ["--help"]).output
+    assert "Exit codes" in help_text
+
+
+def test_declared_options_are_options_of_solve() -> None:
+    solve = command_named("solve")
+    known = {flag[2:] for parameter in solve.params for flag in parameter.opts} | solve.callback.narrow.keys()
+    for entry in all_methods():
+        assert {spec.name.replace("_", "-") for spec in entry.options} <= known
+
+
+def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_is_understood(plan: Plan) -> None:
+    by_name = plan(
+        "solve", "tiny-graph", "--planner", "graphpipe", "--option", "k=2", "--option", "join=tree", "--json"
+    )
+    before = plan("solve", "tiny-graph", "--planner", "graphpipe", "--k", 2, "--join=tree", "--json")
+    assert by_name.json["objective"] == before.json["objective"]
+    assert before.err == (
+        "Note: --k is written --option k=2 now.\nNote: --join is written --option join=tree now.\n"
+    )
+    flags = plan("solve", "tiny-stages", "--no-exact-batches", "--uniform")
+    assert "exact-batches=false now" in flags.err
+    assert "--option uniform now" in flags.err
+    denied = plan("solve", "tiny-stages", "--uniform=false", "--no-k")
+    assert "--option uniform=false now" in denied.err
+    assert "There is no option '--no-k'" in denied.err
+
+
+def test_solve_has_at_most_forty_options(plan: Plan) -> None:
+    listed = re.findall(r"^│ *(--[a-z-]+)", plan("solve", "--help-all").out, re.MULTILINE)
+    assert len(set(listed)) <= 40
+
+
+def command_named(name: str) -> Any:
+    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+
+def test_help_pages_hold_defaults(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are markup, in which `[default: 8]` would be a style; those of methods stand in the methods' lists."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert plan("solve", "--help").out.count("[default:") == 1
+    assert plan("solve", "--help-all").out.count("[default:") == 3
+    assert "default: half the cores" in plan("compare", "--help").out
+    assert "default: 8." in plan("pareto", "--help").out
+
+
+def test_no_command_is_usage() -> None:
+    assert CliRunner().invoke(app, []).exit_code == 2
+    assert CliRunner().invoke(app, ["dance"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["instances", "formulations", "planners", "solvers"])
+def test_lists_for_people_and_machines(plan: Plan, command: str) -> None:
+    rows = plan(command, "--json").json
+    assert rows
+    said = plan(command)
+    assert said.code == 0
+    assert all(row["name"] in said.out for row in rows)
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_what_instances_are_made_of_stands_beside_or_below_the_numbers(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = plan("instances").out.splitlines()
+    assert not any("made of" in line for line in narrow)
+    assert "tiny-graph: two branches and a join by hand, for teaching" in narrow
+    monkeypatch.setenv("COLUMNS", "160")
+    wide = plan("instances").out.splitlines()
+    assert any(line.startswith("tiny-graph ") and line.rstrip().endswith("for teaching") for line in wide)
+
+
+def test_solvers_tell_what_they_can_do_and_where_to_get_them(plan: Plan) -> None:
+    rows = {row["name"]: row for row in plan("solvers", "--json").json}
+    assert rows["highs"]["available"] is True
+    assert rows["highs"]["version"]
+    assert rows["highs"]["capabilities"]["warm_start"] is True
+    assert all(row["available"] or row["remedy"] for row in rows.values())
+
+
+@pytest.mark.parametrize(("command", "table"), [("formulations", FORMULATIONS), ("planners", PLANNERS)])
+def test_one_method_with_its_options(plan: Plan, command: str, table: dict[str, Any]) -> None:
+    for name, entry in table.items():
+        shown = plan(command, name)
+        assert shown.code == 0
+        assert all(spec.name.replace("_", "-") in shown.out for spec in entry.options)
+        assert plan(command, name, "--json").json == json.loads(json.dumps(entry.to_json()))
+
+
+# ---- conversions ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    nodes = (pipeplan.Node(1, 1.0, 2.0, transfer_time=0.5), pipeplan.Node(2, 3.0, 4.0))
+    path = tmp_path / "two.json"
+    pipeplan.save(pipeplan.PlacementProblem(nodes, ((1, 2),), 1, 1, memory_bytes=5.0, name="two"), path)
+    return path
+
+
+def test_there_and_back_again(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    published, own = tmp_path / "published.json", tmp_path / "own.json"
+    said = plan("convert", instance, "-o", published, "--to", "published")
+    assert (said.code, said.err) == (0, f"wrote {published}\n")
+    assert said.out.startswith(f"{published}: a placement problem of 2 nodes, ")
+    assert said.out.endswith(", in the published format\n")
+    assert json.loads(published.read_text())["maxFPGAs"] == 1
+    report = plan("convert", published, "-o", own, "--json").json
+    assert report["problem"]["hash"] == pipeplan.load(instance).hash == pipeplan.load(own).hash
+
+
+def test_the_cluster_can_be_changed_on_the_way(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    plan("convert", instance, "-o", tmp_path / "more.json", "--devices", 4, "--cpus", 0, "--memory", "1GiB")
+    problem = pipeplan.load(tmp_path / "more.json")
+    assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (4, 0, 2**30)
+
+
+# ---- small things --------------------------------------------------------------------------------------
+
+
+def test_clean_keeps_letters_and_defuses_the_rest() -> None:
+    assert clean("naïve ü 层") == "naïve ü 层"
+    assert clean("a\x1b[0m\r\n\u202eb\ud800") == "a\\x1b[0m\\r\\n\\u202eb\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (40e9, "40 GB"), (2**34, "17.2 GB"), (3e12, "3 TB")],
+)
+def test_sizes_for_eyes(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+def test_bars() -> None:
+    assert len({len(bar(value, 4.0)) for value in (0.0, 1.0, 4.0)}) == 1
+    assert bar(0.0, 0.0) == bar(0.0, 4.0)
+
+
+def test_a_listed_command_has_the_words_of_the_real_one() -> None:
+    """The help page reads the sources of the commands and imports none of them."""
+    from pipeplan.cli.app import GROUPS, build
+
+    pages = [CliRunner().invoke(build(loaded), ["--help"]).output for loaded in ([], [*COMMANDS, *GROUPS])]
+    assert pages[0] == pages[1]
+    assert all(name in pages[0] for name in COMMANDS)

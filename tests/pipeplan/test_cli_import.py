@@ -1,4 +1,5 @@
-"""Tables on the command line: the way of a new user from a table to a plan, in every kind."""
+"""Tables, profiles, GPUs by name and published inputs on the command line: the way of a new user to a plan, in every
+kind."""
 
 from __future__ import annotations
 
@@ -10,22 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done, has, refused
 
 import pipeplan
 from pipeplan.instances.networks.profile.profile import profile_from_json
 
 FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
 EIGHT = ("--devices", 8, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
-
-
-# What people give where an instance is asked for.
-OTHERS = {
-    "config.json": '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64}',
-    "net.py": "def build(): ...",
-    "net.onnx": "",
-    "schedule.csv": ",0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
-}
 
 
 @pytest.fixture
@@ -182,26 +174,12 @@ def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp
 
 
 @pytest.mark.slow
-def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
-    done(plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison"))
-    done(plan("compare", table, "-m", "dp", "--kind", "placement", *FOUR, "-o", tmp_path / "placements"))
-    rows = (tmp_path / "placements" / "runs.csv").read_text("utf-8")
-    assert ",placement," in rows
-
-
-@pytest.mark.slow
 def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
     said = done(plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json"))
     assert "planned as a staging problem, because --levels is given" in said.err
     assert said.json["problem"]["kind"] == "staging"
     best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
     assert said.json["points"][-1]["value"] == best["objective"]
-
-
-@pytest.mark.slow
-def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
-    words = ("--kind", "chain", "--method", "contiguous", "--points", 2)
-    done(plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words))
 
 
 def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
@@ -221,94 +199,11 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
     assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
 
 
-def test_numbers_without_a_unit_are_asked_back(plan: Plan, table: Path) -> None:
-    few = plan("solve", table, "--devices", 4, "--memory", 40, "--bandwidth", "12GB/s")
-    assert (few.code, few.err.count("write 40GB if you mean that")) == (2, 1)
-    slow = plan("solve", table, "--devices", 4, "--memory", "40GB", "--bandwidth", 12)
-    assert (slow.code, slow.err.count("write 12GB/s if you mean that")) == (2, 1)
-    assert " if you mean " not in plan("solve", table, *FOUR).err
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("import", "table"), "Name the table, or give --template for an example."),
-        (("import", "table", "t.csv"), "Say where the profile goes: give -o my.profile.json, or --json."),
-        (("import", "table", "t.csv", "--template"), "--template prints an example and reads nothing"),
-        (("import", "table", "t.txt", "--json"),
-         "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet"),
-        (("import", "table", "gone.csv", "--json"), "gone.csv: file does not exist; check the path"),
-        (("import", "table", "t.csv", "-o", "no/where.json"), "no/where.json lies in a folder that does not exist"),
-        (("solve", "t.csv"),
-         "t.csv: cluster is missing: a model or a table of layers names none; "
-         "add --devices 4 --memory 40GB --bandwidth 300GB/s."),
-        (("solve", "t.csv", "--devices", 0, "--memory", "40GB", "--bandwidth", "9GB/s"),
-         "t.csv: --devices is 0; give at least 1"),
-        (("solve", "config.json"),
-         "is a model's configuration, which names no times; run plan import hf config.json"),
-        (("solve", "net.py"), "is a Python file; run plan import torch net.py:build"),
-        (("solve", "net.py:build"), "is a Python file; run plan import torch net.py:build"),
-        (("solve", "gone.py"), "gone.py: file does not exist"),
-        (("solve", "net.onnx"), "is an ONNX model; run plan import onnx net.onnx"),
-        (("solve", "schedule.csv", *FOUR),
-         "is PyTorch's file of a schedule, an order without times; give it as PLAN"),
-        (("show", "schedule.csv"), "is PyTorch's file of a schedule, an order without times; give it as PLAN"),
-        (("configure", "net.py", "--devices", "8xh100-80gb", "--sequence", 64, "--batch", 8),
-         "is a Python file; run"),
-        (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
-        (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
-        (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),
-        (("solve", "t.profile.json", *FOUR, "--bytes-per-parameter", 2), "--bytes-per-parameter is for tables"),
-        (("solve", "t.csv", *FOUR, "--time-unit", "s"),
-         "--option time-unit is for files that name no unit of time"),
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_is_one_sentence(
-    plan: Plan, table: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[Any, ...], says: str
-) -> None:
-    monkeypatch.chdir(table.parent)
-    assert plan("import", "table", "t.csv", "-o", "t.profile.json").code == 0
-    for name, content in OTHERS.items():
-        Path(name).write_text(content, encoding="utf-8")
-    refused(plan(*words), says)
-
-
-def test_degrees_that_are_none_are_bad_usage(plan: Plan, table: Path) -> None:
-    refused(plan("solve", table, *FOUR, "--tensor-parallel", "1,two"), "no list of degrees")
-
-
-def test_from_python(table: Path) -> None:
-    profile = pipeplan.load_profile(table)
-    problem = profile.to_placement(devices=4, memory_bytes=40e9, bandwidth=12e9)
-    same = pipeplan.load(table, kind="placement", devices=4, memory_bytes=40e9, bandwidth=12e9)
-    assert problem == same
-    options = pipeplan.ProfileOptions(optimizer="adam")
-    more = pipeplan.load(table, devices=4, memory_bytes=80e9, bandwidth=12e9, profile=options)
-    assert isinstance(more, pipeplan.StagingProblem)
-    assert json.loads(json.dumps(more.layers[1].configurations[1][0].memory_fixed)) == 4 * 402.7e6
-
-
-def test_columns_for_people_are_left_alone(plan: Plan, tmp_path: Path) -> None:
+def test_columns_for_people_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     head = "layer,Comment,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"
     path.write_text(f"{head}\na,slow,1,2,3,4,5\nb,,1,2,3,4,5\n", encoding="utf-8")
     assert len(pipeplan.load_profile(path).nodes) == 2
-
-
-def test_a_file_whose_name_is_misspelt_is_guessed(plan: Plan, table: Path) -> None:
-    said = plan("solve", table.with_name("tt.csv"), *EIGHT)
-    refused(said, "does not exist (did you mean 't.csv'?); check the path")
-
-
-@pytest.mark.parametrize(
-    ("devices", "words"),
-    [(12, "--levels 4x300GB/s,3x12GB/s"), (10, "let the numbers of all levels multiply to --devices")],
-)
-def test_levels_that_make_another_number_of_devices_are_mended(
-    plan: Plan, table: Path, devices: int, words: str
-) -> None:
-    said = plan("solve", table, "--devices", devices, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
-    refused(said, f"levels make 8 devices, not {devices}", words)
 
 
 @pytest.mark.parametrize("levels", [("--levels", "2x300GB/s,2x12GB/s"), ()])
@@ -352,3 +247,114 @@ def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -
         "memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--time-limit", "600s", "--json"
     )
     assert said.json["least"]["memory_bytes"] == 24
+
+
+CLUSTER = ("--devices", 8, "--memory", "20GB", "--bandwidth", "300GB/s")
+TRAINED = ("--optimizer", "adam-mixed", "--data-parallel", "--batch", 64)
+
+
+@pytest.mark.slow
+def test_least_memory_is_asked_with_zero(plan: Plan) -> None:
+    words = ("memory", "llama-3-8b", *CLUSTER[:2], *CLUSTER[4:], *TRAINED, "--points", 0)
+    for zero in (1, 3):
+        said = done(plan(*words, "--zero", zero))
+        assert "30.4 GiB of memory per device is the least" in said.out  # eight stages, which divide nothing
+
+
+def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:
+    words = ("solve", "llama-3-8b", "--devices", 8, "--memory", "80GB", "--bandwidth", "300GB/s")
+    said = done(plan(*words, "--sequence", 8192, "--micro-batch", 2, "--planner", "equi"))
+    assert "made anew for --sequence 8192 and --micro-batch 2" in " ".join(said.err.split())
+
+
+@pytest.mark.slow
+def test_graph_pipelines_keep_their_own_micro_batch(plan: Plan) -> None:
+    said = plan("solve", "case-study", "--micro-batch", 4, "--planner", "graphpipe", "--time-limit", 600, "--json")
+    assert said.code in (0, 2)
+    assert "language models" not in said.err
+
+
+@pytest.mark.parametrize("kind", ["staging", "placement"])
+def test_mixed_gpus_as_far_as_a_server(plan: Plan, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "mixed.json"
+    mixed = ("--devices", "2xa100-80gb,2xt4-16gb", "--kind", kind)
+    assert plan("solve", "llama-3-8b", "--inference", *mixed, "-o", target).code == 0
+    assert json.loads(target.read_text())["asked"]["cluster"]["devices"] == "2xa100-80gb,2xt4"
+    for server in ("vllm", "sglang"):
+        said = done(plan("export", target, "llama-3-8b", "--inference", "--to", server))
+        counts = [int(count) for count in said.out.strip().partition("=")[2].split(",")]
+        assert sum(counts) == 32
+        told = " ".join(said.err.split())
+        has(told, "on a100-80gb", "on t4", "CUDA_VISIBLE_DEVICES", "t4 has no bfloat16")
+    assert plan("verify", "llama-3-8b", target).code == 0
+
+
+@pytest.mark.parametrize("name", ["tiny-stages", "tiny-graph", "figure-4"])
+def test_small_examples_count_in_units_of_their_own(plan: Plan, name: str, tmp_path: Path) -> None:
+    assert plan("convert", name, "-o", tmp_path / "out.json", "--memory", 30).code == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "after", "meant"),
+    [
+        ("memory_bytes", "4294967296", "4", "write 4GB if"),
+        ("bandwidth", "32000000000.0", "32", "write 32GB/s if"),
+        ("memory_rate", "936000000000.0", "936", "write 9.36e+11 if you mean 936 GB/s"),
+        ("bf16", "71000000000000.0", "71", "write 7.1e+13 if you mean 71 TFLOP/s"),
+        ("latency_seconds", "2.5e-06", "2.5", "write 2.5e-06 if you mean 2.5 us"),
+    ],
+)
+def test_files_of_named_gpus_have_figures_of_hardware(
+    plan: Plan, field: str, before: str, after: str, meant: str, tmp_path: Path
+) -> None:
+    """A GPU of an unknown name may be anything."""
+    path = tmp_path / "problem.json"
+    assert plan("convert", "tiny-training", "-o", path).code == 0
+    text, count = re.subn(rf'"{field}": ?{re.escape(before)}', f'"{field}": {after}', path.read_text("utf-8"))
+    assert count
+    path.write_text(text, "utf-8")
+    refused(plan("show", path), meant)
+    path.write_text(text.replace('"rtx-3090"', '"mine"'), "utf-8")
+    assert plan("show", path).code == 0
+
+
+PAPER = {
+    "bert24_inference": 17.79, "bert24_training": 41.75, "resnet50_inference": 33.77,
+    "inceptionv3_inference": 51.55, "gnmt_inference": 32.91,
+}  # fmt: skip
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize("name", PAPER)
+def test_contiguous_layer_graphs_from_the_command_line(
+    plan: Plan, workloads: Path, tmp_path: Path, name: str
+) -> None:
+    instance = workloads / "tarnawski" / "throughput" / "layer" / f"{name}.json"
+    saved = tmp_path / "result.json"
+    said = plan("solve", instance, "--formulation", "ip-tarnawski", "--gap", "0.01", "--json", "--output", saved)
+    done(said)
+    result = said.json
+    assert result["gap"] <= 0.01 * (1 + 1e-6)
+    assert result["objective"] == pytest.approx(PAPER[name], rel=0.01)
+    assert plan("verify", instance, saved, "--contiguity", "chain").code == 0
+
+
+@pytest.mark.workloads
+def test_a_published_split_is_verified_and_shown(plan: Plan, workloads: Path) -> None:
+    """The experts' split of BERT-24 costs what the paper says, 20.08."""
+    instance = workloads / "tarnawski" / "throughput" / "layer" / "bert24_inference.json"
+    split = workloads / "tarnawski" / "experts" / "bert24_inference_expert.json"
+    report = plan("verify", instance, split, "--json").json
+    assert report["verified"] is True
+    assert report["objective"] == pytest.approx(20.08, abs=0.005)
+    assert "bottleneck" in plan("show", instance, split).out
+    solved = plan("solve", instance, "--planner", "expert", "--split", split, "--json").json
+    assert solved["objective"] == report["objective"]
+
+
+@pytest.mark.workloads
+def test_a_profile_needs_a_cluster(plan: Plan, workloads: Path) -> None:
+    profile = workloads / "pipedream" / "vgg16.graph.txt"
+    refused(plan("solve", profile), "--devices 4 --memory 40GB --bandwidth 300GB/s")
+    cluster = ("--devices", 4, "--memory", "16GiB", "--bandwidth", "10GB/s")
+    assert plan("solve", profile, *cluster, "--planner", "linear-dp", "--json").json["verified"] is True

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import Plan, done, has, refused
+from command_line import Plan, done, has
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
@@ -154,35 +153,6 @@ def test_a_stage_graph_is_compared_with_its_own_kfkb(plan: Plan, tmp_path: Path)
     data = plan("schedule", problem, file, "--micro-batches", 8, *IN_TURN, "--json").json
     assert data["own"]["value"] == data["rule"]["value"] == (8 + 3 - 1) * 3
     assert "a micro-batch is one of 1 sample" in data["notes"]
-
-
-@pytest.mark.slow
-def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path) -> None:
-    picture = tmp_path / "schedule.svg"
-    assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, "--picture", picture).code == 0
-    assert "</svg>" in picture.read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--split-backward", "x"), "--split-backward is 'x': 'x' is not a share"),
-        (("--split-backward", "0.5,0.5"), "split_backward has 2 shares for 4 stages"),
-        (("--weight-stash", "0.5"), "give split_backward as well"),
-        (("--virtual", "2"), "GPU 0 has 1 layer, too few for 2 chunks"),
-        (("--shape", "w"), "--shape"),
-        (("--objective", "speed"), "--objective"),
-        (("--micro-batches", "0"), "micro_batches is 0"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_sentence(
-    plan: Plan, chain: tuple[Path, Path], options: Any, words: str
-) -> None:
-    refused(plan("schedule", *chain, "--micro-batches", 4, *options), words)
-
-
-def test_a_steady_state_has_no_makespan(plan: Plan, chain: tuple[Path, Path]) -> None:
-    refused(plan("schedule", *chain, "--objective", "makespan"), "give --micro-batches")
 
 
 def test_too_little_memory_is_no_plan(plan: Plan, chain: tuple[Path, Path]) -> None:

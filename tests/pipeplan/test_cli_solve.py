@@ -87,11 +87,6 @@ def test_optimal_is_not_printed_without_a_proof(plan: Plan, instance: Path) -> N
     assert "verified: yes" in said.out
 
 
-def test_the_command_line_overrides_the_cluster_of_the_file(plan: Plan, instance: Path) -> None:
-    result = plan("solve", instance, "--planner", "one-device", "--devices", 1, "--memory", "none", "--json").json
-    assert (result["problem"]["accelerators"], result["problem"]["memory_bytes"]) == (1, None)
-
-
 def test_own_options_reach_their_method(plan: Plan, instance: Path) -> None:
     options = plan("solve", instance, "--non-contiguous", "--variant", "plain", "--solver", "highs", "--json").json[
         "options"
@@ -180,40 +175,6 @@ def test_malformed_files(plan: Plan, tmp_path: Path, case: malformed.Malformed) 
     path = malformed.write(case, tmp_path)
     extra = malformed.PROFILE_ARGUMENTS if case.is_profile else ()
     refused(plan("solve", path, *extra), path.name, case.field, case.remedy)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--formulation", "nothing"), "choose one of ip-tarnawski"),
-        (("--planner", "nobody"), "choose one of exact"),
-        (("--solver", "abacus"), "abacus"),
-        (("--planner", "greedy", "--option", "variant=plain"), "'variant'; it belongs to ip-tarnawski"),
-        (("--planner", "greedy", "--formulation", "ip-tarnawski"), "uses no formulation"),
-        (("--option", "variant=fancy"), "give one of strong, plain"),
-        (("--native", "x=1"), "name one solver"),
-        (("--native", "x", "--solver", "highs"), "KEY=VALUE"),
-        (("--progress", "loud"), "auto, json, none"),
-        (("--gap", "-1"), "--gap is -1.0; give a finite number >= 0."),
-        (("--gap", "nan"), "--gap is nan"),
-        (("--gap", "5"), "--gap is 5, which is 500 %; give at most 1, and 0.01 for 1 %."),
-        (("--gap", "101%"), "--gap is 1.01, which is 101 %"),
-        (("--output", "-"), "--output is '-'; name a file"),
-        (("--threads", "0"), "threads"),
-        (("--bandwidth", "25GiB/s"), "--bandwidth"),
-        (("--devices", "0"), "at least one device"),
-        (("--warm-start", "nowhere.json"), "nowhere.json"),
-        (("--output", "no/such/folder/out.json"), "does not exist"),
-        (("--output", "."), "folder"),
-        (("--export-model", "model.txt"), ".mps"),
-    ],
-)
-def test_usage_that_makes_no_sense(plan: Plan, instance: Path, arguments: tuple[str, ...], words: str) -> None:
-    refused(plan("solve", instance, *arguments), words)
-
-
-def test_a_name_that_is_nothing(plan: Plan) -> None:
-    refused(plan("solve", "bert25"), "plan instances")
 
 
 def test_text_from_files_is_neither_markup_nor_an_escape_sequence(plan: Plan, tmp_path: Path) -> None:

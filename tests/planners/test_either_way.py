@@ -22,22 +22,22 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         "golden-4",
         {"planner": "exact-beaumont"},
         (
-            "planners.chain.search.QUICK_S",
-            "planners.chain.search.BOUND_LIMIT_S",
+            "planners.chain.exact.QUICK_S",
+            "planners.chain.exact.BOUND_LIMIT_S",
             "planners.chain.schedule.CHECK_LIMIT_S",
         ),
     ),
     "chain, wholes": (
         "golden-4",
         {"planner": "exact-beaumont"},
-        ("planners.chain.search.RELAXATION_LIMIT_S", "planners.chain.search.SCHEDULE_LIMIT_S"),
+        ("planners.chain.exact.RELAXATION_LIMIT_S", "planners.chain.exact.SCHEDULE_LIMIT_S"),
     ),
     "walks": (
         "golden-4",
         {"planner": "exact-beaumont"},
         (
-            "planners.chain.search.PATIENCE_S",
-            "planners.chain.search.ANNEALED_FIRST_S",
+            "planners.chain.exact.PATIENCE_S",
+            "planners.chain.exact.ANNEALED_FIRST_S",
             "planners.chain.layer_sets.SLICE_S",
         ),
     ),
@@ -54,9 +54,9 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "attempts that are good enough": (
         "tiny-chain",
         {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"},
-        ("planners.exact.attempt.QUIET_S",),
+        ("planners.exact.QUIET_S",),
     ),
-    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp.search.CHUNK_SECONDS",)),
+    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp_pruned.CHUNK_SECONDS",)),
 }
 """A problem, a method, and the constants that the method compares with measured seconds. When a chain's
 search begins to walk is tested with the walks."""
@@ -68,7 +68,7 @@ def test_either_way_gives_the_same_answer(place: str, monkeypatch: pytest.Monkey
     problem = random_pipeline(3, 5, 4, 1, 0) if name == "three-blocks" else pipeplan.load_packaged(name)
     if place == "walks":
         for loaded_from in ("BRIEF_S", "QUICK_S"):
-            monkeypatch.setattr(f"pipeplan.planners.chain.search.{loaded_from}", 0.0)
+            monkeypatch.setattr(f"pipeplan.planners.chain.exact.{loaded_from}", 0.0)
     answers = []
     for seconds in (SOON, LATE):
         for constant in constants:

@@ -143,14 +143,11 @@ ENTRY = Entry("mine", "Mine", "placement", "mistaken:FORMULATION")
 
 @pytest.mark.parametrize("more", [(), ("--warm-start", "none"), ("--export-model", "model.lp")])
 def test_a_mistake_in_a_plug_in_is_said_to_be_one(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+    plan: Plan, tmp_path: Path, own_module: Callable[[str, str], None], more: tuple[str, ...]
 ) -> None:
     """With its file and line, and nobody is asked to report it."""
-    (tmp_path / "mistaken.py").write_text(MISTAKEN, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    own_module("mistaken", MISTAKEN)
     done = plan("solve", "tiny-chain", "--formulation", "mistaken:ENTRY", *more)
-    sys.modules.pop("mistaken", None)
     line = next(n for n, text in enumerate(MISTAKEN.splitlines(), 1) if "model.load =" in text)
     assert f"The plug-in mistaken:ENTRY failed at {tmp_path / 'mistaken.py'}, line {line} (" in done.err
     assert done.code == 2

@@ -13,8 +13,8 @@ from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.planners.exact import planner as exact
-from pipeplan.planners.exact.planner import share
+from pipeplan.planners import exact
+from pipeplan.planners.exact import share
 from pipeplan.planners.registry import (
     EXACT,
     PLANNERS,
@@ -124,12 +124,9 @@ def test_the_usual_objective_of_a_kind(kind: str, objective: str | None) -> None
 def test_the_exact_planner_names_no_kind_no_method_and_no_option_of_one_formulation() -> None:
     """Words of the code; what a docstring explains by an example is no knowledge."""
     foreign = {*KINDS, *PLANNERS, *FORMULATIONS, *(spec.name for entry in all_methods() for spec in entry.options)}
-    for path in Path(exact.__file__).parent.glob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        words = {
-            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        assert not words & (foreign - {EXACT}), path.name
+    nodes = ast.walk(ast.parse(Path(exact.__file__).read_text("utf-8")))
+    words = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert not words & (foreign - {EXACT})
 
 
 FREE = {"variant": "strong", "non_contiguous": True}

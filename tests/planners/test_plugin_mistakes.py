@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -116,9 +115,9 @@ WAYS = {
 
 
 @pytest.fixture
-def spoil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], str]]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def spoil(
+    own_module: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, str], str]]:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     registry.plugged_in.cache_clear()
 
@@ -130,12 +129,11 @@ def spoil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     def write(moment: str, mistake: str) -> str:
         """What is said of the place."""
         text = MODULE.format(moment=moment, mistake=MISTAKES[mistake])
-        (tmp_path / "spoilt.py").write_text(text, encoding="utf-8")
+        own_module("spoilt", text)
         line = next(n for n, line in enumerate(text.splitlines(), 1) if MISTAKES[mistake] in line)
         return f"{tmp_path / 'spoilt.py'}, line {line} ("
 
     yield write
-    sys.modules.pop("spoilt", None)
     client.end_workers()  # they have imported the module, too
     registry.plugged_in.cache_clear()
 

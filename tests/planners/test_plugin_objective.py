@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +27,17 @@ TRUTH = 6.0
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def write(own_module: Callable[[str, str], None]) -> Callable[[str], None]:
     """The formulation of the page with another objective."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
     listing = re.search(r"<!-- file: example.py -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert listing is not None
     assert HONEST in listing[1]
 
     def write(objective: str) -> None:
         text = listing[1].replace(HONEST, f"model.objective = {objective}").replace("example:", "otherwise:")
-        (tmp_path / "otherwise.py").write_text(text, "utf-8")
+        own_module("otherwise", text)
 
-    yield write
-    sys.modules.pop("otherwise", None)
+    return write
 
 
 def solved(plan: Plan) -> Any:
@@ -80,24 +76,66 @@ def test_the_objective_of_the_referee_is_proven_whatever_its_sense(
     assert not any("contradicts" in message for message in done.json["messages"])
 
 
-def test_a_planner_that_bounds_too_much_is_told_too(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "boastful.py").write_text(
-        "from dataclasses import replace\n"
-        "from pipeplan.planners.registry import PLANNERS\n"
-        "dp = PLANNERS['dp']\n"
-        "class Planner:\n"
-        "    def plan(self, request):\n"
-        "        outcome = dp.load().plan(request)\n"
-        "        return replace(outcome, bound=2 * outcome.bound)\n"
-        "PLANNER = Planner()\n"
-        "ENTRY = replace(dp, name='boastful', address='boastful:PLANNER')\n",
-        "utf-8",
-    )
+BOASTFUL = """
+from dataclasses import replace
+from pipeplan.planners.registry import PLANNERS
+
+dp = PLANNERS["dp"]
+
+
+class Planner:
+    def plan(self, request):
+        outcome = dp.load().plan(request)
+        return replace(outcome, bound=2 * outcome.bound)
+
+
+PLANNER = Planner()
+ENTRY = replace(dp, name="boastful", address="boastful:PLANNER")
+"""
+
+
+def test_a_planner_that_bounds_too_much_is_told_too(plan: Plan, own_module: Callable[[str, str], None]) -> None:
+    own_module("boastful", BOASTFUL)
     done = plan("solve", "tiny-chain", "--planner", "boastful:ENTRY", "--json")
-    sys.modules.pop("boastful", None)
     assert (done.code, done.json["stop"], done.json["bound"]) == (3, "error", None), done
     assert "boastful:ENTRY contradicts the referee (the bound" in done.json["messages"][-1]
+
+
+# ---- A formulation of somebody else is judged by its own family, and its mistakes are called its own.
+
+
+FORGETFUL = """
+from pipeplan.formulations.family import Family, Outside
+from pipeplan.formulations.registry import FORMULATIONS, Entry
+
+ours = FORMULATIONS["ip-tarnawski"]
+
+
+def family(problem, options):
+    def outside(plan):
+        SPOILT
+        most = max(len(device["nodes"]) for device in plan.to_json()["devices"])
+        return Outside("an accelerator with more than one node") if most > 1 else None
+
+    return Family("placements with at most one node an accelerator", outside=outside)
+
+
+ENTRY = Entry("few-nodes", "Few nodes", "placement", ours.address, ours.options, scope="forgetful:family")
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--warm-start", "none"), ("--cross-check",)], ids=str)
+def test_a_plan_outside_of_its_own_family_is_no_answer(
+    plan: Plan, own_module: Callable[[str, str], None], more: tuple[str, ...]
+) -> None:
+    """The model is not held to the family that the method names, and there is no member for so many nodes."""
+    own_module("forgetful", FORGETFUL.replace("SPOILT", "pass"))
+    done = plan("solve", "tiny-chain", "--formulation", "forgetful:ENTRY", *more, "--json")
+    assert (done.code, done.json["found"], done.json["bound"]) == (3, "rejected", None)
+    assert "an accelerator with more than one node, which is outside what" in done.json["violations"][0]
+
+
+def test_a_dynamic_program_starts_a_plug_in_too(plan: Plan, own_module: Callable[[str, str], None]) -> None:
+    own_module("forgetful", FORGETFUL.replace("SPOILT", "return None"))
+    done = plan("solve", "tiny-chain", "--formulation", "forgetful:ENTRY", "--warm-start", "dp", "--json")
+    assert (done.code, done.json["warm_start"]["source"]) == (0, "dp")

@@ -13,7 +13,7 @@ from problems.trainings import random_own_training, random_training
 
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 
 DEVICES = (1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 16)
 MOST_LOOKED_AT = 20_000

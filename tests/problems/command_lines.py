@@ -10,8 +10,6 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 
-Options = Mapping[str, object]
-
 
 @dataclass(frozen=True)
 class Line:
@@ -36,11 +34,6 @@ class Line:
         return problem_of(self.model, self.devices, batch=self.batch, sequence=self.sequence, **facts)
 
 
-def shell(options: Options) -> str:
-    """As a command line: True is the option alone."""
-    return " ".join(f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items())
-
-
 def small(layers: int, hidden: int, heads: int, mlp: int, *, key_values: int, gated: bool, norm: Any) -> Model:
     """A model that only a test or an example has."""
     attention = Attention(heads, hidden // heads, key_values)
@@ -50,68 +43,27 @@ def small(layers: int, hidden: int, heads: int, mlp: int, *, key_values: int, ga
 
 
 # Options that most of Megatron's tests share; none of them says anything of a configuration.
-TRAINING = {
-    "distributed-timeout-minutes": 60,
-    "overlap-grad-reduce": True,
-    "overlap-param-gather": True,
-    "use-mcore-models": True,
-    "disable-bias-linear": True,
-    "train-samples": 38400,
-    "exit-duration-in-mins": 230,
-    "transformer-impl": "transformer_engine",
-    "data-cache-path": "/data/cache",
-    "tokenizer-type": "Llama2Tokenizer",
-    "tokenizer-model": "/data/tokenizer.model",
-    "data-path": "1.0 /data/text_document",
-    "split": "99,1,0",
-    "no-mmap-bin-files": True,
-    "num-workers": 6,
-    "position-embedding-type": "rope",
-    "rotary-percent": 1.0,
-    "make-vocab-size-divisible-by": 128,
-    "clip-grad": 1.0,
-    "weight-decay": 0.1,
-    "lr-decay-samples": 255126953,
-    "lr-warmup-samples": 162761,
-    "lr": "1.2e-5",
-    "min-lr": "1.2e-6",
-    "lr-decay-style": "cosine",
-    "adam-beta1": 0.9,
-    "adam-beta2": 0.95,
-    "eval-iters": 32,
-    "eval-interval": 500,
-    "finetune": True,
-    "auto-detect-ckpt-format": True,
-    "load": "/data/load",
-    "save": "/data/save",
-    "save-interval": 500,
-    "init-method-std": 0.008,
-    "log-timers-to-tensorboard": True,
-    "log-num-zeros-in-grad": True,
-    "log-throughput": True,
-    "log-interval": 1,
-    "tensorboard-dir": "/data/tensorboard",
-    "wandb-project": "megatron-core-release-runs",
-}
-MOE = {
-    "moe-router-load-balancing-type": "aux_loss",
-    "moe-router-topk": 2,
-    "moe-grouped-gemm": True,
-    "moe-aux-loss-coeff": "1e-2",
-    "moe-token-dispatcher-type": "alltoall",
-}
-SHARED = {
-    "untie-embeddings-and-output-weights": True,
-    "normalization": "RMSNorm",
-    "swiglu": True,
-    "group-query-attention": True,
-    "attention-dropout": 0.0,
-    "hidden-dropout": 0.0,
-    "bf16": True,
-    "use-flash-attn": True,
-    "sequence-parallel": True,
-    "use-distributed-optimizer": True,
-}
+TRAINING = """
+--distributed-timeout-minutes 60 --overlap-grad-reduce --overlap-param-gather --use-mcore-models
+--disable-bias-linear --train-samples 38400 --exit-duration-in-mins 230 --transformer-impl transformer_engine
+--data-cache-path /data/cache --tokenizer-type Llama2Tokenizer --tokenizer-model /data/tokenizer.model
+--data-path 1.0 /data/text_document --split 99,1,0 --no-mmap-bin-files --num-workers 6
+--position-embedding-type rope --rotary-percent 1.0 --make-vocab-size-divisible-by 128 --clip-grad 1.0
+--weight-decay 0.1 --lr-decay-samples 255126953 --lr-warmup-samples 162761 --lr 1.2e-5 --min-lr 1.2e-6
+--lr-decay-style cosine --adam-beta1 0.9 --adam-beta2 0.95 --eval-iters 32 --eval-interval 500 --finetune
+--auto-detect-ckpt-format --load /data/load --save /data/save --save-interval 500 --init-method-std 0.008
+--log-timers-to-tensorboard --log-num-zeros-in-grad --log-throughput --log-interval 1
+--tensorboard-dir /data/tensorboard --wandb-project megatron-core-release-runs
+"""
+MOE = """
+--moe-router-load-balancing-type aux_loss --moe-router-topk 2 --moe-grouped-gemm --moe-aux-loss-coeff 1e-2
+--moe-token-dispatcher-type alltoall
+"""
+SHARED = """
+--untie-embeddings-and-output-weights --normalization RMSNorm --swiglu --group-query-attention
+--attention-dropout 0.0 --hidden-dropout 0.0 --bf16 --use-flash-attn --sequence-parallel
+--use-distributed-optimizer
+"""
 NOT_FUSED = "In Megatron without --cross-entropy-loss-fusion the loss is not fused"
 NOT_MODELLED = "Memory and time are computed as without "
 TIMES_WITHOUT = "The time is computed as without "
@@ -120,27 +72,15 @@ LINES = (
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/test_cases/mixtral/mixtral_8x22b_tp2pp8ep8vpp1_release/"
         "model_config.yaml",
-        shell(
-            TRAINING
-            | MOE
-            | SHARED
-            | {
-                "tensor-model-parallel-size": 2,
-                "pipeline-model-parallel-size": 8,
-                "expert-model-parallel-size": 8,
-                "micro-batch-size": 1,
-                "global-batch-size": 256,
-                "num-layers": 56,
-                "hidden-size": 6144,
-                "ffn-hidden-size": 16384,
-                "num-attention-heads": 48,
-                "num-query-groups": 8,
-                "num-experts": 8,
-                "seq-length": 4096,
-                "max-position-embeddings": 4096,
-                "no-rope-fusion": True,
-            }
-        ),
+        TRAINING
+        + MOE
+        + SHARED
+        + """
+--tensor-model-parallel-size 2 --pipeline-model-parallel-size 8 --expert-model-parallel-size 8
+--micro-batch-size 1 --global-batch-size 256 --num-layers 56 --hidden-size 6144 --ffn-hidden-size 16384
+--num-attention-heads 48 --num-query-groups 8 --num-experts 8 --seq-length 4096 --max-position-embeddings 4096
+--no-rope-fusion
+""",
         "mixtral-8x22b",
         "128xh100-80gb",
         256,
@@ -154,27 +94,15 @@ LINES = (
     ),
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/model_configs/mixtral/mixtral_8x7b_tp1pp4ep8vpp8_release.yaml",
-        shell(
-            TRAINING
-            | MOE
-            | SHARED
-            | {
-                "tensor-model-parallel-size": 1,
-                "pipeline-model-parallel-size": 4,
-                "num-layers-per-virtual-pipeline-stage": 1,
-                "expert-model-parallel-size": 8,
-                "micro-batch-size": 1,
-                "global-batch-size": 256,
-                "no-position-embedding": True,
-                "num-layers": 32,
-                "hidden-size": 4096,
-                "ffn-hidden-size": 14336,
-                "num-attention-heads": 32,
-                "num-query-groups": 8,
-                "num-experts": 8,
-                "seq-length": 4096,
-            }
-        ),
+        TRAINING
+        + MOE
+        + SHARED
+        + """
+--tensor-model-parallel-size 1 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1
+--expert-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 256 --no-position-embedding
+--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --num-query-groups 8
+--num-experts 8 --seq-length 4096
+""",
         "mixtral-8x7b",
         "64xh100-80gb",
         256,
@@ -185,53 +113,21 @@ LINES = (
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/test_cases/core/models/gpt/"
         "deepseekv3_proxy_flex_tp1pp4emp16etp1cp1_release_sm/model_config.yaml",
-        shell(
-            TRAINING
-            | SHARED
-            | {
-                "tensor-model-parallel-size": 2,
-                "pipeline-model-parallel-size": 4,
-                "pipeline-model-parallel-layout": "'Et*2|(tt|)*5t|tmL'",
-                "expert-model-parallel-size": 16,
-                "context-parallel-size": 1,
-                "expert-tensor-parallel-size": 1,
-                "micro-batch-size": 1,
-                "global-batch-size": 512,
-                "seq-length": 4096,
-                "num-layers": 14,
-                "hidden-size": 7168,
-                "ffn-hidden-size": 18432,
-                "num-attention-heads": 128,
-                "kv-channels": 128,
-                "multi-latent-attention": True,
-                "mtp-num-layers": 1,
-                "mtp-loss-scaling-factor": 0.1,
-                "num-experts": 64,
-                "moe-layer-freq": "'([0]*3+[1]*11)'",
-                "moe-ffn-hidden-size": 2048,
-                "moe-shared-expert-intermediate-size": 2048,
-                "moe-router-topk": 8,
-                "moe-router-group-topk": 4,
-                "moe-router-score-function": "sigmoid",
-                "moe-token-dispatcher-type": "flex",
-                "moe-flex-dispatcher-backend": "hybridep",
-                "moe-grouped-gemm": True,
-                "moe-permute-fusion": True,
-                "q-lora-rank": 1536,
-                "kv-lora-rank": 512,
-                "qk-head-dim": 128,
-                "qk-pos-emb-head-dim": 64,
-                "v-head-dim": 128,
-                "rotary-scaling-factor": 40,
-                "mscale": 1.0,
-                "mscale-all-dim": 1.0,
-                "qk-layernorm": True,
-                "cross-entropy-loss-fusion": True,
-                "cross-entropy-fusion-impl": "native",
-                "manual-gc": True,
-                "enable-experimental": True,
-            }
-        ),
+        TRAINING
+        + SHARED
+        + """
+--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4
+--pipeline-model-parallel-layout 'Et*2|(tt|)*5t|tmL' --expert-model-parallel-size 16 --context-parallel-size 1
+--expert-tensor-parallel-size 1 --micro-batch-size 1 --global-batch-size 512 --seq-length 4096 --num-layers 14
+--hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 --kv-channels 128 --multi-latent-attention
+--mtp-num-layers 1 --mtp-loss-scaling-factor 0.1 --num-experts 64 --moe-layer-freq '([0]*3+[1]*11)'
+--moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 --moe-router-topk 8
+--moe-router-group-topk 4 --moe-router-score-function sigmoid --moe-token-dispatcher-type flex
+--moe-flex-dispatcher-backend hybridep --moe-grouped-gemm --moe-permute-fusion --q-lora-rank 1536
+--kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 --rotary-scaling-factor 40
+--mscale 1.0 --mscale-all-dim 1.0 --qk-layernorm --cross-entropy-loss-fusion --cross-entropy-fusion-impl native
+--manual-gc --enable-experimental
+""",
         "deepseek-v3",
         "64xh100-80gb",
         512,
@@ -243,43 +139,17 @@ LINES = (
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/test_cases/core/models/gpt/"
         "gpt3_mcore_te_tp1_pp4_vp1_uneven_pipeline/model_config.yaml",
-        shell(
-            {
-                "num-layers": 12,
-                "hidden-size": 512,
-                "num-attention-heads": 8,
-                "log-params-norm": True,
-                "micro-batch-size": 4,
-                "global-batch-size": 32,
-                "seq-length": 1024,
-                "max-position-embeddings": 1024,
-                "train-iters": 50,
-                "timing-log-level": 0,
-                "lr-decay-iters": 320000,
-                "vocab-file": "/data/vocab.json",
-                "merge-file": "/data/merges.txt",
-                "split": "949,50,1",
-                "distributed-backend": "nccl",
-                "lr-warmup-fraction": ".01",
-                "transformer-impl": "transformer_engine",
-                "tensor-model-parallel-size": 1,
-                "pipeline-model-parallel-size": 4,
-                "untie-embeddings-and-output-weights": True,
-                "deterministic-mode": True,
-                "no-gradient-accumulation-fusion": True,
-                "attention-softmax-in-fp32": True,
-                "use-mcore-models": True,
-                "ckpt-format": "torch_dist",
-                "dist-ckpt-strictness": "log_all",
-                "bf16": True,
-                "decoder-first-pipeline-num-layers": 2,
-                "decoder-last-pipeline-num-layers": 2,
-                "attention-backend": "unfused",
-                "log-memory-to-tensorboard": True,
-                "async-save": True,
-                "use-persistent-ckpt-worker": True,
-            }
-        ),
+        """
+--num-layers 12 --hidden-size 512 --num-attention-heads 8 --log-params-norm --micro-batch-size 4
+--global-batch-size 32 --seq-length 1024 --max-position-embeddings 1024 --train-iters 50 --timing-log-level 0
+--lr-decay-iters 320000 --vocab-file /data/vocab.json --merge-file /data/merges.txt --split 949,50,1
+--distributed-backend nccl --lr-warmup-fraction .01 --transformer-impl transformer_engine
+--tensor-model-parallel-size 1 --pipeline-model-parallel-size 4 --untie-embeddings-and-output-weights
+--deterministic-mode --no-gradient-accumulation-fusion --attention-softmax-in-fp32 --use-mcore-models
+--ckpt-format torch_dist --dist-ckpt-strictness log_all --bf16 --decoder-first-pipeline-num-layers 2
+--decoder-last-pipeline-num-layers 2 --attention-backend unfused --log-memory-to-tensorboard --async-save
+--use-persistent-ckpt-worker
+""",
         small(12, 512, 8, 2048, key_values=8, gated=False, norm="layer"),
         "8xa100-80gb",
         32,
@@ -298,53 +168,18 @@ LINES = (
         "NVIDIA/Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh",
         "torchrun --nproc_per_node 8 --nnodes 1 --node_rank 0 --master_addr localhost --master_port 6000 "
         "examples/classes/pretrain_gpt.py \\\n"
-        + shell(
-            {
-                "use-mcore-models": True,
-                "num-layers": 32,
-                "hidden-size": 4096,
-                "ffn-hidden-size": 14336,
-                "num-attention-heads": 32,
-                "group-query-attention": True,
-                "num-query-groups": 8,
-                "kv-channels": 128,
-                "seq-length": 8192,
-                "rotary-base": 1000000,
-                "attention-dropout": 0.0,
-                "hidden-dropout": 0.0,
-                "swiglu": True,
-                "attention-backend": "fused",
-                "apply-layernorm-1p": True,
-                "untie-embeddings-and-output-weights": True,
-                "disable-bias-linear": True,
-                "micro-batch-size": 1,
-                "global-batch-size": 128,
-                "decoupled-lr": "5.0e-4",
-                "decoupled-min-lr": "4.5e-5",
-                "bf16": True,
-                "grad-reduce-in-bf16": True,
-                "cross-entropy-loss-fusion": True,
-                "calculate-per-token-loss": True,
-                "manual-gc": True,
-                "empty-unused-memory-level": 1,
-                "fp8-format": "hybrid",
-                "fp8-amax-history-len": 1024,
-                "fp8-amax-compute-algo": "max",
-                "fp8-param-gather": True,
-                "tensor-model-parallel-size": 1,
-                "context-parallel-size": 1,
-                "sequence-parallel": True,
-                "use-distributed-optimizer": True,
-                "overlap-grad-reduce": True,
-                "mock-data": True,
-                "tokenizer-type": "NullTokenizer",
-                "vocab-size": 128256,
-                "tiktoken-pattern": "v2",
-                "no-create-attention-mask-in-dataloader": True,
-                "profile-step-start": 4,
-                "profile-step-end": 6,
-            }
-        ),
+        + """\
+--use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
+--group-query-attention --num-query-groups 8 --kv-channels 128 --seq-length 8192 --rotary-base 1000000
+--attention-dropout 0.0 --hidden-dropout 0.0 --swiglu --attention-backend fused --apply-layernorm-1p
+--untie-embeddings-and-output-weights --disable-bias-linear --micro-batch-size 1 --global-batch-size 128
+--decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5 --bf16 --grad-reduce-in-bf16 --cross-entropy-loss-fusion
+--calculate-per-token-loss --manual-gc --empty-unused-memory-level 1 --fp8-format hybrid
+--fp8-amax-history-len 1024 --fp8-amax-compute-algo max --fp8-param-gather --tensor-model-parallel-size 1
+--context-parallel-size 1 --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce --mock-data
+--tokenizer-type NullTokenizer --vocab-size 128256 --tiktoken-pattern v2
+--no-create-attention-mask-in-dataloader --profile-step-start 4 --profile-step-end 6
+""",
         "llama-3-8b",
         "8xh100-80gb",
         128,
@@ -356,28 +191,13 @@ LINES = (
     Line(
         "NVIDIA/Megatron-LM examples/gpt3/train_gpt3_175b_distributed.sh",
         "torchrun --nproc_per_node 8 --nnodes 1 examples/classes/pretrain_gpt.py "
-        + shell(
-            {
-                "num-layers": 96,
-                "hidden-size": 12288,
-                "num-attention-heads": 96,
-                "seq-length": 2048,
-                "max-position-embeddings": 2048,
-                "attention-backend": "auto",
-                "micro-batch-size": 1,
-                "global-batch-size": 1536,
-                "rampup-batch-size": "16 16 5859375",
-                "train-iters": 500000,
-                "init-method-std": 0.006,
-                "fp16": True,
-                "lr-warmup-fraction": ".001",
-                "tensor-model-parallel-size": 8,
-                "pipeline-model-parallel-size": 16,
-                "vocab-file": "/data/gpt2-vocab.json",
-                "merge-file": "/data/gpt2-merges.txt",
-                "eval-iters": 10,
-            }
-        ),
+        + """
+--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048
+--attention-backend auto --micro-batch-size 1 --global-batch-size 1536 --rampup-batch-size 16 16 5859375
+--train-iters 500000 --init-method-std 0.006 --fp16 --lr-warmup-fraction .001 --tensor-model-parallel-size 8
+--pipeline-model-parallel-size 16 --vocab-file /data/gpt2-vocab.json --merge-file /data/gpt2-merges.txt
+--eval-iters 10
+""",
         "gpt-3-175b",
         "128xa100-80gb",
         1536,
@@ -494,36 +314,14 @@ enable_fsdp_float8_all_gather = true
     Line(
         "microsoft/Megatron-DeepSpeed examples_deepspeed/pretrain_llama2_distributed.sh",
         "torchrun --nproc_per_node 8 --nnodes 1 --node_rank 0 pretrain_gpt.py "
-        + shell(
-            {
-                "tensor-model-parallel-size": 2,
-                "pipeline-model-parallel-size": 2,
-                "num-layers": 24,
-                "hidden-size": 2048,
-                "ffn-hidden-size": 5504,
-                "num-attention-heads": 16,
-                "micro-batch-size": 4,
-                "global-batch-size": 32,
-                "seq-length": 2048,
-                "train-iters": 250000,
-                "data-path": "1 ./tmp/data/bookcorpus",
-                "data-impl": "mmap",
-                "tokenizer-type": "GPTSentencePieceTokenizer",
-                "lr": "3e-4",
-                "optimizer": "adam",
-                "bf16": True,
-                "no-query-key-layer-scaling": True,
-                "use-rotary-position-embeddings": True,
-                "untie-embeddings-and-output-weights": True,
-                "swiglu": True,
-                "normalization": "rmsnorm",
-                "disable-bias-linear": True,
-                "num-key-value-heads": 4,
-                "zero-stage": 0,
-                "deepspeed_config": "{file}",
-                "deepspeed": True,
-            }
-        ),
+        + """
+--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers 24 --hidden-size 2048
+--ffn-hidden-size 5504 --num-attention-heads 16 --micro-batch-size 4 --global-batch-size 32 --seq-length 2048
+--train-iters 250000 --data-path 1 ./tmp/data/bookcorpus --data-impl mmap
+--tokenizer-type GPTSentencePieceTokenizer --lr 3e-4 --optimizer adam --bf16 --no-query-key-layer-scaling
+--use-rotary-position-embeddings --untie-embeddings-and-output-weights --swiglu --normalization rmsnorm
+--disable-bias-linear --num-key-value-heads 4 --zero-stage 0 --deepspeed_config {file} --deepspeed
+""",
         small(24, 2048, 16, 5504, key_values=4, gated=True, norm="rms"),
         "8xa100-80gb",
         32,

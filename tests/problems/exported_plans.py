@@ -15,8 +15,7 @@ from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.lowering import lower, without_backward_passes
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.models.export.contract import TARGETS, Exported
-from pipeplan.models.export.registry import export_files
+from pipeplan.models.export.contract import TARGETS, Exported, export_files
 
 LAYERS = 8
 MODEL = llama(LAYERS)

@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from oracles.graph_pipeline import more_in_flight
+
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
@@ -103,24 +105,6 @@ def needed_samples(
     found = [0] * len(shapes)
     for x in reversed(range(len(shapes))):
         b, k = shapes[x]
-        needs = [table_row(k, b, shapes[y][1], shapes[y][0], found[y]) for u, y in edges if u == x] or [k * b]
+        needs = [found[y] + more_in_flight(b, k, *shapes[y]) for u, y in edges if u == x] or [k * b]
         found[x] = min(math.ceil(max(needs) / b) * b, mini_batch)
     return found
-
-
-def table_row(kx: int, bx: int, ky: int, by: int, iy: int) -> int:
-    """In-flight samples of a stage before another, written row by row as published (rows 1 to 10)."""
-    x, y, m = kx * bx, ky * by, max(bx, by)
-    rows = (
-        (m < x < y, iy + 2 * m),
-        (m == x < y, iy + m),
-        (bx <= by < y < x, iy + x - y + 2 * by),
-        (bx <= by == y < x, iy + x),
-        (by <= bx < y < x, iy + x - y + 2 * bx),
-        (by <= bx == y < x, iy + x),
-        (m == y == x, iy + y),
-        (m < y == x, iy + 2 * m),
-        (bx <= x < by <= y, iy + by),
-        (by <= y < bx <= x, iy + x - y + bx),
-    )
-    return next(value for holds, value in rows if holds)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,35 +111,42 @@ EXPERT: dict[str, Any] = {"fpgas": [{"nodes": [1, 2]}, {"nodes": [3, 4]}], "cpus
 DROP = object()
 
 
-def spoilt(good: dict[str, Any], *path: str | int, value: Any) -> bytes:
-    """The good data as JSON with one place changed (or dropped)."""
+class Raw(str):
+    """A literal that Python would not write."""
+
+
+def spoilt(good: dict[str, Any], where: str, value: Any) -> bytes:
+    """The good data as JSON with one place changed (or dropped), as in "nodes[1].id"."""
     data = copy.deepcopy(good)
     place: Any = data
-    for key in path[:-1]:
+    *path, last = (int(key) if key.isdigit() else key for key in re.findall(r"\w+", where))
+    for key in path:
         place = place[key]
     if value is DROP:
-        del place[path[-1]]
+        del place[last]
     else:
-        place[path[-1]] = value
-    return json.dumps(data).encode()
+        place[last] = "@@" if isinstance(value, Raw) else value
+    text = json.dumps(data)
+    return (text.replace('"@@"', value) if isinstance(value, Raw) else text).encode()
 
 
-def literal(good: dict[str, Any], *path: str | int, text: str) -> bytes:
-    """The good data with a literal that Python would not write."""
-    return spoilt(good, *path, value="@@").replace(b'"@@"', text.encode())
+def spoilt_files(good: dict[str, Any], *rows: tuple[Any, ...]) -> list[Malformed]:
+    """Files with one fault each. A row: name, place, the value there, and a part of the remedy; then the field, where
+    the error names another one than the place."""
+    return [
+        Malformed(name, ".json", spoilt(good, where, value), (*field, where)[0], remedy)
+        for name, where, value, remedy, *field in rows
+    ]
 
 
-def own(*path: str | int, value: Any) -> bytes:
-    return spoilt(OWN, *path, value=value)
-
-
-def published(*path: str | int, value: Any) -> bytes:
-    return spoilt(PUBLISHED, *path, value=value)
-
-
-def profile(old: str, new: str) -> bytes:
-    assert old in PROFILE
-    return PROFILE.replace(old, new, 1).encode()
+def spoilt_profiles(*rows: tuple[str, str, str, str, str]) -> list[Malformed]:
+    """Profiles with one fault each. A row: name, what is there, what stands in its place, the field, and a part of the
+    remedy."""
+    assert all(old in PROFILE for _, old, *_ in rows)
+    return [
+        Malformed(name, PROFILE_SUFFIX, PROFILE.replace(old, new, 1).encode(), field, remedy)
+        for name, old, new, field, remedy in rows
+    ]
 
 
 def huge(path: Path) -> None:
@@ -149,11 +157,7 @@ def huge(path: Path) -> None:
 
 CYCLE = [["a", "b"], ["b", "a"]]
 LONG_CYCLE_NODES = [{"id": i, "accelerator_time": 1, "cpu_time": 1} for i in range(1000)]
-LONG_CYCLE = {
-    **OWN,
-    "nodes": LONG_CYCLE_NODES,
-    "edges": [[i, (i + 1) % 1000] for i in range(1000)],
-}
+LONG_CYCLE = {**OWN, "nodes": LONG_CYCLE_NODES, "edges": [[i, (i + 1) % 1000] for i in range(1000)]}
 ESCAPES = "\x1b[31mred\r\n\u202eback\x07"
 NUMBER = "finite number >= 0"
 
@@ -188,7 +192,7 @@ FILES = [
     Malformed(
         "duplicate key in a node",
         ".json",
-        literal(OWN, "nodes", 1, text='{"id": "b", "cpu_time": 1, "cpu_time": 2, "accelerator_time": 1}'),
+        spoilt(OWN, "nodes[1]", Raw('{"id": "b", "cpu_time": 1, "cpu_time": 2, "accelerator_time": 1}')),
         "nodes[1].cpu_time",
         "every key once",
     ),
@@ -196,371 +200,142 @@ FILES = [
 ]
 
 OWN_FILES = [
-    Malformed(
-        "own unknown schema",
-        ".json",
-        own("schema", value="pipeplan.placement/99"),
-        "schema",
-        "pipeplan.placement/1",
+    *spoilt_files(
+        OWN,
+        ("own unknown schema", "schema", "pipeplan.placement/99", "pipeplan.placement/1"),
+        ("own schema of a wrong type", "schema", ["x"], "pipeplan.placement/1"),
+        ("own without schema", "schema", DROP, 'add the key "schema"'),
+        ("own misspelt key", "memory_byte", 5, 'write "memory_bytes"'),
+        ("own misspelt node key", "nodes[1].colour", 5, 'write "color"'),
+        ("own unknown key", "zzz", 5, "use one of schema, name"),
+        ("own endless key", "k" * 100_000, 5, "use one of schema, name", "'kkk"),
+        ("own without nodes", "nodes", DROP, 'add the key "nodes"'),
+        ("own without edges", "edges", DROP, 'add the key "edges"'),
+        ("own without accelerators", "accelerators", DROP, "add the key"),
+        ("own without node id", "nodes[2].id", DROP, "add the key"),
+        ("own without time", "nodes[0].cpu_time", DROP, "add the key"),
+        ("own nodes are an object", "nodes", {}, "give a list"),
+        ("own edges are a text", "edges", "a-b", "give a list"),
+        ("own node is a number", "nodes[1]", 7, 'give {"id"'),
+        ("own edge is a text", "edges[1]", "ab", "give a list"),
+        ("own edge of three", "edges[0]", ["a", "b", "c"], "two node ids"),
+        ("own no nodes", "nodes", [], "at least one node"),
+        ("own cycle", "edges", CYCLE, "remove one of its edges"),
     ),
-    Malformed("own schema of a wrong type", ".json", own("schema", value=["x"]), "schema", "pipeplan.placement/1"),
-    Malformed("own without schema", ".json", own("schema", value=DROP), "schema", 'add the key "schema"'),
-    Malformed("own misspelt key", ".json", own("memory_byte", value=5), "memory_byte", 'write "memory_bytes"'),
-    Malformed(
-        "own misspelt node key", ".json", own("nodes", 1, "colour", value=5), "nodes[1].colour", 'write "color"'
-    ),
-    Malformed("own unknown key", ".json", own("zzz", value=5), "zzz", "use one of schema, name"),
-    Malformed("own endless key", ".json", own("k" * 100_000, value=5), "'kkk", "use one of schema, name"),
-    Malformed("own without nodes", ".json", own("nodes", value=DROP), "nodes", 'add the key "nodes"'),
-    Malformed("own without edges", ".json", own("edges", value=DROP), "edges", 'add the key "edges"'),
-    Malformed("own without accelerators", ".json", own("accelerators", value=DROP), "accelerators", "add the key"),
-    Malformed("own without node id", ".json", own("nodes", 2, "id", value=DROP), "nodes[2].id", "add the key"),
-    Malformed(
-        "own without time", ".json", own("nodes", 0, "cpu_time", value=DROP), "nodes[0].cpu_time", "add the key"
-    ),
-    Malformed("own nodes are an object", ".json", own("nodes", value={}), "nodes", "give a list"),
-    Malformed("own edges are a text", ".json", own("edges", value="a-b"), "edges", "give a list"),
-    Malformed("own node is a number", ".json", own("nodes", 1, value=7), "nodes[1]", 'give {"id"'),
-    Malformed("own edge is a text", ".json", own("edges", 1, value="ab"), "edges[1]", "give a list"),
-    Malformed("own edge of three", ".json", own("edges", 0, value=["a", "b", "c"]), "edges[0]", "two node ids"),
-    Malformed("own no nodes", ".json", own("nodes", value=[]), "nodes", "at least one node"),
-    Malformed("own cycle", ".json", own("edges", value=CYCLE), "edges", "remove one of its edges"),
     Malformed("own long cycle", ".json", json.dumps(LONG_CYCLE).encode(), "edges", "remove one of its edges"),
-    Malformed("own self-loop", ".json", own("edges", 0, value=["a", "a"]), "edges[0]", "remove the edge"),
-    Malformed("own unknown id", ".json", own("edges", 0, 1, value="zz"), "edges[0].target", "name a node"),
-    Malformed(
-        "own text for a number id", ".json", own("nodes", 0, "id", value=1), "edges[0].source", "name a node"
-    ),
-    Malformed(
-        "own control characters", ".json", own("edges", 0, 0, value=ESCAPES), "edges[0].source", "name a node"
-    ),
-    Malformed("own duplicate id", ".json", own("nodes", 1, "id", value="a"), "nodes[1].id", "id of its own"),
-    Malformed(
-        "own too long id", ".json", own("nodes", 1, "id", value="i" * 20_000), "nodes[1].id", "at most 10000"
-    ),
-    Malformed("own too long name", ".json", own("name", value="i" * 20_000), "name", "at most 10000"),
-    Malformed(
-        "own half a character", ".json", own("nodes", 1, "id", value="\ud800"), "nodes[1].id", "valid Unicode"
-    ),
-    Malformed("own enormous id", ".json", own("nodes", 1, "id", value=10**400), "nodes[1].id", "at most 64 bits"),
-    Malformed(
-        "own id is a list", ".json", own("nodes", 1, "id", value=[1]), "nodes[1].id", "whole number or a text"
-    ),
-    Malformed(
-        "own id is true", ".json", own("nodes", 1, "id", value=True), "nodes[1].id", "whole number or a text"
-    ),
-    Malformed(
-        "own id is a fraction", ".json", own("nodes", 1, "id", value=1.5), "nodes[1].id", "whole number or a text"
-    ),
-    Malformed(
-        "own edge id is null", ".json", own("edges", 0, 0, value=None), "edges[0].source", "whole number or a text"
-    ),
-    Malformed("own NaN", ".json", literal(OWN, "nodes", 1, "cpu_time", text="NaN"), "nodes[1].cpu_time", NUMBER),
-    Malformed("own infinity", ".json", literal(OWN, "memory_bytes", text="Infinity"), "memory_bytes", NUMBER),
-    Malformed(
-        "own -infinity",
-        ".json",
-        literal(OWN, "nodes", 0, "size_bytes", text="-Infinity"),
-        "nodes[0].size_bytes",
-        NUMBER,
-    ),
-    Malformed(
-        "own 1e400",
-        ".json",
-        literal(OWN, "nodes", 0, "transfer_time", text="1e400"),
-        "nodes[0].transfer_time",
-        NUMBER,
-    ),
-    Malformed(
-        "own negative time",
-        ".json",
-        own("nodes", 2, "accelerator_time", value=-1),
-        "nodes[2].accelerator_time",
-        NUMBER,
-    ),
-    Malformed(
-        "own enormous time",
-        ".json",
-        own("nodes", 0, "cpu_time", value=10**400),
-        "nodes[0].cpu_time",
-        "at most 1e+100",
-    ),
-    Malformed(
-        "own negative enormous time",
-        ".json",
-        own("nodes", 0, "cpu_time", value=-(10**400)),
-        "nodes[0].cpu_time",
-        NUMBER,
-    ),
-    Malformed(
-        "own time of 5000 digits",
-        ".json",
-        literal(OWN, "nodes", 0, "cpu_time", text="9" * 5000),
-        "nodes[0].cpu_time",
-        NUMBER,
-    ),
-    Malformed("own time is a text", ".json", own("nodes", 0, "cpu_time", value="10"), "nodes[0].cpu_time", NUMBER),
-    Malformed("own time is true", ".json", own("nodes", 0, "cpu_time", value=True), "nodes[0].cpu_time", NUMBER),
-    Malformed("own time is null", ".json", own("nodes", 0, "cpu_time", value=None), "nodes[0].cpu_time", NUMBER),
-    Malformed("own memory is a text", ".json", own("memory_bytes", value="8GiB"), "memory_bytes", NUMBER),
-    Malformed(
-        "own supported is 1", ".json", own("nodes", 0, "supported", value=1), "nodes[0].supported", "true or false"
-    ),
-    Malformed(
-        "own backward is a text",
-        ".json",
-        own("nodes", 0, "backward", value="no"),
-        "nodes[0].backward",
-        "true or false",
-    ),
-    Malformed("own name is a number", ".json", own("nodes", 0, "name", value=3), "nodes[0].name", "give a text"),
-    Malformed(
-        "own colour is a list",
-        ".json",
-        own("nodes", 0, "color", value=[]),
-        "nodes[0].color",
-        "whole number or a text",
-    ),
-    Malformed("own unit is a number", ".json", own("time_unit", value=3), "time_unit", "give a text"),
-    Malformed("own zero devices", ".json", own("accelerators", value=0), "accelerators", "at least one device"),
-    Malformed("own negative devices", ".json", own("accelerators", value=-3), "accelerators", "from 0 to 100000"),
-    Malformed("own fractional devices", ".json", own("accelerators", value=2.5), "accelerators", "whole number"),
-    Malformed("own too many devices", ".json", own("cpus", value=10**9), "cpus", "from 0 to 100000"),
-    Malformed("own enormous devices", ".json", own("cpus", value=10**400), "cpus", "from 0 to 100000"),
-    Malformed("own devices of 5000 digits", ".json", literal(OWN, "cpus", text="9" * 5000), "cpus", "whole number"),
-    Malformed("own devices are true", ".json", own("accelerators", value=True), "accelerators", "whole number"),
-    Malformed("own backward to forward", ".json", own("edges", 0, value=["c", "a"]), "edges[0]", "backward marks"),
-    Malformed(
-        "own transfer of a sink",
-        ".json",
-        own("nodes", 2, "transfer_time", value=1),
-        "nodes[2].transfer_time",
-        "missing edge",
-    ),
-    Malformed(
-        "own too large node", ".json", own("nodes", 0, "size_bytes", value=11), "nodes[0].size_bytes", "or a CPU"
-    ),
-    Malformed(
-        "own unsupported", ".json", own("nodes", 0, "supported", value=False), "nodes[0].supported", "add a CPU"
-    ),
-    Malformed(
-        "own unsupported in a class",
-        ".json",
-        own("nodes", 1, "supported", value=False),
-        "nodes[1].supported",
-        "add a CPU",
+    *spoilt_files(
+        OWN,
+        ("own self-loop", "edges[0]", ["a", "a"], "remove the edge"),
+        ("own unknown id", "edges[0][1]", "zz", "name a node", "edges[0].target"),
+        ("own text for a number id", "nodes[0].id", 1, "name a node", "edges[0].source"),
+        ("own control characters", "edges[0][0]", ESCAPES, "name a node", "edges[0].source"),
+        ("own duplicate id", "nodes[1].id", "a", "id of its own"),
+        ("own too long id", "nodes[1].id", "i" * 20_000, "at most 10000"),
+        ("own too long name", "name", "i" * 20_000, "at most 10000"),
+        ("own half a character", "nodes[1].id", "\ud800", "valid Unicode"),
+        ("own enormous id", "nodes[1].id", 10**400, "at most 64 bits"),
+        ("own id is a list", "nodes[1].id", [1], "whole number or a text"),
+        ("own id is true", "nodes[1].id", True, "whole number or a text"),
+        ("own id is a fraction", "nodes[1].id", 1.5, "whole number or a text"),
+        ("own edge id is null", "edges[0][0]", None, "whole number or a text", "edges[0].source"),
+        ("own NaN", "nodes[1].cpu_time", Raw("NaN"), NUMBER),
+        ("own infinity", "memory_bytes", Raw("Infinity"), NUMBER),
+        ("own -infinity", "nodes[0].size_bytes", Raw("-Infinity"), NUMBER),
+        ("own 1e400", "nodes[0].transfer_time", Raw("1e400"), NUMBER),
+        ("own negative time", "nodes[2].accelerator_time", -1, NUMBER),
+        ("own enormous time", "nodes[0].cpu_time", 10**400, "at most 1e+100"),
+        ("own negative enormous time", "nodes[0].cpu_time", -(10**400), NUMBER),
+        ("own time of 5000 digits", "nodes[0].cpu_time", Raw("9" * 5000), NUMBER),
+        ("own time is a text", "nodes[0].cpu_time", "10", NUMBER),
+        ("own time is true", "nodes[0].cpu_time", True, NUMBER),
+        ("own time is null", "nodes[0].cpu_time", None, NUMBER),
+        ("own memory is a text", "memory_bytes", "8GiB", NUMBER),
+        ("own supported is 1", "nodes[0].supported", 1, "true or false"),
+        ("own backward is a text", "nodes[0].backward", "no", "true or false"),
+        ("own name is a number", "nodes[0].name", 3, "give a text"),
+        ("own colour is a list", "nodes[0].color", [], "whole number or a text"),
+        ("own unit is a number", "time_unit", 3, "give a text"),
+        ("own zero devices", "accelerators", 0, "at least one device"),
+        ("own negative devices", "accelerators", -3, "from 0 to 100000"),
+        ("own fractional devices", "accelerators", 2.5, "whole number"),
+        ("own too many devices", "cpus", 10**9, "from 0 to 100000"),
+        ("own enormous devices", "cpus", 10**400, "from 0 to 100000"),
+        ("own devices of 5000 digits", "cpus", Raw("9" * 5000), "whole number"),
+        ("own devices are true", "accelerators", True, "whole number"),
+        ("own backward to forward", "edges[0]", ["c", "a"], "backward marks"),
+        ("own transfer of a sink", "nodes[2].transfer_time", 1, "missing edge"),
+        ("own too large node", "nodes[0].size_bytes", 11, "or a CPU"),
+        ("own unsupported", "nodes[0].supported", False, "add a CPU"),
+        ("own unsupported in a class", "nodes[1].supported", False, "add a CPU"),
     ),
     Malformed(
         "own class too large",
         ".json",
-        spoilt({**OWN, "memory_bytes": 3}, "nodes", value=[{**node, "size_bytes": 2} for node in OWN["nodes"]]),
+        spoilt({**OWN, "memory_bytes": 3}, "nodes", [{**node, "size_bytes": 2} for node in OWN["nodes"]]),
         "nodes[1].color",
         "split the class",
     ),
 ]
 
 PUBLISHED_FILES = [
-    Malformed("published without FPGAs", ".json", published("maxFPGAs", value=DROP), "maxFPGAs", "add the key"),
-    Malformed("published without CPUs", ".json", published("maxCPUs", value=DROP), "maxCPUs", "add the key"),
-    Malformed(
-        "published without memory",
-        ".json",
-        published("maxSizePerFPGA", value=DROP),
-        "maxSizePerFPGA",
-        "add the key",
-    ),
-    Malformed("published without nodes", ".json", published("nodes", value=DROP), "nodes", "add the key"),
-    Malformed("published without edges", ".json", published("edges", value=DROP), "edges", "add the key"),
-    Malformed(
-        "published without latency",
-        ".json",
-        published("nodes", 3, "fpgaLatency", value=DROP),
-        "nodes[3].fpgaLatency",
-        "add",
-    ),
-    Malformed(
-        "published without support",
-        ".json",
-        published("nodes", 3, "supportedOnFpga", value=DROP),
-        "nodes[3].supportedOnFpga",
-        "add",
-    ),
-    Malformed(
-        "published without cost", ".json", published("edges", 2, "cost", value=DROP), "edges[2].cost", "add the key"
-    ),
-    Malformed("published edge as a pair", ".json", published("edges", 2, value=[1, 2]), "edges[2]", '"sourceId"'),
-    Malformed("published node as an id", ".json", published("nodes", 2, value=3), "nodes[2]", '"fpgaLatency"'),
-    Malformed(
-        "published latency is a text",
-        ".json",
-        published("nodes", 1, "fpgaLatency", value="1"),
-        "nodes[1].fpgaLatency",
-        NUMBER,
-    ),
-    Malformed(
-        "published negative latency",
-        ".json",
-        published("nodes", 1, "cpuLatency", value=-1),
-        "nodes[1].cpuLatency",
-        NUMBER,
-    ),
-    Malformed(
-        "published NaN size", ".json", literal(PUBLISHED, "nodes", 0, "size", text="NaN"), "nodes[0].size", NUMBER
-    ),
-    Malformed(
-        "published infinite memory",
-        ".json",
-        literal(PUBLISHED, "maxSizePerFPGA", text="Infinity"),
-        "maxSizePerFPGA",
-        NUMBER,
-    ),
-    Malformed(
-        "published cost 1e400",
-        ".json",
-        literal(PUBLISHED, "edges", 1, "cost", text="1e400"),
-        "edges[1].cost",
-        NUMBER,
-    ),
-    Malformed(
-        "published support is 2",
-        ".json",
-        published("nodes", 0, "supportedOnFpga", value=2),
-        "nodes[0].supportedOnFpga",
-        "1 or 0",
-    ),
-    Malformed(
-        "published backward is a text",
-        ".json",
-        published("nodes", 0, "isBackwardNode", value="0"),
-        "nodes[0].isBackwardNode",
-        "1 or 0",
-    ),
-    Malformed(
-        "published different costs",
-        ".json",
-        published("edges", 1, "cost", value=0.75),
-        "edges[1].cost",
-        "same cost",
-    ),
-    Malformed(
-        "published unknown id", ".json", published("edges", 0, "destId", value=99), "edges[0].destId", "name a node"
-    ),
-    Malformed(
-        "published id is a list",
-        ".json",
-        published("edges", 0, "sourceId", value=[]),
-        "edges[0].sourceId",
-        "whole number",
-    ),
-    Malformed(
-        "published duplicate id", ".json", published("nodes", 1, "id", value=1), "nodes[1].id", "id of its own"
-    ),
-    Malformed(
-        "published colour is true",
-        ".json",
-        published("nodes", 1, "colorClass", value=True),
-        "nodes[1].colorClass",
-        "whole",
-    ),
-    Malformed(
-        "published cycle",
-        ".json",
-        published("edges", 2, value={"sourceId": 2, "destId": 1, "cost": 0}),
-        "edges",
-        "acyclic",
-    ),
-    Malformed(
-        "published backward to forward",
-        ".json",
-        published("edges", 0, value={"sourceId": 4, "destId": 1, "cost": 0}),
-        "edges[0]",
-        "backward marks",
-    ),
-    Malformed(
-        "published too large node", ".json", published("nodes", 2, "size", value=11), "nodes[2].size", "or a CPU"
-    ),
-    Malformed(
-        "published unsupported",
-        ".json",
-        published("nodes", 2, "supportedOnFpga", value=0),
-        "nodes[2].supportedOnFpga",
-        "add a CPU",
-    ),
-    Malformed("published zero devices", ".json", published("maxFPGAs", value=0), "maxFPGAs", "at least one device"),
-    Malformed(
-        "published fractional devices", ".json", published("maxFPGAs", value=0.5), "maxFPGAs", "whole number"
-    ),
+    *spoilt_files(
+        PUBLISHED,
+        ("published without FPGAs", "maxFPGAs", DROP, "add the key"),
+        ("published without CPUs", "maxCPUs", DROP, "add the key"),
+        ("published without memory", "maxSizePerFPGA", DROP, "add the key"),
+        ("published without nodes", "nodes", DROP, "add the key"),
+        ("published without edges", "edges", DROP, "add the key"),
+        ("published without latency", "nodes[3].fpgaLatency", DROP, "add"),
+        ("published without support", "nodes[3].supportedOnFpga", DROP, "add"),
+        ("published without cost", "edges[2].cost", DROP, "add the key"),
+        ("published edge as a pair", "edges[2]", [1, 2], '"sourceId"'),
+        ("published node as an id", "nodes[2]", 3, '"fpgaLatency"'),
+        ("published latency is a text", "nodes[1].fpgaLatency", "1", NUMBER),
+        ("published negative latency", "nodes[1].cpuLatency", -1, NUMBER),
+        ("published NaN size", "nodes[0].size", Raw("NaN"), NUMBER),
+        ("published infinite memory", "maxSizePerFPGA", Raw("Infinity"), NUMBER),
+        ("published cost 1e400", "edges[1].cost", Raw("1e400"), NUMBER),
+        ("published support is 2", "nodes[0].supportedOnFpga", 2, "1 or 0"),
+        ("published backward is a text", "nodes[0].isBackwardNode", "0", "1 or 0"),
+        ("published different costs", "edges[1].cost", 0.75, "same cost"),
+        ("published unknown id", "edges[0].destId", 99, "name a node"),
+        ("published id is a list", "edges[0].sourceId", [], "whole number"),
+        ("published duplicate id", "nodes[1].id", 1, "id of its own"),
+        ("published colour is true", "nodes[1].colorClass", True, "whole"),
+        ("published cycle", "edges[2]", {"sourceId": 2, "destId": 1, "cost": 0}, "acyclic", "edges"),
+        ("published backward to forward", "edges[0]", {"sourceId": 4, "destId": 1, "cost": 0}, "backward marks"),
+        ("published too large node", "nodes[2].size", 11, "or a CPU"),
+        ("published unsupported", "nodes[2].supportedOnFpga", 0, "add a CPU"),
+        ("published zero devices", "maxFPGAs", 0, "at least one device"),
+        ("published fractional devices", "maxFPGAs", 0.5, "whole number"),
+    )
 ]
 
 PROFILES = [
-    Malformed(
-        "profile rubbish",
-        PROFILE_SUFFIX,
-        profile("n2 -- Linear(2, 2) -- ", "n2: "),
-        "line 2",
-        "forward_compute_time",
-    ),
+    *spoilt_profiles(("profile rubbish", "n2 -- Linear(2, 2) -- ", "n2: ", "line 2", "forward_compute_time")),
     Malformed("profile cut", PROFILE_SUFFIX, PROFILE.encode()[:150], "line 2", "forward_compute_time=..."),
-    Malformed("profile without edges' tab", PROFILE_SUFFIX, profile("\tn1", "n1"), "line 4", "description"),
-    Malformed(
-        "profile edge of three", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n2 -- n3"), "line 4", "write a tab"
-    ),
-    Malformed("profile edge of one", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1"), "line 4", "write a tab"),
-    Malformed("profile unknown node", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n9"), "line 4", "add a line"),
-    Malformed("profile duplicate node", PROFILE_SUFFIX, profile("n3 --", "n1 --"), "line 3", "once"),
-    Malformed(
-        "profile self-loop", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n1"), "line 4", "remove the edge"
+    *spoilt_profiles(
+        ("profile without edges' tab", "\tn1", "n1", "line 4", "description"),
+        ("profile edge of three", "\tn1 -- n2", "\tn1 -- n2 -- n3", "line 4", "write a tab"),
+        ("profile edge of one", "\tn1 -- n2", "\tn1", "line 4", "write a tab"),
+        ("profile unknown node", "\tn1 -- n2", "\tn1 -- n9", "line 4", "add a line"),
+        ("profile duplicate node", "n3 --", "n1 --", "line 3", "once"),
+        ("profile self-loop", "\tn1 -- n2", "\tn1 -- n1", "line 4", "remove the edge"),
     ),
     Malformed(
         "profile cycle", PROFILE_SUFFIX, PROFILE.encode() + b"\tn3 -- n2\n", "edges", "remove one of its edges"
     ),
-    Malformed(
-        "profile NaN", PROFILE_SUFFIX, profile("time=1.0", "time=nan"), "line 2, forward_compute_time", NUMBER
-    ),
-    Malformed(
-        "profile infinity",
-        PROFILE_SUFFIX,
-        profile("time=1.0", "time=1e400"),
-        "line 2, forward_compute_time",
-        NUMBER,
-    ),
-    Malformed(
-        "profile negative", PROFILE_SUFFIX, profile("size=8.0", "size=-8"), "line 2, activation_size", NUMBER
-    ),
-    Malformed("profile text", PROFILE_SUFFIX, profile("size=16.0", "size=16MB"), "line 2, parameter_size", NUMBER),
-    Malformed(
-        "profile list of texts",
-        PROFILE_SUFFIX,
-        profile("[8.0; 4.0]", "[8.0; x]"),
-        "line 3, activation_size",
-        NUMBER,
-    ),
-    Malformed(
-        "profile open list", PROFILE_SUFFIX, profile("[8.0; 4.0]", "[8.0; 4.0"), "line 3, activation_size", NUMBER
-    ),
-    Malformed(
-        "profile without size",
-        PROFILE_SUFFIX,
-        profile(", parameter_size=16.0", ""),
-        "line 2, parameter_size",
-        "write",
-    ),
-    Malformed(
-        "profile twice a time",
-        PROFILE_SUFFIX,
-        profile("backward_", "forward_"),
-        "line 1, forward_compute_time",
-        "once",
-    ),
-    Malformed(
-        "profile unknown entry", PROFILE_SUFFIX, profile("parameter_size", "params"), "line 1, 'params'", "write"
-    ),
-    Malformed(
-        "profile node too large",
-        PROFILE_SUFFIX,
-        profile("size=16.0", "size=16e9"),
-        "layer 'n2', size_bytes",
-        "more memory",
+    *spoilt_profiles(
+        ("profile NaN", "time=1.0", "time=nan", "line 2, forward_compute_time", NUMBER),
+        ("profile infinity", "time=1.0", "time=1e400", "line 2, forward_compute_time", NUMBER),
+        ("profile negative", "size=8.0", "size=-8", "line 2, activation_size", NUMBER),
+        ("profile text", "size=16.0", "size=16MB", "line 2, parameter_size", NUMBER),
+        ("profile list of texts", "[8.0; 4.0]", "[8.0; x]", "line 3, activation_size", NUMBER),
+        ("profile open list", "[8.0; 4.0]", "[8.0; 4.0", "line 3, activation_size", NUMBER),
+        ("profile without size", ", parameter_size=16.0", "", "line 2, parameter_size", "write"),
+        ("profile twice a time", "backward_", "forward_", "line 1, forward_compute_time", "once"),
+        ("profile unknown entry", "parameter_size", "params", "line 1, 'params'", "write"),
+        ("profile node too large", "size=16.0", "size=16e9", "layer 'n2', size_bytes", "more memory"),
     ),
     Malformed("profile without nodes", PROFILE_SUFFIX, b"\tn1 -- n2\n", "line 1", "add a line"),
 ]
@@ -575,149 +350,50 @@ MALFORMED_PLANS = [
     ),
     Malformed("plan is a list", ".json", b"[1, 2]", "content", '"kind": "placement"'),
     Malformed("plan of no known form", ".json", b'{"stages": []}', "content", '"kind": "placement"'),
-    Malformed("plan of another kind", ".json", spoilt(PLAN, "kind", value="route"), "kind", '"placement"'),
-    Malformed("plan without devices", ".json", spoilt(PLAN, "devices", value=DROP), "devices", "add the key"),
-    Malformed("plan devices are an object", ".json", spoilt(PLAN, "devices", value={}), "devices", "give a list"),
-    Malformed("plan device is a list", ".json", spoilt(PLAN, "devices", 0, value=["a"]), "devices[0]", '"nodes"'),
-    Malformed(
-        "plan device without nodes",
-        ".json",
-        spoilt(PLAN, "devices", 1, "nodes", value=DROP),
-        "devices[1].nodes",
-        "add",
+    *spoilt_files(
+        PLAN,
+        ("plan of another kind", "kind", "route", '"placement"'),
+        ("plan without devices", "devices", DROP, "add the key"),
+        ("plan devices are an object", "devices", {}, "give a list"),
+        ("plan device is a list", "devices[0]", ["a"], '"nodes"'),
+        ("plan device without nodes", "devices[1].nodes", DROP, "add"),
+        ("plan device without name", "devices[1].name", DROP, "add"),
+        ("plan device name is a number", "devices[1].name", 1, "a text"),
+        ("plan device type", "devices[0].type", "gpu", '"accelerator"'),
+        ("plan device type is a list", "devices[0].type", [], '"cpu"'),
+        ("plan node is null", "devices[1].nodes[1]", None, "whole"),
+        ("plan node is true", "devices[1].nodes[1]", True, "whole"),
+        ("plan subgraphs are flat", "devices[1].subgraphs", ["b"], "list", "devices[1].subgraphs[0]"),
+        ("plan subgraphs are a text", "devices[1].subgraphs", "b", "list"),
     ),
-    Malformed(
-        "plan device without name",
-        ".json",
-        spoilt(PLAN, "devices", 1, "name", value=DROP),
-        "devices[1].name",
-        "add",
-    ),
-    Malformed(
-        "plan device name is a number",
-        ".json",
-        spoilt(PLAN, "devices", 1, "name", value=1),
-        "devices[1].name",
-        "a text",
-    ),
-    Malformed(
-        "plan device type",
-        ".json",
-        spoilt(PLAN, "devices", 0, "type", value="gpu"),
-        "devices[0].type",
-        '"accelerator"',
-    ),
-    Malformed(
-        "plan device type is a list",
-        ".json",
-        spoilt(PLAN, "devices", 0, "type", value=[]),
-        "devices[0].type",
-        '"cpu"',
-    ),
-    Malformed(
-        "plan node is null",
-        ".json",
-        spoilt(PLAN, "devices", 1, "nodes", 1, value=None),
-        "devices[1].nodes[1]",
-        "whole",
-    ),
-    Malformed(
-        "plan node is true",
-        ".json",
-        spoilt(PLAN, "devices", 1, "nodes", 1, value=True),
-        "devices[1].nodes[1]",
-        "whole",
-    ),
-    Malformed(
-        "plan subgraphs are flat",
-        ".json",
-        spoilt(PLAN, "devices", 1, "subgraphs", value=["b"]),
-        "devices[1].subgraphs[0]",
-        "list",
-    ),
-    Malformed(
-        "plan subgraphs are a text",
-        ".json",
-        spoilt(PLAN, "devices", 1, "subgraphs", value="b"),
-        "devices[1].subgraphs",
-        "list",
-    ),
-    Malformed(
-        "result of another version",
-        ".json",
-        spoilt(RESULT, "schema", value="pipeplan.result/9"),
-        "schema",
-        "pipeplan.result/1",
-    ),
+    *spoilt_files(RESULT, ("result of another version", "schema", "pipeplan.result/9", "pipeplan.result/1")),
     Malformed("problem as a plan", ".json", json.dumps(OWN).encode(), "schema", "pipeplan.result/1"),
-    Malformed("result without a plan", ".json", spoilt(RESULT, "plan", value=None), "plan", "result with a plan"),
-    Malformed("result without the key plan", ".json", spoilt(RESULT, "plan", value=DROP), "plan", "add the key"),
-    Malformed("result plan is a text", ".json", spoilt(RESULT, "plan", value="acc0"), "plan", '"devices"'),
-    Malformed(
-        "result plan node",
-        ".json",
-        spoilt(RESULT, "plan", "devices", 0, "nodes", value=[{}]),
-        "plan.devices[0].nodes[0]",
-        "whole",
+    *spoilt_files(
+        RESULT,
+        ("result without a plan", "plan", None, "result with a plan"),
+        ("result without the key plan", "plan", DROP, "add the key"),
+        ("result plan is a text", "plan", "acc0", '"devices"'),
+        ("result plan node", "plan.devices[0].nodes", [{}], "whole", "plan.devices[0].nodes[0]"),
+        ("result stop", "stop", "bored", "proven, gap"),
+        ("result found is a list", "found", [], "optimal, feasible"),
+        ("result without stop", "stop", DROP, "add the key"),
+        ("result problem is a text", "problem", "x", "{...}"),
+        ("result objective is a text", "objective", "5", "finite number"),
+        ("result bound is NaN", "bound", Raw("NaN"), "finite number"),
+        ("result bound is enormous", "bound", 10**400, "finite number"),
+        ("result verified is 1", "verified", 1, "true or false"),
+        ("result violations", "violations", [1], "give a text", "violations[0]"),
+        ("result formulation is a number", "formulation", 1, "text or null"),
+        ("result seconds are a number", "seconds", 3, "{...}"),
+        ("result seconds are texts", "seconds", {"solve": "3"}, "finite number", "seconds.solve"),
+        ("result model size", "model_size", {"rows": 1.5}, "whole number", "model_size.rows"),
+        ("result warm start", "warm_start", {"outcome": "hot"}, "accepted", "warm_start.outcome"),
+        ("result warm start key", "warm_start", {"outcom": 1}, '"outcome"', "warm_start.outcom"),
     ),
-    Malformed("result stop", ".json", spoilt(RESULT, "stop", value="bored"), "stop", "proven, gap"),
-    Malformed("result found is a list", ".json", spoilt(RESULT, "found", value=[]), "found", "optimal, feasible"),
-    Malformed("result without stop", ".json", spoilt(RESULT, "stop", value=DROP), "stop", "add the key"),
-    Malformed("result problem is a text", ".json", spoilt(RESULT, "problem", value="x"), "problem", "{...}"),
-    Malformed(
-        "result objective is a text", ".json", spoilt(RESULT, "objective", value="5"), "objective", "finite number"
-    ),
-    Malformed("result bound is NaN", ".json", literal(RESULT, "bound", text="NaN"), "bound", "finite number"),
-    Malformed(
-        "result bound is enormous", ".json", spoilt(RESULT, "bound", value=10**400), "bound", "finite number"
-    ),
-    Malformed("result verified is 1", ".json", spoilt(RESULT, "verified", value=1), "verified", "true or false"),
-    Malformed(
-        "result violations", ".json", spoilt(RESULT, "violations", value=[1]), "violations[0]", "give a text"
-    ),
-    Malformed(
-        "result formulation is a number",
-        ".json",
-        spoilt(RESULT, "formulation", value=1),
-        "formulation",
-        "text or null",
-    ),
-    Malformed("result seconds are a number", ".json", spoilt(RESULT, "seconds", value=3), "seconds", "{...}"),
-    Malformed(
-        "result seconds are texts",
-        ".json",
-        spoilt(RESULT, "seconds", value={"solve": "3"}),
-        "seconds.solve",
-        "finite number",
-    ),
-    Malformed(
-        "result model size",
-        ".json",
-        spoilt(RESULT, "model_size", value={"rows": 1.5}),
-        "model_size.rows",
-        "whole number",
-    ),
-    Malformed(
-        "result warm start",
-        ".json",
-        spoilt(RESULT, "warm_start", value={"outcome": "hot"}),
-        "warm_start.outcome",
-        "accepted",
-    ),
-    Malformed(
-        "result warm start key",
-        ".json",
-        spoilt(RESULT, "warm_start", value={"outcom": 1}),
-        "warm_start.outcom",
-        '"outcome"',
-    ),
-    Malformed("expert without cpus", ".json", spoilt(EXPERT, "cpus", value=DROP), "cpus", "add the key"),
-    Malformed("expert device is a list", ".json", spoilt(EXPERT, "fpgas", 1, value=[3]), "fpgas[1]", '"nodes"'),
-    Malformed(
-        "expert node is a fraction",
-        ".json",
-        spoilt(EXPERT, "fpgas", 1, "nodes", 0, value=3.5),
-        "fpgas[1].nodes[0]",
-        "whole",
+    *spoilt_files(
+        EXPERT,
+        ("expert without cpus", "cpus", DROP, "add the key"),
+        ("expert device is a list", "fpgas[1]", [3], '"nodes"'),
+        ("expert node is a fraction", "fpgas[1].nodes[0]", 3.5, "whole"),
     ),
 ]

@@ -1,10 +1,43 @@
-"""Seeded small placement problems with everything that makes planning hard."""
+"""Seeded small placement problems: with everything that makes planning hard, or such that a limit decides."""
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
 
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.planners.contract import Request
+from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE
+
+
+def random_problem(seed: int) -> PlacementProblem:
+    """At most seven groups: zero costs, ties, unsupported nodes, memory and colour classes all occur."""
+    rng = random.Random(seed)
+    count = rng.randint(2, 7)
+    training = rng.random() < 0.4
+    cpus = rng.choice((0, 1, 1, 2))
+    accelerators = rng.choice((1, 2, 3)) if cpus else rng.choice((2, 3))
+    order = list(range(count))
+    edges = [(u, v) for u, v in itertools.combinations(order, 2) if rng.random() < 0.45]
+    backward = [training and v >= count // 2 for v in order]
+    senders = {u for u, _ in edges}
+    nodes = [
+        Node(
+            v,
+            accelerator_time=rng.choice((0, 0, 1, 2, 3)),
+            cpu_time=rng.choice((0, 2, 5, 9)),
+            size_bytes=rng.choice((0, 0, 1, 2)),
+            transfer_time=rng.choice((0, 1, 2, 4)) if v in senders else 0,
+            supported=not cpus or rng.random() < 0.85,
+            backward=backward[v],
+            color=rng.choice((None, "a", "b")) if rng.random() < 0.4 else None,
+        )
+        for v in order
+    ]
+    memory = rng.choice((None, 6, 20)) if cpus else None
+    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus, memory)
 
 
 def random_placement(seed: int, layers: int = 5, training: bool | None = None) -> PlacementProblem:
@@ -60,4 +93,68 @@ def _problem(
         memory = max(largest, 3.0, size / accelerators + 1)
     return PlacementProblem(
         tuple(nodes), tuple(edges), accelerators, cpus, memory, name=f"random {rng.random():.6f}"
+    )
+
+
+def optimum(problem: PlacementProblem, objective: str = "max-load") -> float | None:
+    """The best chain of stages, found by trying all; None where there is none."""
+    options = {"objective": objective, "non_contiguous": False, "device_contiguity": False}
+    return BRUTE_FORCE.plan(Request(problem, options)).claimed
+
+
+def limited_placement(seed: int) -> PlacementProblem:
+    """A random problem, made harder where its best plan without limits is most comfortable."""
+    rng = random.Random(seed)
+    free = relaxed(_with_free_nodes(random_placement(seed, layers=rng.choice((4, 5, 6))), rng))
+    way = ("memory", "support", "both", "ties")[seed % 4]
+    problem = free.replace(cpus=max(0, free.cpus - 1)) if free.accelerators or free.cpus > 1 else free
+    if way in ("support", "both") and problem.cpus:
+        problem = _without_support(problem, rng)
+    if way in ("memory", "both") and problem.accelerators:
+        classes = [sum(problem.nodes[i].size_bytes for i in held) for held in problem.color_classes]
+        share = sum(classes) / (problem.accelerators + problem.cpus)
+        least = 0.0 if problem.cpus else max(classes)
+        problem = problem.replace(memory_bytes=max(least, float(round(share * rng.uniform(0.7, 1.2))), 1.0))
+    if way == "ties":
+        problem = problem.replace(
+            nodes=tuple(
+                replace(n, accelerator_time=float(n.accelerator_time > 0), cpu_time=3.0) for n in problem.nodes
+            )
+        )
+    return problem
+
+
+def relaxed(problem: PlacementProblem) -> PlacementProblem:
+    """Without limits: any memory, every node supported, one CPU more."""
+    nodes = tuple(replace(node, supported=True) for node in problem.nodes)
+    return problem.replace(nodes=nodes, memory_bytes=None, cpus=problem.cpus + 1)
+
+
+def _with_free_nodes(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
+    """A third of all problems get nodes that cost nothing."""
+    if rng.random() > 1 / 3:
+        return problem
+    free = {"accelerator_time": 0.0, "cpu_time": 0.0, "size_bytes": 0.0}
+    return problem.replace(nodes=tuple(replace(n, **free) if rng.random() < 0.3 else n for n in problem.nodes))
+
+
+def _without_support(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
+    barred = rng.randrange(len(problem.nodes))
+    return problem.replace(
+        nodes=tuple(replace(n, supported=n.supported and i != barred) for i, n in enumerate(problem.nodes))
+    )
+
+
+def split(*devices: str) -> PlacementPlan:
+    """split("ab", "c|d", "!e"): devices A, B, ... in this order; | parts the pieces of one, ! marks a CPU."""
+    return PlacementPlan(
+        tuple(
+            Device(
+                "ABCDEFG"[d],
+                "cpu" if "!" in word else "accelerator",
+                tuple(word.replace("|", "").strip("!")),
+                tuple(tuple(piece) for piece in word.split("|")) if "|" in word else None,
+            )
+            for d, word in enumerate(devices)
+        )
     )

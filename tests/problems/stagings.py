@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 DEGREES = (1, 2, 3, 4)
 
@@ -51,6 +52,20 @@ def random_staging(
         name=f"random staging {seed}",
     )
     return problem if seed % 5 == 4 else problem.replace(memory_bytes=_memory(rng, problem))
+
+
+CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))
+
+
+def leveled_staging(seed: int, layers: tuple[int, int] = (2, 4)) -> StagingProblem:
+    """A random problem on one of a few small clusters, the links of higher levels mostly slower."""
+    rng, shape = random.Random(1000 + seed), CLUSTERS[seed % len(CLUSTERS)]
+    flat = random_staging(seed, layers=layers if len(shape) < 3 else (2, 3), exact_batches=False)
+    bandwidth, levels = flat.bandwidth, []
+    for devices in shape:
+        levels.append(StagingLevel(devices, bandwidth))
+        bandwidth *= rng.choice((0.1, 0.4, 1.0))
+    return flat.replace(devices=math.prod(shape), levels=tuple(levels), micro_batches=rng.choice((2, 3, 4, 9)))
 
 
 def _layer(rng: random.Random, v: int, arcs: list[tuple[int, int]]) -> Layer:

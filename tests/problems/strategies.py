@@ -1,8 +1,9 @@
-"""Hypothesis strategies for small placement problems with plans: valid ones, arbitrary ones, and mutations of both."""
+"""Hypothesis strategies: placement problems of every kind that the door lets in; and small ones with plans, valid ones,
+arbitrary ones, and mutations of both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from pipeplan.instances.base.checks import MAX_WHOLE_ID
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, NodeId, PlacementProblem
@@ -147,7 +149,7 @@ def mutated_plans(draw: st.DrawFn, case: Case) -> PlacementPlan:
     """One to three changes, each of any kind."""
     plan = case.plan
     for _ in range(draw(st.integers(1, 3))):
-        plan = draw(draw(st.sampled_from(PLAN_MUTATIONS))(case.problem, plan))
+        plan = draw(_changed_plan(case.problem, plan))
     return plan
 
 
@@ -157,7 +159,7 @@ def mutated_problems(draw: st.DrawFn, case: Case) -> PlacementProblem:
     problem = case.problem
     for _ in range(draw(st.integers(1, 3))):
         try:
-            problem = draw(draw(st.sampled_from(PROBLEM_MUTATIONS))(problem))
+            problem = draw(_changed_problem(problem))
         except InputError:
             assume(False)
     return problem
@@ -191,15 +193,47 @@ def added(plan: PlacementPlan, d: int, node_id: NodeId) -> PlacementPlan:
     return with_device(plan, d, nodes=(*device.nodes, node_id), subgraphs=subgraphs)
 
 
-@st.composite
-def _move(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    node_id = draw(st.sampled_from(problem.nodes)).id
-    return added(without(plan, node_id), draw(_positions(plan)), node_id)
+PLAN_CHANGES = (
+    *("move", "swap", "drop", "duplicate", "invent", "name", "type"),
+    *("order of devices", "order of nodes", "one more device", "pieces", "order of pieces"),
+)
 
 
 @st.composite
-def _swap(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    a, b = (draw(st.sampled_from(problem.nodes)).id for _ in range(2))
+def _changed_plan(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
+    d, node_id = draw(st.integers(0, len(plan.devices) - 1)), draw(st.sampled_from(problem.nodes)).id
+    device = plan.devices[d]
+    match draw(st.sampled_from(PLAN_CHANGES)):
+        case "move":
+            return added(without(plan, node_id), d, node_id)
+        case "swap":
+            return _swapped(plan, node_id, draw(st.sampled_from(problem.nodes)).id)
+        case "drop":
+            return without(plan, node_id)
+        case "duplicate":
+            return added(plan, d, node_id)
+        case "invent":
+            return added(plan, d, draw(st.sampled_from(["ghost", 99])))
+        case "name":
+            return with_device(
+                plan, d, name=draw(st.sampled_from([*(other.name for other in plan.devices), "new"]))
+            )
+        case "type":
+            return with_device(plan, d, type=draw(st.sampled_from(["accelerator", "cpu", "gpu"])))
+        case "order of devices":
+            return PlacementPlan(tuple(draw(st.permutations(plan.devices))))
+        case "order of nodes":
+            return with_device(plan, d, nodes=tuple(draw(st.permutations(device.nodes))))
+        case "one more device":
+            kind = draw(st.sampled_from(["accelerator", "cpu"]))
+            return PlacementPlan((*plan.devices, Device(f"extra{len(plan.devices)}", kind, ())))
+        case "pieces":
+            return with_device(plan, d, subgraphs=draw(pieces(device.nodes)))
+        case _:
+            return with_device(plan, d, subgraphs=tuple(draw(st.permutations(device.subgraphs or ()))))
+
+
+def _swapped(plan: PlacementPlan, a: NodeId, b: NodeId) -> PlacementPlan:
     exchange = {a: b, b: a}
 
     def swapped(ids: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
@@ -213,81 +247,6 @@ def _swap(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> Pl
     )
 
 
-@st.composite
-def _drop(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    return without(plan, draw(st.sampled_from(problem.nodes)).id)
-
-
-@st.composite
-def _duplicate(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    return added(plan, draw(_positions(plan)), draw(st.sampled_from(problem.nodes)).id)
-
-
-@st.composite
-def _invent(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    return added(plan, draw(_positions(plan)), draw(st.sampled_from(["ghost", 99])))
-
-
-@st.composite
-def _rename(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    names = [device.name for device in plan.devices]
-    return with_device(plan, draw(_positions(plan)), name=draw(st.sampled_from([*names, "new"])))
-
-
-@st.composite
-def _change_type(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    return with_device(plan, draw(_positions(plan)), type=draw(st.sampled_from(["accelerator", "cpu", "gpu"])))
-
-
-@st.composite
-def _reorder_devices(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    return PlacementPlan(tuple(draw(st.permutations(plan.devices))))
-
-
-@st.composite
-def _reorder_nodes(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    d = draw(_positions(plan))
-    return with_device(plan, d, nodes=tuple(draw(st.permutations(plan.devices[d].nodes))))
-
-
-@st.composite
-def _add_device(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    kind = draw(st.sampled_from(["accelerator", "cpu"]))
-    return PlacementPlan((*plan.devices, Device(f"extra{len(plan.devices)}", kind, ())))
-
-
-@st.composite
-def _cut_anew(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    d = draw(_positions(plan))
-    return with_device(plan, d, subgraphs=draw(pieces(plan.devices[d].nodes)))
-
-
-@st.composite
-def _reorder_pieces(draw: st.DrawFn, problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    d = draw(_positions(plan))
-    return with_device(plan, d, subgraphs=tuple(draw(st.permutations(plan.devices[d].subgraphs or ()))))
-
-
-def _positions(plan: PlacementPlan) -> st.SearchStrategy[int]:
-    return st.integers(0, len(plan.devices) - 1)
-
-
-PLAN_MUTATIONS: tuple[Callable[[PlacementProblem, PlacementPlan], st.SearchStrategy[PlacementPlan]], ...] = (
-    _move,
-    _swap,
-    _drop,
-    _duplicate,
-    _invent,
-    _rename,
-    _change_type,
-    _reorder_devices,
-    _reorder_nodes,
-    _add_device,
-    _cut_anew,
-    _reorder_pieces,
-)
-
-
 def with_node(problem: PlacementProblem, i: int, **changes: object) -> PlacementProblem:
     """The problem with one node changed."""
     nodes = list(problem.nodes)
@@ -296,31 +255,62 @@ def with_node(problem: PlacementProblem, i: int, **changes: object) -> Placement
 
 
 @st.composite
-def _change_memory(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
-    return problem.replace(memory_bytes=draw(st.none() | halves))
+def _changed_problem(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
+    positions = st.integers(0, len(problem.nodes) - 1)
+    match draw(st.sampled_from(["memory", "devices", "edge", "node"])):
+        case "memory":
+            return problem.replace(memory_bytes=draw(st.none() | halves))
+        case "devices":
+            return problem.replace(accelerators=draw(st.integers(0, 3)), cpus=draw(st.integers(0, 2)))
+        case "edge":
+            u, v = sorted((draw(positions), draw(positions)))
+            return problem.replace(edges=(*problem.edges, (problem.nodes[u].id, problem.nodes[v].id)))
+        case _:
+            changes = {"color": st.sampled_from([None, "red", 7]), "size_bytes": halves}
+            changes |= dict.fromkeys(("supported", "backward"), st.booleans())
+            name = draw(st.sampled_from([*changes]))
+            return with_node(problem, draw(positions), **{name: draw(changes[name])})
+
+
+# ---- any problem ---------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+"""Everything but half characters: control characters, right-to-left marks and emoji included."""
+
+any_ids = st.integers(-MAX_WHOLE_ID, MAX_WHOLE_ID) | st.integers(0, 9) | st.sampled_from("0123456789") | texts
+any_amounts = st.floats(0, 1e100, allow_subnormal=True) | st.integers(0, 10**12)
 
 
 @st.composite
-def _change_devices(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
-    return problem.replace(accelerators=draw(st.integers(0, 3)), cpus=draw(st.integers(0, 2)))
-
-
-@st.composite
-def _add_edge(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
-    u, v = sorted(draw(st.tuples(*[st.integers(0, len(problem.nodes) - 1)] * 2)))
-    return problem.replace(edges=(*problem.edges, (problem.nodes[u].id, problem.nodes[v].id)))
-
-
-@st.composite
-def _change_node(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
-    changes = [("supported", st.booleans()), ("color", st.sampled_from([None, "red", 7])), ("size_bytes", halves)]
-    name, values = draw(st.sampled_from([*changes, ("backward", st.booleans())]))
-    return with_node(problem, draw(st.integers(0, len(problem.nodes) - 1)), **{name: draw(values)})
-
-
-PROBLEM_MUTATIONS: tuple[Callable[[PlacementProblem], st.SearchStrategy[PlacementProblem]], ...] = (
-    _change_memory,
-    _change_devices,
-    _add_edge,
-    _change_node,
-)
+def placement_problems(draw: st.DrawFn, max_nodes: int = 8) -> PlacementProblem:
+    """Any valid problem: ids of both types, colours, backward nodes, doubled edges, CPUs or none."""
+    cpus = draw(st.integers(0, 3))
+    accelerators = draw(st.integers(0 if cpus else 1, 4))
+    node_ids = draw(st.lists(any_ids, min_size=1, max_size=max_nodes, unique_by=lambda i: (type(i), i)))
+    first_backward = draw(st.integers(0, len(node_ids)))
+    pairs = [(u, v) for u in range(len(node_ids)) for v in range(u + 1, len(node_ids))]
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=12)) if pairs else []
+    read = {u for u, _ in chosen}
+    nodes = [
+        Node(
+            id=node_id,
+            accelerator_time=draw(any_amounts),
+            cpu_time=draw(any_amounts),
+            size_bytes=draw(any_amounts),
+            transfer_time=draw(any_amounts) if i in read else 0,
+            supported=draw(st.booleans()) if cpus else True,
+            backward=i >= first_backward,
+            color=draw(st.none() | any_ids),
+            name=draw(st.none() | texts),
+        )
+        for i, node_id in enumerate(node_ids)
+    ]
+    return PlacementProblem(
+        nodes=tuple(nodes),
+        edges=tuple((node_ids[u], node_ids[v]) for u, v in chosen),
+        accelerators=accelerators,
+        cpus=cpus,
+        memory_bytes=draw(st.none() | any_amounts) if cpus else None,
+        name=draw(texts),
+        time_unit=draw(st.sampled_from(["s", "ms", None])),
+    )

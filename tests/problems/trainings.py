@@ -10,15 +10,18 @@ from typing import Any
 
 from oracles.training import DIVIDED, V_SHAPES
 
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
 from pipeplan.instances.training.generators import random_levels, random_model
 from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
-from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
+from pipeplan.instances.training.referee import framework_faults, shape_faults
 
 OF_EXPERTS = ("moe_act", "shared_experts", "moe")
 INTERLEAVED = "interleaved-1f1b"
+WITH_EXPERTS = ("megatron", "torchtitan", "deepspeed")
+"""Frameworks whose rules know layers with experts."""
 MOST_CHUNKS = 4
 """Of a rank."""
 
@@ -30,7 +33,11 @@ def random_training(seed: int, *, devices: int | None = None, **changes: Any) ->
     count = devices or rng.choice((1, 2, 4, 6, 8))
     model = random_model(rng, rng.randint(1, 7), experts=rng.random() < 0.4, latent=rng.random() < 0.35)
     more = replace(model, prediction_layers=int(rng.random() < 0.2), positions=rng.choice((0, 0, 512)))
-    framework = FRAMEWORKS[changes.get("framework", tuple(FRAMEWORKS)[seed % len(FRAMEWORKS)])]
+    own = random.Random(f"kernels {seed}")
+    name = WITH_EXPERTS[seed % len(WITH_EXPERTS)]
+    if more.experts is None and own.random() < 0.4:
+        name = own.choice([entry for entry in FRAMEWORKS if entry not in WITH_EXPERTS])
+    framework = FRAMEWORKS[changes.get("framework", name)]
     titan = framework.name == "torchtitan"
     if titan:
         more = replace(more, prediction_layers=0)
@@ -48,9 +55,19 @@ def random_training(seed: int, *, devices: int | None = None, **changes: Any) ->
         sequence_parallel=rng.random() < 0.7 or titan,
         dropout=rng.random() < 0.3,
         fp8_weight_copy=rng.random() < 0.3,
+        efficiencies=Efficiencies(**(_kernels(own) if own.random() < 0.5 else {})),
         name=f"random training {seed}",
     )
     return problem.replace(**changes)
+
+
+def _kernels(rng: random.Random) -> dict[str, float]:
+    """Numbers that are neutral by default: a host that is slow for these small models, or fast."""
+    return {
+        "host_seconds": 10 ** rng.uniform(-7, -3.5),
+        "network": rng.uniform(0.3, 1),
+        **{f"{what}_traffic": rng.choice((0.5, 1, 2.7, 8)) for what in ("norm", "elementwise", "softmax")},
+    }
 
 
 def _known(framework: Framework, precision: str) -> str:
@@ -159,10 +176,8 @@ def random_layout(rng: random.Random, units: int, chunks: int) -> tuple[int, ...
 
 
 def random_recompute(problem: TrainingProblem, rng: random.Random, chunks: int) -> tuple[Recompute, ...]:
-    """Words that make sense for the model, the same for all chunks where the framework asks for that."""
-    if problem.rules.alike:
-        return (random_word(problem, rng),) * chunks
-    return tuple(random_word(problem, rng) for _ in range(chunks))
+    """A word that makes sense for the model, the same for all chunks, as every framework asks."""
+    return (random_word(problem, rng),) * chunks
 
 
 def random_word(problem: TrainingProblem, rng: random.Random) -> Recompute:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeplan.instances.base.kind import Rules
-from pipeplan.show.view import PlanView, Row, Table
+from pipeplan.show.views import PlanView, Row, Table
 from toy_kind.problem import ToyPlan, ToyProblem
 
 
@@ -23,11 +23,9 @@ def view(problem: ToyProblem, plan: ToyPlan, rules: Rules) -> PlanView:
         Row(f"machine {m}", load, {"work": load}, {}, slowest=load == max(loads)) for m, load in enumerate(loads)
     )
     return PlanView(
-        name=problem.name,
         value=f"{max(loads):g} s",
         headline=f"longest work {max(loads):g} s",
         tables=(Table("machine", rows),),
-        unit="s",
         full_load=max(loads),
         sentences=(),
     )

@@ -97,10 +97,10 @@ def _parse(text: str) -> tuple[list[_Layer], list[tuple[str, str]]]:
         if not line.strip():
             continue
         if line[0].isspace():
-            ends = line.strip().split(" -- ")
-            if len(ends) != 2 or not all(map(str.strip, ends)):
+            ends = [end.strip() for end in line.strip().split(" -- ")]
+            if len(ends) != 2 or not all(ends):
                 raise InputError(f"line {number}", f"is no edge ({show(line.strip())})", EDGE_FORM)
-            edges.append((number, ends[0].strip(), ends[1].strip()))
+            edges.append((number, ends[0], ends[1]))
             continue
         node = _parse_node(number, line)
         if node.id in nodes:
@@ -108,11 +108,10 @@ def _parse(text: str) -> tuple[list[_Layer], list[tuple[str, str]]]:
             raise InputError(f"line {number}", what, "name each node once")
         nodes[node.id] = node
     for number, *ends in edges:
-        for end in ends:
-            if end not in nodes:
-                raise InputError(
-                    f"line {number}", f"names the unknown node {show(end)}", "add a line for that node"
-                )
+        missing = next((end for end in ends if end not in nodes), None)
+        if missing is not None:
+            what = f"names the unknown node {show(missing)}"
+            raise InputError(f"line {number}", what, "add a line for that node")
         if ends[0] == ends[1]:
             raise InputError(f"line {number}", f"leads from {show(ends[0])} to itself", "remove the edge")
     return list(nodes.values()), [(source, target) for _, source, target in edges]
@@ -124,13 +123,8 @@ def _parse_node(number: int, line: str) -> _Layer:
         parts.pop()
     if len(parts) < 3 or not parts[0]:
         raise InputError(f"line {number}", f"is neither a node nor an edge ({show(line)})", NODE_FORM)
-    values = _parse_values(number, parts[-1])
-    return _Layer(number, parts[0], " -- ".join(parts[1:-1]), *(values[field] for field in FIELDS))
-
-
-def _parse_values(number: int, text: str) -> dict[str, float]:
     values: dict[str, float] = {}
-    for entry in text.split(","):
+    for entry in parts[-1].split(","):
         field, equals, amount = (part.strip() for part in entry.partition("="))
         where = f"line {number}, {field if field in FIELDS else show(field)}"
         if not equals or field not in FIELDS:
@@ -141,7 +135,7 @@ def _parse_values(number: int, text: str) -> dict[str, float]:
     for field in FIELDS:
         if field not in values:
             raise InputError(f"line {number}, {field}", "is missing", NODE_FORM)
-    return values
+    return _Layer(number, parts[0], " -- ".join(parts[1:-1]), *(values[field] for field in FIELDS))
 
 
 def _parse_amount(where: str, text: str) -> float:

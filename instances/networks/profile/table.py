@@ -26,8 +26,8 @@ from typing import Any
 
 from ...base.amounts import as_written
 from ...base.checks import MAX_AMOUNT, MAX_ID_CHARACTERS
-from ...base.child import child_environment, own_python
 from ...base.cluster import SECONDS
+from ...base.compiled import child_environment, own_python
 from ...base.errors import InputError, NotInstalledError, errors_in, nearest, show
 from ...base.graph import find_cycle, topological_order
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
@@ -198,12 +198,6 @@ def _layer(cells: _Cells, training: bool) -> _Layer:
         raise cells.error("layer", "is empty", "give the layer a name")
     if ";" in name:
         raise cells.error("layer", f"is {show(name)}", "leave out the semicolon: depends_on separates names by it")
-    amounts = _amounts(cells, training)
-    count = 1 if cells.get("count") is None else cells.whole("count", MAX_LAYERS)
-    return _Layer(cells.row.number, name, amounts, count, _reads(cells))
-
-
-def _amounts(cells: _Cells, training: bool) -> dict[str, float]:
     unit = cells.columns["forward"].factor
     amounts = {"forward": cells.amount("forward", unit)}
     if training:
@@ -211,17 +205,15 @@ def _amounts(cells: _Cells, training: bool) -> dict[str, float]:
     amounts["parameters"] = cells.amount("parameters" if "parameters" in cells.columns else "parameters_count")
     if training:
         amounts["activation"] = cells.amount("activation")
-    return amounts | {"output": cells.amount("output")}
-
-
-def _reads(cells: _Cells) -> tuple[str, ...] | None:
-    if "depends_on" not in cells.columns:
-        return None
-    names = tuple(filter(None, (part.strip() for part in cells.text("depends_on").split(";"))))
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise cells.error("depends_on", f"names {show(twice)} twice", "name each layer once")
-    return names
+    amounts["output"] = cells.amount("output")
+    count = 1 if cells.get("count") is None else cells.whole("count", MAX_LAYERS)
+    reads = None
+    if "depends_on" in cells.columns:
+        reads = tuple(filter(None, (part.strip() for part in cells.text("depends_on").split(";"))))
+        twice = next((read for i, read in enumerate(reads) if read in reads[:i]), None)
+        if twice is not None:
+            raise cells.error("depends_on", f"names {show(twice)} twice", "name each layer once")
+    return _Layer(cells.row.number, name, amounts, count, reads)
 
 
 # ---- the graph -----------------------------------------------------------------------------------------
@@ -239,13 +231,18 @@ def _graph(
         for one, next_one in zip(layer.copies, layer.copies[1:], strict=False):
             readers[one].append(next_one)
     _refuse_circles(layers, readers, columns)
-    nodes = tuple(_node(name, layer) for layer in layers for name in layer.copies)
-    tensors = tuple(
-        ProfileTensor(name, name, tuple(readers[name]), layer.amounts["output"])
-        for layer in layers
-        for name in layer.copies
+    copies = [(name, layer.amounts) for layer in layers for name in layer.copies]
+    nodes = tuple(
+        ProfileNode(
+            name,
+            amounts["forward"],
+            amounts.get("backward", 0.0),
+            saved_bytes=amounts.get("activation", 0.0),
+            parameters={name: amounts["parameters"]} if amounts["parameters"] else {},
+        )
+        for name, amounts in copies
     )
-    return nodes, tensors
+    return nodes, tuple(ProfileTensor(name, name, tuple(readers[name]), own["output"]) for name, own in copies)
 
 
 def _producers(
@@ -279,18 +276,6 @@ def _refuse_circles(
         f"row {row}, {columns['depends_on']}",
         f"closes the circle {' -> '.join(map(show, shown))}",
         "remove one of these dependencies",
-    )
-
-
-def _node(name: str, layer: _Layer) -> ProfileNode:
-    amounts: Mapping[str, Any] = layer.amounts
-    parameters = {name: amounts["parameters"]} if amounts["parameters"] else {}
-    return ProfileNode(
-        name,
-        amounts["forward"],
-        amounts.get("backward", 0.0),
-        saved_bytes=amounts.get("activation", 0.0),
-        parameters=parameters,
     )
 
 
@@ -333,28 +318,25 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError("file", f"has the ending {suffix or '(none)'}", f"give a table: {', '.join(SUFFIXES)}")
-    return _sheet(_read_in_child(path, suffix) if suffix in PACKAGES else list(_filled_rows(_rows(path, suffix))))
-
-
-def _sheet(rows: list[Row]) -> Sheet:
+    rows = (
+        _read_in_child(path, suffix)
+        if suffix in PACKAGES
+        else list(_filled_rows(_text_rows(read_text(path), suffix)))
+    )
     if not rows or rows[0].number != 1:
         raise InputError("row 1", "is empty", "begin with the header: layer, forward [ms], ...")
     width = max(len(row.cells) for row in rows)
-    padded = [Row(row.number, (row.cells + (None,) * width)[:width]) for row in rows]
-    header = tuple("" if cell is None else str(cell).strip() for cell in padded[0].cells)
-    _refuse_untitled(header, padded[1:])
-    return Sheet(header, tuple(padded[1:]))
-
-
-def _refuse_untitled(header: tuple[str, ...], rows: list[Row]) -> None:
+    titles, *padded = (Row(row.number, (row.cells + (None,) * width)[:width]) for row in rows)
+    header = tuple("" if cell is None else str(cell).strip() for cell in titles.cells)
     for position, title in enumerate(header):
-        row = None if title else next((row for row in rows if row.cells[position] is not None), None)
+        row = None if title else next((row for row in padded if row.cells[position] is not None), None)
         if row is not None:
             raise InputError(
                 f"row {row.number}, column {letters(position)}",
                 f"holds {show(row.cells[position])} under no title",
                 "name the column in row 1, empty the cell, or quote texts that hold a separator",
             )
+    return Sheet(header, tuple(padded))
 
 
 def _filled_rows(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
@@ -400,19 +382,15 @@ def _cell(row: int, position: int, value: Any) -> Cell:
 # ---- formats -------------------------------------------------------------------------------------------
 
 
-def _rows(path: str | os.PathLike[str], suffix: str) -> Iterable[Sequence[Any]]:
-    """All rows as they stand in the file, empty ones included."""
-    text = read_text(path)
+def _text_rows(text: str, suffix: str) -> Iterable[Sequence[Any]]:
+    """All rows as they stand in the text, empty ones included, as wide as the widest of them: pandas refuses no row
+    for its length then."""
+    import pandas
+
     first = text.lstrip("\n").split("\n", 1)[0]
     separator = "\t" if suffix == ".tsv" else ";" if first.count(";") > first.count(",") else ","
     end = text.find("\n", len(text.rstrip(f" \r\n{separator}")))  # empty rows at the end do not count
-    return _text_rows(text if end < 0 else text[:end], separator)
-
-
-def _text_rows(text: str, separator: str) -> Iterable[Sequence[Any]]:
-    """The rows of a text, as wide as the widest of them, so that pandas refuses no row for its length."""
-    import pandas
-
+    text = text if end < 0 else text[:end]
     lines = text.splitlines()
     number, width = max(((n, 1 + line.count(separator)) for n, line in enumerate(lines, 1)), key=lambda at: at[1])
     if width > MAX_COLUMNS:
@@ -431,19 +409,14 @@ def _text_rows(text: str, separator: str) -> Iterable[Sequence[Any]]:
             nrows=MAX_ROWS + 2,
         )
     except pandas.errors.ParserError as error:
-        raise _torn(str(error)) from None
+        match = re.search(r"EOF inside string starting at row (\d+)", str(error))
+        if match is None:
+            raise InputError("content", "cannot be read as a table", "save it as CSV once more") from None
+        place = f"row {int(match[1]) + 1}"
+        raise InputError(place, "opens a quote that nothing closes", 'close it with a second "') from None
     if len(frame) > MAX_ROWS + 1:
         raise _too_many_rows(MAX_ROWS + 2)
     return frame.itertuples(index=False, name=None)
-
-
-def _torn(message: str) -> InputError:
-    match = re.search(r"EOF inside string starting at row (\d+)", message)
-    if match is not None:
-        return InputError(
-            f"row {int(match[1]) + 1}", "opens a quote that nothing closes", 'close it with a second "'
-        )
-    return InputError("content", "cannot be read as a table", "save it as CSV once more")
 
 
 # ---- Excel and parquet: small files that may unpack to large ones ----------------------------------------
@@ -620,15 +593,12 @@ def read_header(titles: Sequence[str], training: bool, bytes_per_parameter: floa
         raise InputError(
             f"row 1, {columns['parameters_count']}", f"stands beside {columns['parameters']}", "keep one of the two"
         )
-    for name in _needed(columns, training):
+    parameters = "parameters_count" if "parameters_count" in columns else "parameters"
+    trained = ("backward", "activation") if training else ()
+    for name in ("layer", "forward", *trained, parameters, "output"):
         if name not in columns:
             raise InputError("row 1", f"has no column {name}", f"add it: {REMEDY}")
     return columns
-
-
-def _needed(columns: Mapping[str, Column], training: bool) -> tuple[str, ...]:
-    parameters = "parameters_count" if "parameters_count" in columns else "parameters"
-    return ("layer", "forward", *(("backward", "activation") if training else ()), parameters, "output")
 
 
 def _column(position: int, title: str, bytes_per_parameter: float | None) -> Column:
@@ -636,7 +606,9 @@ def _column(position: int, title: str, bytes_per_parameter: float | None) -> Col
     match, word = _HEADER.fullmatch(title), _word(title)
     name = _NAMES.get(word)
     if match is None or name is None:
-        raise InputError(place, f"is {show(title)}, which is no known column", _nearest(word))
+        close = nearest(word, _NAMES)
+        remedy = "remove it, or call it comment" if close is None else f"write {_NAMES[close]}"
+        raise InputError(place, f"is {show(title)}, which is no known column", f"{remedy}: {REMEDY}")
     where = f"{place} ({title})"
     if name == "parameters_count":
         return Column(name, position, title, None, _per_parameter(where, match["unit"], bytes_per_parameter))
@@ -648,12 +620,6 @@ def _word(title: str) -> str:
     title."""
     match = _HEADER.fullmatch(title)
     return re.sub(r"[\s.-]+", "_", match["name"].strip().lower()) if match else ""
-
-
-def _nearest(word: str) -> str:
-    close = nearest(word, _NAMES)
-    meant = "remove it, or call it comment" if close is None else f"write {_NAMES[close]}"
-    return f"{meant}: {REMEDY}"
 
 
 def _factor(where: str, name: str, unit: str | None) -> Fraction:

@@ -9,11 +9,10 @@ from typing import Any
 
 from ...base.checks import check_known
 from ...base.fields import plain_fields
-from ..plan import DeviceType, PlacementPlan
+from ..plan import DeviceGroup, DeviceType, PlacementPlan
 from ..plan import NotAnAssignmentError as NotAnAssignmentError
 from ..problem import PlacementProblem, refuse_other_kinds
-from .assignment import check_computable, device_of_nodes, time_of
-from .tree import Tree, level_facts, level_of, tree_of
+from .structure import Tree, check_computable, device_of_nodes, level_facts, level_of, time_of, tree_of
 
 OBJECTIVES = ("max-load", "gpipe")
 
@@ -89,133 +88,92 @@ def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluat
     check_computable(problem, plan)
     tree = tree_of(plan)
     paths = [tree.path(d) for d in range(len(plan.devices))]
-    crossing = _crossing(problem, owner, paths, len(tree.parents))
-    nodes_of_unit: list[list[int]] = [[] for _ in tree.parents]
+    held: list[list[int]] = [[] for _ in tree.units]
     for i, d in enumerate(owner):
-        for unit in paths[d]:
-            nodes_of_unit[unit].append(i)
-    shares = [_share(problem, tree, unit, nodes_of_unit[unit]) for unit in range(len(tree.parents))]
-    devices = tuple(
-        _device_load(problem, plan, d, nodes_of_unit[d], crossing, shares[d]) for d in range(len(plan.devices))
-    )
-    groups = tuple(
-        _group_load(problem, plan, unit, crossing, shares[unit]) for unit in range(len(plan.devices), len(shares))
-    )
+        for place in paths[d]:
+            held[place].append(i)
+    received, sent = _crossing(problem, owner, paths, len(tree.units))
+    devices: list[DeviceLoad] = []
+    groups: list[GroupLoad] = []
+    for number, unit in enumerate(tree.units):
+        if isinstance(unit, DeviceGroup):
+            common = _loads(problem, tree, number, held[number], {}, (received[number], sent[number]))
+            groups.append(GroupLoad(name=unit.name, level=unit.level, **common))
+            continue
+        work = {i: time_of(problem, unit, i) for i in held[number]}
+        crossing = (received[number], sent[number]) if unit.type != "cpu" else ((), ())
+        devices.append(
+            DeviceLoad(
+                name=unit.name,
+                type=unit.type,
+                compute=math.fsum(work.values()),
+                size_bytes=math.fsum(problem.nodes[i].size_bytes for i in held[number]),
+                **_loads(problem, tree, number, held[number], work, crossing),
+            )
+        )
     loads: tuple[DeviceLoad | GroupLoad, ...] = (*devices, *groups)
     heaviest = max(loads, key=lambda unit: unit.load)
     return PlacementEvaluation(
-        devices=devices,
+        devices=tuple(devices),
         max_load=heaviest.load,
         max_forward_plus_max_backward=max(u.forward_load for u in loads) + max(u.backward_load for u in loads),
         bottleneck=heaviest.name,
-        groups=groups,
+        groups=tuple(groups),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Crossing:
-    """Producers whose tensors cross the boundary of each unit, each once."""
-
-    received: list[set[int]]
-    sent: list[set[int]]
 
 
 def _crossing(
     problem: PlacementProblem, owner: Sequence[int], paths: Sequence[Sequence[int]], units: int
-) -> _Crossing:
-    crossing = _Crossing([set() for _ in range(units)], [set() for _ in range(units)])
+) -> tuple[list[set[int]], list[set[int]]]:
+    """Producers whose tensors come into each unit, and those whose tensors leave it, each once."""
+    received: list[set[int]] = [set() for _ in range(units)]
+    sent: list[set[int]] = [set() for _ in range(units)]
     for u, readers in enumerate(problem.successors):
         for v in readers:
             if owner[u] != owner[v]:
                 mine, theirs = paths[owner[u]], paths[owner[v]]
                 for unit in mine:
                     if unit not in theirs:
-                        crossing.sent[unit].add(u)
+                        sent[unit].add(u)
                 for unit in theirs:
                     if unit not in mine:
-                        crossing.received[unit].add(u)
-    return crossing
+                        received[unit].add(u)
+    return received, sent
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """How a unit's loads are shared out among `divisor` replicas; `sync` is the time for weights, for each sample."""
+def _loads(
+    problem: PlacementProblem,
+    tree: Tree,
+    number: int,
+    held: Iterable[int],
+    work: Mapping[int, float],
+    crossing: tuple[Iterable[int], Iterable[int]],
+) -> dict[str, Any]:
+    """The fields that loads of devices and of groups have in common.
 
-    divisor: int
-    sync: float
-
-    def of(self, total: float, with_sync: bool = True) -> float:
-        return total / self.divisor + (self.sync if with_sync else 0.0)
-
-
-def _share(problem: PlacementProblem, tree: Tree, unit: int, held: Iterable[int]) -> _Share:
-    divisor, entry = tree.samples_shared(unit), tree.units[unit]
-    replicas, bandwidth = entry.replicas, level_facts(problem, level_of(entry)).sync_bandwidth
-    if replicas == 1 or bandwidth is None:
-        return _Share(divisor, 0.0)
-    weight = math.fsum(problem.nodes[i].weight_bytes for i in held)
-    sync = 4 * (replicas - 1) / replicas * weight / (replicas * bandwidth)
-    return _Share(divisor, sync / (divisor // replicas))
-
-
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """How long a unit works, receives and sends for one sample that it sees."""
-
-    work: Mapping[int, float]
-    received: Mapping[int, float]
-    sent: Mapping[int, float]
-
-    def side(self, problem: PlacementProblem, backward: bool) -> list[float]:
-        """All times of one direction."""
-        tables = (self.work, self.received, self.sent)
-        return [time for table in tables for i, time in table.items() if problem.nodes[i].backward == backward]
-
-
-def _times(
-    problem: PlacementProblem, level: int, work: Mapping[int, float], received: Iterable[int], sent: Iterable[int]
-) -> _Times:
-    factor = level_facts(problem, level).transfer_factor
-
-    def transfers(producers: Iterable[int]) -> dict[int, float]:
-        return {u: factor * problem.nodes[u].transfer_time for u in producers}
-
-    return _Times(work, transfers(received), transfers(sent))
-
-
-def _device_load(
-    problem: PlacementProblem, plan: PlacementPlan, d: int, held: Sequence[int], crossing: _Crossing, share: _Share
-) -> DeviceLoad:
-    device = plan.devices[d]
-    pays = device.type != "cpu"
-    work = {i: time_of(problem, device, i) for i in held}
-    times = _times(problem, 1, work, crossing.received[d] if pays else (), crossing.sent[d] if pays else ())
-    return DeviceLoad(
-        name=device.name,
-        type=device.type,
-        compute=math.fsum(work.values()),
-        size_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
-        **_loads(problem, times, share),
+    `work`: the time of each node that the unit runs itself; `crossing`: producers of what comes in and of what leaves.
+    Loads are shared out among `divisor` replicas, and `sync` is the time for their weights, for each sample.
+    """
+    unit, divisor = tree.units[number], tree.samples_shared(number)
+    facts = level_facts(problem, level_of(unit))
+    received, sent = (
+        {u: facts.transfer_factor * problem.nodes[u].transfer_time for u in producers} for producers in crossing
     )
-
-
-def _group_load(
-    problem: PlacementProblem, plan: PlacementPlan, unit: int, crossing: _Crossing, share: _Share
-) -> GroupLoad:
-    group = plan.groups[unit - len(plan.devices)]
-    times = _times(problem, group.level, {}, crossing.received[unit], crossing.sent[unit])
-    return GroupLoad(name=group.name, level=group.level, **_loads(problem, times, share))
-
-
-def _loads(problem: PlacementProblem, times: _Times, share: _Share) -> dict[str, Any]:
-    """The fields that loads of devices and of groups have in common."""
-    forward, backward = times.side(problem, False), times.side(problem, True)
+    forward, backward = (
+        [time for table in (work, received, sent) for i, time in table.items() if problem.nodes[i].backward == side]
+        for side in (False, True)
+    )
+    sync = 0.0
+    if unit.replicas > 1 and facts.sync_bandwidth is not None:
+        weight = math.fsum(problem.nodes[i].weight_bytes for i in held)
+        sync = 4 * (unit.replicas - 1) / unit.replicas * weight / (unit.replicas * facts.sync_bandwidth)
+        sync /= divisor // unit.replicas
     return {
-        "transfer_in": math.fsum(times.received.values()),
-        "transfer_out": math.fsum(times.sent.values()),
-        "forward_load": share.of(math.fsum(forward), with_sync=False),
-        "backward_load": share.of(math.fsum(backward)),
-        "load": share.of(math.fsum(forward + backward)),
-        "divisor": share.divisor,
-        "sync": share.sync,
+        "transfer_in": math.fsum(received.values()),
+        "transfer_out": math.fsum(sent.values()),
+        "forward_load": math.fsum(forward) / divisor,
+        "backward_load": math.fsum(backward) / divisor + sync,
+        "load": math.fsum(forward + backward) / divisor + sync,
+        "divisor": divisor,
+        "sync": sync,
     }

@@ -1,20 +1,40 @@
-"""What is wrong with a split, rule by rule, one sentence each."""
+"""What is wrong with a split, rule by rule, one sentence each.
+
+At the end are the rules by which splits are judged: for throughput, or for the latency of one sample at a time.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
 from ...base.errors import Violation, show
+from ...base.kind import Rules, chosen
 from ...base.quantities import of_limit, several
-from ..plan import Device, PlacementPlan
+from ..plan import Device, NotAnAssignmentError, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
-from .assignment import DEVICE_TYPES, other_type_of
-from .contiguity import Arc, Chain, chains, returning_path, topological_ranks
-from .pieces import circle_in_words, given_pieces, partition_fault, units
-from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
+from .evaluate import OBJECTIVES, PlacementEvaluation, evaluate
+from .latency import LatencyEvaluation, circle_in_words, evaluate_latency, given_pieces, partition_fault, units
+from .structure import (
+    DEVICE_TYPES,
+    Arc,
+    Chain,
+    Tree,
+    capacity_faults,
+    chains,
+    in_words,
+    other_type_of,
+    replication_faults,
+    returning_path,
+    structure_faults,
+    topological_ranks,
+    tree_of,
+    type_faults,
+)
 
 CONTIGUITIES = ("none", "device", "chain")
 
@@ -279,3 +299,119 @@ def _late_producers(problem: PlacementProblem, device: Device) -> Iterator[str]:
         place = before if mine is None else (mine, v)
         if place is not None:
             latest[v] = place
+
+
+# ---- as a plan for latency -----------------------------------------------------------------------------
+
+
+def verify_latency(
+    problem: PlacementProblem, plan: PlacementPlan, subgraphs_per_device: int | None = None
+) -> tuple[Violation, ...]:
+    """Every broken rule of `verify`, with `latency` where a plan has none; an empty tuple is a valid plan for latency.
+
+    All CPUs are one pool, so nodes of one colour may be on several of them. `subgraphs_per_device`: how many pieces
+    an accelerator may hold (None: any number); where the plan states none, the fewest that can be run are counted.
+    """
+    if subgraphs_per_device is not None and subgraphs_per_device < 1:
+        raise ValueError(f"subgraphs_per_device is {show(subgraphs_per_device)}; give at least 1")
+    violations = [violation for violation in verify(problem, plan) if violation.rule != "colocation"]
+    violations += [violation for violation in verify(problem, _pooled(plan)) if violation.rule == "colocation"]
+    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in violations}:
+        violations += _pieces(problem, plan, subgraphs_per_device)
+    return tuple(violations)
+
+
+def _pooled(plan: PlacementPlan) -> PlacementPlan:
+    """The plan with everything that is on CPUs on the first of them."""
+    cpus = [device for device in plan.devices if device.type == "cpu"]
+    if len(cpus) < 2:
+        return plan
+    pool = replace(cpus[0], nodes=tuple(node_id for device in cpus for node_id in device.nodes), subgraphs=None)
+    return replace(plan, devices=(*(device for device in plan.devices if device.type != "cpu"), pool))
+
+
+def _pieces(problem: PlacementProblem, plan: PlacementPlan, limit: int | None) -> Iterator[Violation]:
+    try:
+        evaluation = evaluate_latency(problem, plan)
+    except NotAnAssignmentError as error:
+        yield Violation("latency", str(error))
+        return
+    if evaluation.latency is None:
+        yield Violation("latency", evaluation.reason or "The plan has no latency.")
+        return
+    counts = Counter(piece.device for piece in evaluation.pieces)
+    stated = {device.name for device in plan.devices if device.subgraphs is not None}
+    for name, count in counts.items():
+        if limit is not None and count > limit:
+            how = "has" if name in stated else "needs"
+            pieces = "subgraph" if limit == 1 else "subgraphs"
+            yield Violation("subgraphs", f"Device {show(name)} {how} {count} subgraphs, {limit} {pieces} allowed.")
+
+
+LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputRules:
+    """Plans are judged by the loads of their devices; `contiguity` says what the nodes of each device must form."""
+
+    objective: str = "max-load"
+    contiguity: str = "chain"
+
+    plan_type = PlacementPlan
+
+    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        return verify(problem, plan, contiguity=self.contiguity)
+
+    def value(self, problem: PlacementProblem, plan: PlacementPlan) -> float:
+        return evaluate(problem, plan).objective(self.objective)
+
+    def evaluation(self, problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation:
+        return evaluate(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"contiguity": self.contiguity, "objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRules:
+    """One sample at a time, in pieces, without stages."""
+
+    subgraphs_per_device: int | None = None
+    """Number of pieces that an accelerator may hold; None: any number."""
+
+    objective = LATENCY
+    plan_type = PlacementPlan
+
+    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        return verify_latency(problem, plan, self.subgraphs_per_device)
+
+    def value(self, problem: PlacementProblem, plan: PlacementPlan) -> float:
+        evaluation = self.evaluation(problem, plan)
+        if evaluation.latency is None:
+            raise ValueError(evaluation.reason)
+        return evaluation.latency
+
+    def evaluation(self, problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
+        return evaluate_latency(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective, "subgraphs_per_device": self.subgraphs_per_device}
+
+
+def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
+    """The rules that options ask for. `contiguity` comes from results, which say by which one their plan was judged."""
+    if options.get("objective") == LATENCY:
+        limit = options.get("subgraphs_per_device")  # of a broken result it may be anything
+        whole = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
+        return LatencyRules(limit if whole else None)
+    return ThroughputRules(chosen(options, "objective", OBJECTIVES), _contiguity(options))
+
+
+def _contiguity(options: Mapping[str, Any]) -> str:
+    stored = options.get("contiguity")
+    if stored in CONTIGUITIES:
+        return str(stored)
+    if options.get("non_contiguous"):
+        return "none"
+    return "device" if options.get("device_contiguity") else "chain"

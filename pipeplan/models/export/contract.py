@@ -1,18 +1,27 @@
-"""What an exporter is asked, what it answers, and the rules and notes that several targets share."""
+"""The door through which plans go to frameworks: what an exporter is asked and answers, and rules that several share.
+
+A new framework is a function from `ToExport` to `Exported` and a row of `TARGETS`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...instances.base.errors import UsageError, show
+from ...instances.base.checks import check_whole
+from ...instances.base.errors import InputError, PipeplanError, UsageError, show, unknown_choice, wrong_argument
+from ...instances.base.kind import load_address
 from ...instances.base.quantities import whole_number
-
-if TYPE_CHECKING:
-    from ...instances.networks.profile.profile import Profile
-    from ..stages import ModelStage, PlanStages
+from ...instances.base.result import Found, Result
+from ...instances.files import problem_from_json
+from ...instances.lookup import PLAN
+from ...instances.networks.profile.profile import Profile
+from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
+from ...instances.simulate import MAX_MICRO_BATCHES
+from ...kinds import SHOWN
+from ..stages import ModelStage, PlanStages, stages_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +273,159 @@ TARGETS: Mapping[str, Target] = {
     "accelerate": Target("serving:accelerate", "a device_map, one device at a time", ("rename",)),
     "llamacpp": Target("serving:llamacpp", "--tensor-split, in proportions"),
 }
+
+
+# ---- registry ------------------------------------------------------------
+# The door through which plans go to frameworks.
+
+
+_FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
+# The key of a result's `problem` under which the result holds the problem itself.
+WHOLE = "whole"
+# The remedy for an argument that is no profile.
+PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"
+
+
+def export(
+    planned: Plan | Result,
+    profile: Profile | Problem | None = None,
+    *,
+    to: str,
+    rename: Mapping[str, str] | None = None,
+    legacy: bool = False,
+    micro_batches: int | None = None,
+) -> str:
+    """Say a plan in the words of a framework.
+
+    Parameters
+    ----------
+    planned : Plan or Result
+        A plan of any kind, or a result that holds one.
+    profile : Profile or problem, optional
+        What the plan was made from; of a schedule or a training configuration its problem, which results of `plan
+        configure` bring along. A profile says which modules nodes are, and what reads from what. None: the names of the
+        plan's nodes are those of modules, which is enough for plans that list their stages.
+    to : str
+        The framework: "torch", "torchtitan", "megatron", "deepspeed", "vllm", "sglang", "trtllm", "accelerate" or
+        "llamacpp".
+    rename : mapping of str to str, optional
+        For torch, torchtitan and accelerate: modules of the profile, and their names in the framework's own model;
+        what lies below them is renamed, too. None: nothing is.
+    legacy : bool
+        For megatron and torchtitan: the options of versions before they had lists of all stages.
+    micro_batches : int, optional
+        For torch and torchtitan: micro-batches of an iteration. None: the text names no order of passes.
+
+    Returns
+    -------
+    str
+        What the framework is given: options, an environment variable, JSON, a line of a file or a module, as
+        docs/export.md lists them.
+
+    Raises
+    ------
+    InputError
+        An argument is no plan or no profile, or the plan is one of another model.
+    UsageError
+        There is no such target, it does not know an option, or it has no words for this plan: the message names the
+        node and the rule.
+    """
+    return export_files(planned, profile, to=to, rename=rename, legacy=legacy, micro_batches=micro_batches).text
+
+
+def export_files(
+    planned: Plan | Result,
+    profile: Profile | Problem | None = None,
+    *,
+    to: str,
+    rename: Mapping[str, str] | None = None,
+    **given: Any,
+) -> Exported:
+    """All files of an export, of which `export` gives the main one, and notes on what they do not say."""
+    if to not in TARGETS:
+        raise unknown_choice("--to", to, TARGETS)
+    options = ExportOptions(dict(rename or {}), **given)
+    _check_options(to, options)
+    plan = _plan_in(planned)
+    if SHOWN[kind_of_plan(plan).name].exports:
+        # Results of `plan configure` and `plan schedule` bring their problem along.
+        whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
+        problem = problem_from_json(whole) if profile is None and whole is not None else profile
+        exported = _by_problem(plan, problem, to, options)
+    elif profile is not None and not isinstance(profile, Profile):
+        raise wrong_argument("profile", profile, "a profile", PROFILE)
+    else:
+        asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
+        job = ToExport(to, stages_of(plan, profile), profile, options, asked)
+        exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
+        count = asked.get("devices")
+        used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
+        if isinstance(count, int) and used < count:
+            about = f"the plan uses {used} of the {count} devices that it was made for"
+            exported = replace(exported, notes=(about, *exported.notes))
+    # Nodes of two models can have the same names.
+    name = planned.problem.get("name") if isinstance(planned, Result) else None
+    if profile is None or name in (None, profile.name):
+        return exported
+    about = f"the result is about {show(name)} and the profile is called {show(profile.name)}"
+    return replace(exported, notes=(about, *exported.notes))
+
+
+def expected_refusal(planned: Plan | Result, profile: Profile) -> str | None:
+    """Why a framework that many train or serve with cannot say this plan, in the words of its export.
+
+    None: it can, or it does not run this model.
+    """
+    use = "training" if profile.training else "inference"
+    for to, target in TARGETS.items():
+        if target.expected_for == use:
+            try:
+                export_files(planned, profile, to=to)
+            except PipeplanError as error:
+                if isinstance(error, PlanRefusalError):
+                    return str(error).removesuffix(".")
+    return None
+
+
+def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
+    """The export of a plan that is about its problem, such as the blocks of a schedule, and about no model."""
+    exports = SHOWN[kind_of_plan(plan).name].exports
+    planned = f"plan of the kind {plan.kind}"
+    if to not in exports:
+        raise UsageError(f"A {planned} cannot be written for {to}; give --to {' or '.join(exports)}.")
+    if options.rename:
+        raise UsageError(f"{_FLAGS['rename']} is for modules, and a {planned} has none; drop it.")
+    if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
+        raise UsageError(f"A {planned} is exported with its problem; name that after the plan.")
+    return exports[to](problem, plan, options)
+
+
+def with_problem(result: Result, problem: Problem) -> Result:
+    """A result that brings its problem along."""
+    return replace(result, problem={**result.problem, WHOLE: kind_of(problem).write(problem)})
+
+
+def _plan_in(planned: object) -> Plan:
+    if isinstance(planned, Result):
+        if planned.plan is None:
+            raise InputError("plan", "is null: the run found none", "give a result with a plan")
+        if planned.found == Found.REJECTED or planned.violations:
+            broken = f" ({planned.violations[0]})" if planned.violations else ""
+            raise InputError("plan", f"was rejected by the referee{broken}", "give a result with a verified plan")
+        return planned.plan
+    if not is_plan(planned):
+        raise wrong_argument("planned", planned, "a plan or a result", PLAN)
+    return planned
+
+
+def _check_options(to: str, options: ExportOptions) -> None:
+    """Refuse an option that the target does not know: nothing that a user says is dropped in silence."""
+    is_given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
+    for name, said in is_given.items():
+        if said and name not in TARGETS[to].options:
+            able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
+            raise UsageError(f"{_FLAGS[name]} is not for {to}; it is for {able}.")
+    if options.legacy and "legacy" not in TARGETS[to].options:
+        raise UsageError(f"{to} has no words of earlier versions; drop legacy.")
+    if options.micro_batches is not None:
+        check_whole("--micro-batches", options.micro_batches, MAX_MICRO_BATCHES)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ...instances.base.errors import InputError, UsageError, did_you_mean, errors_in, show
-from ...instances.networks.profile.profile import Profile
-from ...instances.networks.profile.whole_layers import number_in
+from ...instances.base.fields import as_object, shorten
+from ...instances.base.json_file import read_json
+from ...instances.networks.profile.profile import Profile, number_in
 from .contract import (
     CONTIGUOUS,
     ToExport,
@@ -43,9 +45,13 @@ class NodeNames:
             for p in n.parameters
             for around in around_of(p)
         }
-        _check_rename(
-            job.options.rename, [name for stage in job.stages for n in stage.nodes for name in self._own(n)]
-        )
+        names = [name for stage in job.stages for n in stage.nodes for name in self._own(n)]
+        for old in job.options.rename:
+            if not any(name == old or name.startswith(old + ".") for name in names):
+                raise UsageError(
+                    f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan does not have; "
+                    "name one that it has."
+                )
 
     def holds_parameters(self, node: str, module: str) -> bool:
         """Does the module of this node hold parameters? True where the profile lists no parameters at all."""
@@ -82,21 +88,18 @@ def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
         for module in node.modules:
             for name in (module, *around_of(module)):
                 users.setdefault(name, set()).add(node.id)
+    # Modules in no part of which another node runs; one that several nodes run in is called several times.
+    leaves = users.keys() - {around for module in users for around in around_of(module)}
     modules_of = {}
     for node in profile.nodes:
         plain, listed = _CALL.sub("", node.id), set(node.modules)
         names = [plain] if plain in listed or any(plain in around_of(module) for module in listed) else []
         names += [module for module in node.modules if module not in names and users[module] == {node.id}]
-        names += [module for module in node.modules if module not in names and _is_shared_leaf(module, users)]
+        names += [module for module in node.modules if module not in names and module in leaves]
         modules_of[node.id] = tuple(
             name for name in names if not any(around in names for around in around_of(name))
         )
     return modules_of
-
-
-def _is_shared_leaf(module: str, users: Mapping[str, set[str]]) -> bool:
-    """Is it a module that is called several times, so that several nodes run in it and none in a part of it?"""
-    return len(users[module]) > 1 and not any(module in around_of(other) for other in users)
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:
@@ -115,16 +118,6 @@ def around_of(name: str) -> Iterator[str]:
         yield name
 
 
-def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
-    """Refuse a rule that fits no module of the plan: it is misspelt."""
-    for old in rules:
-        if not any(name == old or name.startswith(old + ".") for name in names):
-            raise UsageError(
-                f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan does not have; "
-                "name one that it has."
-            )
-
-
 def read_rules(texts: list[str]) -> dict[str, str]:
     """Read the values of --rename: each is `old=new`, or the name of a JSON file {"old": "new"}."""
     rules: dict[str, str] = {}
@@ -132,21 +125,16 @@ def read_rules(texts: list[str]) -> dict[str, str]:
         old, equals, new = text.partition("=")
         if equals and not (old and new):
             raise InputError("--rename", f"is {show(text)}", "give old=new, both modules")
-        rules |= {old: new} if equals else _rules_in(text)
+        if equals:
+            rules[old] = new
+            continue
+        with errors_in(text):
+            content = as_object("", read_json(text), '{"old": "new"}')
+            for key, value in content.items():
+                if not isinstance(value, str) or not key or not value:
+                    raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
+        rules |= content
     return rules
-
-
-def _rules_in(path: str) -> dict[str, str]:
-    """The rules in a JSON file."""
-    from ...instances.base.fields import as_object, shorten
-    from ...instances.base.json_file import read_json
-
-    with errors_in(path):
-        rules = as_object("", read_json(path), '{"old": "new"}')
-        for key, value in rules.items():
-            if not isinstance(value, str) or not key or not value:
-                raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
-    return dict(rules)
 
 
 # ---- parts ------------------------------------------------------------
@@ -245,8 +233,12 @@ def _around(
     reached = {node for node in order if place[node] > first}
     reaching = {node for node in order if place[node] < last}
     if profile is not None:
-        reached = _linked(inside, profile, profile.topological_order, profile.predecessors)
-        reaching = _linked(inside, profile, profile.topological_order[::-1], profile.successors)
+        import networkx as nx
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_edges_from(profile.ends)
+        graph.add_edges_from(edge for node in inside for edge in (("", node), (node, "\0")))
+        reached, reaching = nx.descendants(graph, ""), nx.ancestors(graph, "\0")
     before: list[str] = []
     after: list[str] = []
     for node in others:
@@ -257,17 +249,6 @@ def _around(
             )
         (after if node in reached else before).append(node)
     return tuple(before), tuple(after)
-
-
-def _linked(
-    start: set[str], profile: Profile, order: Sequence[int], neighbours: Sequence[Sequence[int]]
-) -> set[str]:
-    """The nodes of the start, and all that have one of them among their neighbours, directly or not."""
-    linked = {profile.index[node] for node in start}
-    for i in order:
-        if any(u in linked for u in neighbours[i]):
-            linked.add(i)
-    return {profile.nodes[i].id for i in linked}
 
 
 # ---- how many layers a stage holds ---------------------------------------------------------------------
@@ -282,12 +263,19 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
     if job.profile is not None:
         order = [job.profile.nodes[i].id for i in job.profile.model_order]
     parts = parts_of(NodeNames(job), order, job.profile, job.target)
-    _check_whole(job, (*parts.layers, *parts.predictors))
+    stage_of = job.plan.stage_of
+    for layer in (*parts.layers, *parts.predictors):
+        apart = next((node for node in layer if stage_of[node] != stage_of[layer[0]]), None)
+        if apart is not None:
+            raise job.refusal(
+                f"the node {show(layer[0])} is on stage {stage_of[layer[0]]} and {show(apart)}, a part of the same "
+                f"layer, on stage {stage_of[apart]}, and layers are moved whole",
+                RETRY,
+            )
     _check_ends(job, parts)
     check_neighbours(job)
-    stage_of = job.plan.stage_of
-    counted = [0] * len(job.stages)
-    predicting = [0] * len(job.stages)
+    counted: Counter[int] = Counter()
+    predicting: Counter[int] = Counter()
     for counts, layers in ((counted, parts.layers), (predicting, parts.predictors)):
         at = 0
         for layer in layers:
@@ -307,18 +295,6 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
     ]
 
 
-def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
-    for layer in layers:
-        first = job.plan.stage_of[layer[0]]
-        for node in layer[1:]:
-            if job.plan.stage_of[node] != first:
-                raise job.refusal(
-                    f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
-                    f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    RETRY,
-                )
-
-
 def _check_ends(job: ToExport, parts: Parts) -> None:
     """The embedding on the first stage, the head on the last; what ends the last layer may stay with it."""
     stage_of, last = job.plan.stage_of, len(job.stages) - 1
@@ -330,22 +306,14 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
                 RETRY,
             )
     final = stage_of[(parts.predictors or parts.layers)[-1][0]]
-    for node in _misplaced(parts.after, stage_of, final, last):
-        raise job.refusal(
-            f"the node {show(node)} comes after the layers and is on stage {stage_of[node]} of {last + 1}, and the "
-            "head must be on the last stage",
-            RETRY,
-        )
+    for node in parts.after:
+        if stage_of[node] != last and (node == parts.after[-1] or stage_of[node] != final):
+            raise job.refusal(
+                f"the node {show(node)} comes after the layers and is on stage {stage_of[node]} of {last + 1}, and "
+                "the head must be on the last stage",
+                RETRY,
+            )
 
 
 # The remedy for a layer in parts, and for an embedding or a head on the wrong stage.
 RETRY = "plan with --option whole-layers"
-
-
-def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:
-    """Nodes of the head that are neither on the last stage nor, but for the last node, with the final layer."""
-    for node in after[:-1]:
-        if stage_of[node] not in (final, last):
-            yield node
-    if after and stage_of[after[-1]] != last:
-        yield after[-1]

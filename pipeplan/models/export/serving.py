@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 
 from ...instances.base.errors import show
@@ -20,22 +21,16 @@ TRAINED = "the plan was made for training; what a server runs is planned with --
 NO_CACHE = "no plan counts the memory of KV caches; leave room for them"
 
 
-def vllm(job: ToExport) -> Exported:
-    """The environment variable by which vLLM divides layers among stages."""
+def _divide_layers(file: str, text: str, job: ToExport) -> Exported:
+    """The file by which a server divides layers among stages; `text` has a place for the list of their numbers."""
     counts, notes = _counts(job)
-    return Exported({"vllm.env": f"VLLM_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
+    return Exported({file: text.format(_listed(counts), counts)}, notes)
 
 
-def sglang(job: ToExport) -> Exported:
-    """The environment variable by which SGLang divides layers among stages."""
-    counts, notes = _counts(job)
-    return Exported({"sglang.env": f"SGLANG_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
-
-
-def trtllm(job: ToExport) -> Exported:
-    """A line of the YAML file with options of the LLM API."""
-    counts, notes = _counts(job)
-    return Exported({"trtllm.yaml": f"pp_partition: {counts}\n"}, notes)
+vllm = partial(_divide_layers, "vllm.env", "VLLM_PP_LAYER_PARTITION={0}\n")
+sglang = partial(_divide_layers, "sglang.env", "SGLANG_PP_LAYER_PARTITION={0}\n")
+# A line of the YAML file with options of the LLM API.
+trtllm = partial(_divide_layers, "trtllm.yaml", "pp_partition: {1}\n")
 
 
 def llamacpp(job: ToExport) -> Exported:
@@ -91,19 +86,14 @@ def _about_gpus(job: ToExport) -> list[str]:
     types = list(dict.fromkeys(of_rank[rank] for rank in sorted(of_rank)))
     if len(types) < 2:
         return []
-    told = "; ".join(
-        f"{_ranks([rank for rank in sorted(of_rank) if of_rank[rank] == name])} on {name}" for name in types
-    )
+    ranks = {name: [str(rank) for rank in sorted(of_rank) if of_rank[rank] == name] for name in types}
+    told = "; ".join(f"rank{'s' * (len(own) > 1)} {', '.join(own)} on {name}" for name, own in ranks.items())
     short = [name for name in types if name in GPUS and "bf16" not in GPUS[name].flops]
     return [
         f"GPUs by pipeline rank: {told}; name the GPUs of one machine in this order in CUDA_VISIBLE_DEVICES, with "
         "CUDA_DEVICE_ORDER=PCI_BUS_ID, and start several machines in it",
         *(f"{name} has no bfloat16: serve with --dtype half" for name in short),
     ]
-
-
-def _ranks(numbers: list[int]) -> str:
-    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"
 
 
 def _listed(counts: list[int]) -> str:
@@ -137,35 +127,20 @@ def accelerate(job: ToExport) -> Exported:
                     f"{device_of[module]}, and a module is on one device",
                     "plan with all nodes of the module together",
                 )
-    whole = _without_divided(device_of)
+    # Hooks move a module as a whole, so one that holds modules of other devices is left out.
+    divided = {a for name, on in device_of.items() for a in around_of(name) if device_of.get(a, on) != on}
+    whole = {name: device for name, device in device_of.items() if name not in divided}
     # A module inside a listed one is on the same device and need not be listed again.
     device_map = {name: device for name, device in whole.items() if not any(a in whole for a in around_of(name))}
     device_map |= _parameters(job, device_map, devices)
-    return Exported({FILE: json.dumps(device_map) + "\n"}, (*usual_notes(job), *_about_ties(job), NAIVE))
-
-
-def _about_ties(job: ToExport) -> list[str]:
-    """A note on parameters that two modules share.
-
-    A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
-    """
-    if job.profile is None or not job.profile.tied:
-        return []
-    one, other = job.profile.tied[0]
-    return [
-        f"{one} and {other} are one parameter: if it is also that of a module in which nothing runs, add that one"
-    ]
-
-
-def _without_divided(device_of: dict[str, int | str]) -> dict[str, int | str]:
-    """Leave out modules that hold modules of other devices, since hooks move a module as a whole."""
-    divided = {
-        around
-        for name, device in device_of.items()
-        for around in around_of(name)
-        if device_of.get(around, device) != device
-    }
-    return {name: device for name, device in device_of.items() if name not in divided}
+    notes = usual_notes(job)
+    if job.profile is not None and job.profile.tied:
+        # A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
+        same = " and ".join(job.profile.tied[0])
+        notes.append(
+            f"{same} are one parameter: if it is also that of a module in which nothing runs, add that one"
+        )
+    return Exported({FILE: json.dumps(device_map) + "\n"}, (*notes, NAIVE))
 
 
 def _parameters(job: ToExport, device_of: dict[str, int | str], devices: list[int | str]) -> dict[str, int | str]:

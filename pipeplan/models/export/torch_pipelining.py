@@ -8,8 +8,6 @@ model as fields of its section `parallelism`; its own models have other names th
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -18,8 +16,8 @@ from ...instances.base.quantities import several
 from ...instances.schedule.csv_file import csv_stages, schedule_to_csv
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
+from ...instances.timeline.engine import share_devices
 from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
-from ...instances.timeline.sharing import share_devices
 from .contract import (
     Exported,
     ExportOptions,
@@ -47,7 +45,7 @@ def export(job: ToExport) -> Exported:
     notes = usual_notes(job, ties=TIES)
     files |= schedule_of(job, notes)
     if SCHEDULE in files and job.options.micro_batches is not None:
-        files[FILE] = script(job.plan.ranks, job.options.micro_batches)
+        files[FILE] = TEXT.format(ranks=job.plan.ranks, micro_batches=job.options.micro_batches)
         outside = job.profile is not None and job.profile.source.get("loss") is not None
         loss = " my.py:loss" * outside
         each, servers = servers_of(job, job.plan.ranks) or (job.plan.ranks, 1)
@@ -79,7 +77,15 @@ def modules_by_stage(job: ToExport) -> list[list[str]]:
                 "import the model with another --granularity",
             )
         stages.append([name for name in node_of if not any(around in node_of for around in around_of(name))])
-    _check_nesting(job, stages)
+    homes = {name: number for number, held in enumerate(stages) for name in held}
+    for name, number in homes.items():
+        outer = next((around for around in around_of(name) if homes.get(around, number) != number), None)
+        if outer is not None:
+            raise job.refusal(
+                f"the module {show(name)} is on stage {number} and {show(outer)}, which it is a part of, on stage "
+                f"{homes[outer]}, and a module is on one stage",
+                "import the model with --granularity block and plan again",
+            )
     return stages
 
 
@@ -92,19 +98,6 @@ def split_points(stages: list[list[str]]) -> list[str]:
     return points
 
 
-def _check_nesting(job: ToExport, stages: list[list[str]]) -> None:
-    """No module on one stage while another stage holds a part of it."""
-    homes = {name: number for number, names in enumerate(stages) for name in names}
-    for name, number in homes.items():
-        for around in around_of(name):
-            if homes.get(around, number) != number:
-                raise job.refusal(
-                    f"the module {show(name)} is on stage {number} and {show(around)}, which it is a part of, on stage "
-                    f"{homes[around]}, and a module is on one stage",
-                    "import the model with --granularity block and plan again",
-                )
-
-
 def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
     """The file with the order of all passes, or a note on why there is none."""
     if job.plan.training is False:
@@ -113,7 +106,10 @@ def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
     if job.options.micro_batches is None:
         notes.append(f"no {SCHEDULE}, the order of all passes: say for how many --micro-batches")
         return {}
-    return {SCHEDULE: schedule_csv(job, job.options.micro_batches)}
+    # A row for each rank; the cells of torch's runtime: stage, F or B, micro-batch from 0.
+    rows = passes_by_rank(job, job.options.micro_batches)
+    lines = (",".join(f"{one.stage}{one.kind}{abs(one.micro_batch) - 1}" for one in row) for row in rows)
+    return {SCHEDULE: "".join(f"{line}\n" for line in lines)}
 
 
 TOML = "parallelism.toml"
@@ -164,21 +160,12 @@ def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     several stages, in that of its list scheduler.
     """
     if job.plan.ranks < len(job.stages):
-        return _shared(job, micro_batches)
+        return _listed(job, micro_batches)
     passes: list[list[Pass]] = [[] for _ in job.stages]
     for number, stage in enumerate(job.stages):
         order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
         passes[stage.rank] = [Pass(number, j) for j in order]
     return passes
-
-
-def schedule_csv(job: ToExport, micro_batches: int) -> str:
-    """A row for each rank; the cells of torch's runtime: stage, F or B, micro-batch from 0."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in passes_by_rank(job, micro_batches):
-        writer.writerow(f"{one.stage}{one.kind}{abs(one.micro_batch) - 1}" for one in row)
-    return text.getvalue()
 
 
 def check_one_micro_batch(job: ToExport) -> None:
@@ -193,30 +180,24 @@ def check_one_micro_batch(job: ToExport) -> None:
             )
 
 
-def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
+def _listed(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     """The passes of each rank where ranks hold several stages, in the order of the list scheduler.
 
     Without a profile a stage takes the time of its number of nodes, backward twice as long as forward.
     """
-    stages = tuple(
-        Stage(stage.device, 1, *times, orders=((),)) for stage, times in zip(job.stages, _times(job), strict=True)
-    )
-    pipeline = Pipeline(stages, tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
+    stages = []
+    for stage in job.stages:
+        times = (float(len(stage.nodes)), 2.0 * len(stage.nodes))
+        if job.profile is not None:
+            nodes = [job.profile.nodes[job.profile.index[node]] for node in stage.nodes]
+            forward, backward = (
+                map(job.profile.time, (getattr(n, s) for n in nodes)) for s in ("forward", "backward")
+            )
+            times = (sum(forward), sum(backward))
+        stages.append(Stage(stage.device, 1, *times, orders=((),)))
+    pipeline = Pipeline(tuple(stages), tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
     ranks, in_flight = ([stage.rank for stage in job.stages], [stage.in_flight for stage in job.stages])
     return [list(order) for order in share_devices(pipeline, ranks, in_flight).shared]
-
-
-def _times(job: ToExport) -> list[tuple[float, float]]:
-    if job.profile is None:
-        return [(float(len(stage.nodes)), 2.0 * len(stage.nodes)) for stage in job.stages]
-    profile, nodes = job.profile, {node.id: node for node in job.profile.nodes}
-    return [
-        (
-            sum(profile.time(nodes[node].forward) for node in stage.nodes),
-            sum(profile.time(nodes[node].backward) for node in stage.nodes),
-        )
-        for stage in job.stages
-    ]
 
 
 # ---- torch script ------------------------------------------------------------
@@ -358,11 +339,6 @@ def main(build, loss):
 if __name__ == "__main__":
     main(named(sys.argv[1]), named(sys.argv[2]) if len(sys.argv) > 2 else None)
 '''
-
-
-def script(ranks: int, micro_batches: int) -> str:
-    """The script for these numbers of ranks and micro-batches; it reads stages.json and schedule.csv in its folder."""
-    return TEXT.format(ranks=ranks, micro_batches=micro_batches)
 
 
 # ---- schedules: when every block of work runs ----------------------------------------------------------

@@ -1,5 +1,6 @@
 """Frameworks that train: Megatron's flags, DeepSpeed's files and torchtitan's TOML file, for plans and for training
-configurations. (What torchtitan and torch are told of a plan is in `torch_pipelining`.)
+configurations; and Megatron's layouts read back as plans, which the referee judges as it judges the optimum. (What
+torchtitan and torch are told of a plan is in `torch_pipelining`.)
 
 In a layout of Megatron E is the embedding, t a transformer layer, m a layer that predicts several tokens (MTP) and L
 the head with the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on rank i mod p.
@@ -11,18 +12,27 @@ user's own; its entries are taken to be the nodes of the plan, one each, in the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import UsageError, show
+from ...instances.base.cluster import Cluster
+from ...instances.base.errors import InputError, UsageError, show
+from ...instances.base.kind import Lowered
 from ...instances.base.quantities import several
+from ...instances.base.result import Found, Result, Stop
+from ...instances.lowering import on_cluster
+from ...instances.networks.megatron_layout import Layout, read_layout
+from ...instances.networks.profile.options import ProfileOptions
 from ...instances.physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
+from ...instances.registry import Plan
 from ...instances.training.frameworks import even_layout, hidden_shares
-from ...instances.training.plan import FULL, Configuration
+from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, shape_faults
 from ...planners.staging.equal import RECOMPUTATION
+from ..stages import VANILLA, PlanStages
 from .contract import (
     Exported,
     ExportOptions,
@@ -33,7 +43,18 @@ from .contract import (
     servers_of,
     usual_notes,
 )
-from .names import StageOfLayers, layers_by_stage
+from .names import NodeNames, Parts, StageOfLayers, layers_by_stage, parts_of
+
+if TYPE_CHECKING:
+    from ...instances.chain.plan import PatternPlan
+    from ...instances.chain.problem import ChainProblem
+    from ...instances.graph_pipeline.plan import StageGraphPlan
+    from ...instances.graph_pipeline.problem import GraphPipelineProblem
+    from ...instances.networks.profile.profile import Profile
+    from ...instances.placement.plan import PlacementPlan
+    from ...instances.placement.problem import PlacementProblem
+    from ...instances.staging.plan import StagedPlan
+    from ...instances.staging.problem import StagingProblem
 
 MEGATRON_FILE = "megatron.args"
 
@@ -52,7 +73,15 @@ def megatron(job: ToExport) -> Exported:
         words.append(f'--pipeline-model-parallel-layout "{layout_text(letters)}"')
     words += [f"--tensor-model-parallel-size {tensor} --sequence-parallel"] * (tensor > 1)
     again, about = _recomputation(job)
-    words += [*again, *_batches(job)]
+    words += again
+    if job.profile is not None and job.plan.training is not False and job.asked:
+        count, size = job.asked.get("batch", job.asked.get("devices")), job.profile.micro_batch
+        sequence = job.profile.source.get("sequence")
+        words += _flags(
+            micro_batch_size=size,
+            global_batch_size=count * size if isinstance(count, int) else None,
+            seq_length=sequence if isinstance(sequence, int) else None,
+        )
     # The optimizer for which the plan's memory was counted.
     optimizer = OPTIMIZERS.get(str(job.asked.get("optimizer")))
     if optimizer is not None and optimizer.megatron is not None:
@@ -86,18 +115,6 @@ def _recomputation(job: ToExport) -> tuple[list[str], list[str]]:
     same = f"; Megatron has one number, so stages that need fewer recompute {most}, too"
     told = ", ".join(map(str, counts)) + same * (len(set(counts)) > 1)
     return [words], [f"layers that recompute, by stage: {told}"]
-
-
-def _batches(job: ToExport) -> list[str]:
-    """Samples of a micro-batch, and of all that pass between two updates, where the result says how many there are."""
-    if job.profile is None or job.plan.training is False or not job.asked:
-        return []
-    sequence = job.profile.source.get("sequence")
-    words = [f"--micro-batch-size {job.profile.micro_batch}"]
-    count = job.asked.get("batch", job.asked.get("devices"))
-    if isinstance(count, int):
-        words.append(f"--global-batch-size {count * job.profile.micro_batch}")
-    return words + ([f"--seq-length {sequence}"] if isinstance(sequence, int) else [])
 
 
 def layout_text(stages: Iterable[str]) -> str:
@@ -213,96 +230,83 @@ def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
 LETTERS = {"embedding": "E", "prediction": "m", "head": "L"}
 
 
-def megatron_configuration(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
-    """All flags of the configuration and those that its memory was judged with; the model's own are the user's."""
-    problem = _checked("megatron", problem, plan, options)
-    words = [
-        *_megatron_degrees(problem, plan),
-        *_megatron_layout(problem, plan),
-        *_megatron_batch(problem, plan),
-        *_megatron_recomputation(problem, plan),
-        *_as_judged(problem, plan),
+def _flags(**given: str | int | None) -> list[str]:
+    """Options with their values, in this order; True is a switch, and what is None or False is left out."""
+    options = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    return [
+        option if value is True else f"{option} {value}"
+        for option, value in options.items()
+        if value is not None and value is not False
     ]
+
+
+def megatron_configuration(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
+    """All flags of the configuration and those that its memory was judged with; the model's own are the user's.
+
+    The last ones say what memory and time were judged with where Megatron's default is another: it hides no
+    communication.
+    """
+    problem = _checked("megatron", problem, plan, options)
+    d, model, hidden = plan.degrees, problem.model, problem.efficiencies
     optimizer = OPTIMIZERS[problem.optimizer].megatron
     if optimizer is None:
         raise UsageError(
             f"Megatron has no {problem.optimizer}; choose another optimizer, or write flags of your own."
         )
+    split = problem.sequence_parallel and d.tensor > 1
+    row = "".join(LETTERS.get(unit, "t") for unit in model.units)
+    layout = layout_text(row[interval.start : interval.stop] for interval in plan.intervals)
+    is_even = plan.layout == even_layout(problem, d.chunks)  # Megatron's own layout, which needs no text
+    words = _flags(
+        tensor_model_parallel_size=d.tensor,
+        context_parallel_size=d.context,
+        pipeline_model_parallel_size=d.pipeline,
+        expert_model_parallel_size=d.expert if model.experts else None,
+        expert_tensor_parallel_size=d.expert_tensor if model.experts else None,
+        sequence_parallel=split,
+        use_distributed_optimizer=plan.zero == 1,
+        num_layers=model.layers,
+        mtp_num_layers=model.prediction_layers or None,
+        pipeline_model_parallel_layout=None if is_even else f'"{layout}"',
+        num_virtual_stages_per_pipeline_rank=d.virtual if is_even and d.virtual > 1 else None,
+        micro_batch_size=plan.micro_batch,
+        global_batch_size=problem.batch,
+        seq_length=problem.sequence,
+        fp16=problem.precision == "fp16",
+        bf16=problem.precision != "fp16",
+        fp8_format="hybrid" if problem.precision == "fp8" else None,
+        **_recompute_flags(problem, plan.recompute[0]),  # the rules say that all chunks are alike
+        attention_backend=None if problem.flash_attention else "unfused",
+        cross_entropy_loss_fusion=problem.fused_loss,
+        attention_dropout=None if problem.dropout else "0.0",
+        hidden_dropout=None if problem.dropout else "0.0",
+        overlap_grad_reduce=bool(hidden.data_hidden),
+        overlap_param_gather=bool(hidden.data_hidden) and plan.zero > 0,
+        tp_comm_overlap=bool(hidden.tensor_hidden) and split,
+        moe_token_dispatcher_type="alltoall" if d.expert > 1 else None,
+    )
     words += [optimizer] * (problem.optimizer != USUAL_OPTIMIZER)  # the usual one is Megatron's default
     beside = "flags of the model's shapes, of data and of the optimizer come beside them"
     return Exported({MEGATRON_FILE: "\n".join(words) + "\n"}, (_ranks_in_words(problem, plan), beside))
 
 
-def _megatron_degrees(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    d = plan.degrees
-    words = [
-        f"--tensor-model-parallel-size {d.tensor}",
-        f"--context-parallel-size {d.context}",
-        f"--pipeline-model-parallel-size {d.pipeline}",
-    ]
-    if problem.model.experts is not None:
-        words += [f"--expert-model-parallel-size {d.expert}", f"--expert-tensor-parallel-size {d.expert_tensor}"]
-    words += ["--sequence-parallel"] * (problem.sequence_parallel and d.tensor > 1)
-    return words + ["--use-distributed-optimizer"] * (plan.zero == 1)
-
-
-def _megatron_layout(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    """Flags of the layers and of what each chunk holds; where it is Megatron's even layout, it needs no text."""
-    words = [f"--num-layers {problem.model.layers}"]
-    if problem.model.prediction_layers:
-        words.append(f"--mtp-num-layers {problem.model.prediction_layers}")
-    if plan.layout != even_layout(problem, plan.degrees.chunks):
-        row = "".join(LETTERS.get(unit, "t") for unit in problem.model.units)
-        chunks = (row[interval.start : interval.stop] for interval in plan.intervals)
-        return [*words, f'--pipeline-model-parallel-layout "{layout_text(chunks)}"']
-    if plan.degrees.virtual > 1:
-        words.append(f"--num-virtual-stages-per-pipeline-rank {plan.degrees.virtual}")
-    return words
-
-
-def _megatron_batch(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    words = [
-        f"--micro-batch-size {plan.micro_batch}",
-        f"--global-batch-size {problem.batch}",
-        f"--seq-length {problem.sequence}",
-    ]
-    if problem.precision == "fp16":
-        return [*words, "--fp16"]
-    return [*words, "--bf16", *["--fp8-format hybrid"] * (problem.precision == "fp8")]
-
-
-def _megatron_recomputation(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    word = plan.recompute[0]  # the rules say that all chunks are alike
+def _recompute_flags(problem: TrainingProblem, word: Recompute) -> dict[str, str | int]:
     if not word.modules:
-        return []
+        return {}
     if word.modules == (FULL,):
-        method = "uniform" if word.layers is None else "block"
-        return [
-            "--recompute-granularity full",
-            f"--recompute-method {method}",
-            f"--recompute-num-layers {word.layers or 1}",
-        ]
-    words = ["--recompute-granularity selective", f"--recompute-modules {' '.join(word.modules)}"]
-    if "moe_act" in word.modules:
-        words.append("--moe-grouped-gemm")  # Megatron refuses moe_act without it
-    if problem.precision == "fp8" and {"moe_act", "layernorm"} & set(word.modules):
-        words.append("--fp8-recipe tensorwise")  # and these two with delayed scaling, its default
-    return words
-
-
-def _as_judged(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    """What memory and time were judged with, where Megatron's default is another: it hides no communication."""
-    words = ["--attention-backend unfused"] * (not problem.flash_attention)
-    words += ["--cross-entropy-loss-fusion"] * problem.fused_loss
-    if not problem.dropout:
-        words += ["--attention-dropout 0.0", "--hidden-dropout 0.0"]
-    if problem.efficiencies.data_hidden:
-        words += ["--overlap-grad-reduce", *["--overlap-param-gather"] * (plan.zero > 0)]
-    if problem.efficiencies.tensor_hidden and problem.sequence_parallel and plan.degrees.tensor > 1:
-        words.append("--tp-comm-overlap")
-    if plan.degrees.expert > 1:
-        words.append("--moe-token-dispatcher-type alltoall")
-    return words
+        return {
+            "recompute_granularity": "full",
+            "recompute_method": "uniform" if word.layers is None else "block",
+            "recompute_num_layers": word.layers or 1,
+        }
+    # Megatron refuses moe_act without grouped products, and it and layernorm with delayed scaling, its default.
+    scaled = problem.precision == "fp8" and {"moe_act", "layernorm"} & set(word.modules)
+    return {
+        "recompute_granularity": "selective",
+        "recompute_modules": " ".join(word.modules),
+        "moe_grouped_gemm": "moe_act" in word.modules,
+        **({"fp8_recipe": "tensorwise"} if scaled else {}),
+    }
 
 
 # ---- DeepSpeed: a JSON file ----------------------------------------------------------------------------
@@ -357,13 +361,30 @@ def torchtitan_configuration(problem: TrainingProblem, plan: Configuration, opti
     problem = _checked("torchtitan", problem, plan, options)
     # A pipeline divides its local batch; else gradients are added up until the batch is whole.
     local = plan.micro_batch if plan.degrees.pipeline == 1 else problem.batch // plan.degrees.data
+    d, experts = plan.degrees, problem.model.experts is not None
+    row = [["tok_embeddings"], *([f"layers.{i}"] for i in range(problem.model.layers)), ["norm", "output"]]
+    parts = [[name for unit in row[part.start : part.stop] for name in unit] for part in plan.intervals]
+    is_divided = d.pipeline > 1
+    parallelism = {
+        "tensor_parallel_degree": d.tensor,
+        "context_parallel_degree": d.context,
+        "data_parallel_replicate_degree": d.data if plan.zero == 0 else 1,
+        "data_parallel_shard_degree": 1 if plan.zero == 0 else d.data,
+        "fsdp_reshard_after_forward": RESHARD.get(plan.zero),
+        "expert_parallel_degree": d.expert if experts else None,
+        "expert_tensor_parallel_degree": d.expert_tensor if experts and d.expert > 1 else None,
+        "pipeline_parallel_degree": d.pipeline,
+        "pipeline_parallel_schedule": problem.rules.schedules[plan.schedule] if is_divided else None,
+        "pipeline_parallel_microbatch_size": plan.micro_batch if is_divided else None,
+        "module_fqns_per_model_part": parts if is_divided else None,
+    }
     sections: dict[str, Section] = {
         "training": {
             "local_batch_size": local,
             "global_batch_size": problem.batch,
             "seq_len": problem.sequence,
         },
-        "parallelism": {**_torchtitan_degrees(problem, plan), **_torchtitan_pipeline(problem, plan)},
+        "parallelism": {key: value for key, value in parallelism.items() if value is not None},
         "activation_checkpoint": {"mode": plan.recompute[0].word},
     }
     if problem.precision == "fp8":
@@ -392,31 +413,132 @@ def _value(value: object) -> str:
     return json.dumps(value)
 
 
-def _torchtitan_degrees(problem: TrainingProblem, plan: Configuration) -> Section:
-    d = plan.degrees
-    degrees: dict[str, str | int] = {
-        "tensor_parallel_degree": d.tensor,
-        "context_parallel_degree": d.context,
-        "data_parallel_replicate_degree": d.data if plan.zero == 0 else 1,
-        "data_parallel_shard_degree": 1 if plan.zero == 0 else d.data,
-    }
-    if plan.zero:
-        degrees["fsdp_reshard_after_forward"] = RESHARD[plan.zero]
-    if problem.model.experts is not None:
-        degrees["expert_parallel_degree"] = d.expert
-        if d.expert > 1:
-            degrees["expert_tensor_parallel_degree"] = d.expert_tensor
-    return degrees
+# ---- layout plan ------------------------------------------------------------
+# A Megatron layout that people run today as a plan of ours, which the referee judges as it judges the optimum.
 
 
-def _torchtitan_pipeline(problem: TrainingProblem, plan: Configuration) -> Section:
-    if plan.degrees.pipeline == 1:
-        return {"pipeline_parallel_degree": 1}
-    row = [["tok_embeddings"], *([f"layers.{i}"] for i in range(problem.model.layers)), ["norm", "output"]]
-    parts = [[name for unit in row[part.start : part.stop] for name in unit] for part in plan.intervals]
-    return {
-        "pipeline_parallel_degree": plan.degrees.pipeline,
-        "pipeline_parallel_schedule": problem.rules.schedules[plan.schedule],
-        "pipeline_parallel_microbatch_size": plan.micro_batch,
-        "module_fqns_per_model_part": parts,
+def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lowered, Plan]:
+    """The problem of the profile on that cluster, with notes, and the plan that the layout describes."""
+    job = ToExport("megatron", PlanStages((), None, None), profile)
+    parts = parts_of(NodeNames(job), [profile.nodes[i].id for i in profile.model_order], profile, "a layout")
+    layout = read_layout(text, len(parts.layers), len(parts.predictors))
+    ranks = layout.ranks or cluster.devices
+    if ranks is None:
+        raise InputError("cluster", "is missing, and the layout states no number of ranks", "give --devices")
+    if len(layout.stages) % ranks:
+        raise InputError(
+            "layout",
+            f"has {several(len(layout.stages), 'stage')} for {several(ranks, 'rank')}",
+            "give as many --devices as it has ranks",
+        )
+    options = cluster.profile or ProfileOptions()
+    if len(layout.stages) > ranks and options.kind is None:  # ranks with several stages make a placement
+        cluster = replace(cluster, profile=replace(options, kind="placement"))
+    lowered = on_cluster(profile, cluster)
+    nodes_by_rank = [(number % ranks, nodes) for number, nodes in enumerate(stages_in(layout, parts)) if nodes]
+    plan: Plan = _MAKERS[lowered.problem.kind](profile, lowered.problem, nodes_by_rank)
+    return lowered, plan
+
+
+def result_of_layout(problem: Any, plan: Plan, text: str) -> Result:
+    """The referee's ruling on the plan, as a result that every command reads."""
+    from ...planners.referee import rule, rules_of
+    from ...planners.run.judge import settle
+    from ...planners.run.solve import describe
+
+    rules = rules_of(problem, {"contiguity": "none"})
+    claim = Result(describe(problem), Stop.COMPLETED, Found.NOTHING, options=rules.to_options())
+    shown = " ".join(text.split())
+    read = f"read from the layout {shown if len(shown) <= 100 else shown[:97] + '...'}"
+    return replace(settle(claim, rule(problem, plan, rules)), messages=(read,))
+
+
+def stages_in(layout: Layout, parts: Parts) -> list[tuple[str, ...]]:
+    """The nodes of each stage; what comes before the first layer is E, what comes after the last one L."""
+    # By letter what the next one of them stands for.
+    units = {
+        "E": iter([parts.before]),
+        "t": iter(parts.layers),
+        "m": iter(parts.predictors),
+        "L": iter([parts.after]),
     }
+    return [tuple(node for letter in letters for node in next(units[letter])) for letters in layout.stages]
+
+
+# ---- plans of each kind --------------------------------------------------------------------------------
+
+# The rank and the nodes of each stage that holds any.
+Held = Sequence[tuple[int, tuple[str, ...]]]
+
+
+def _placement(profile: Profile, problem: PlacementProblem, held: Held) -> PlacementPlan:
+    from ...instances.placement.from_profile import BACKWARD_SUFFIX
+    from ...instances.placement.plan import PlacementPlan
+
+    rank_of = {node: rank for rank, nodes in held for node in nodes}
+    if max(rank_of.values()) >= problem.accelerators:
+        raise InputError(
+            "layout",
+            f"has {several(max(rank_of.values()) + 1, 'rank')} for {several(problem.accelerators, 'device')}",
+            "give as many --devices as it has ranks",
+        )
+    homes = {
+        node.id: rank_of[node.id if node.id in rank_of else str(node.id).removesuffix(BACKWARD_SUFFIX)]
+        for node in problem.nodes
+    }
+    return PlacementPlan.from_assignment(problem, homes)
+
+
+def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPlan:
+    from ...instances.staging.plan import PlannedStage, StagedPlan
+
+    _refuse_several(held, "staging")
+    if problem.levels:
+        raise UsageError("A layout says nothing of devices within devices; give --bandwidth in place of --levels.")
+    return StagedPlan(tuple(PlannedStage(nodes, 1, 1, dict.fromkeys(nodes, VANILLA)) for _, nodes in held))
+
+
+def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
+    """The best pattern for these stages, since a layout states none."""
+    from ...instances.base.graph import by_depth, cut_into_groups
+    from ...planners.chain.baselines import best_contiguous
+
+    _refuse_several(held, "chain")
+    order = by_depth(profile.topological_order, profile.successors)
+    sizes = [len(group.members) for group in cut_into_groups(order, profile.successors)]
+    layer_of = dict(zip((0, *accumulate(sizes)), range(len(sizes) + 1), strict=True))
+    ends = [0, *accumulate(len(nodes) for _, nodes in held)]
+    if any(end not in layer_of for end in ends):
+        raise UsageError("The layout divides what is one layer of the chain; give --kind placement.")
+    plan = best_contiguous(problem, tuple(layer_of[end] for end in ends))
+    if plan is None:
+        raise UsageError(
+            "No pattern of these stages fits into the memory; give --kind staging, which says by how much."
+        )
+    return plan
+
+
+def _graph_pipeline(profile: Profile, problem: GraphPipelineProblem, held: Held) -> StageGraphPlan:
+    """1F1B with the profile's micro-batch."""
+    from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+
+    _refuse_several(held, "graph-pipeline")
+    size = profile.micro_batch
+    stages = tuple(
+        GraphStage(nodes, 1, size, 1, min(size * (len(held) - number), problem.mini_batch))
+        for number, (_, nodes) in enumerate(held)
+    )
+    return StageGraphPlan(stages, tuple((number, number + 1) for number in range(len(held) - 1)))
+
+
+def _refuse_several(held: Held, kind: str) -> None:
+    if len({rank for rank, _ in held}) < len(held):
+        raise UsageError(f"The layout has ranks with several stages, which no {kind} has; give --kind placement.")
+
+
+_MAKERS: dict[str, Callable[[Any, Any, Held], Any]] = {
+    "placement": _placement,
+    "staging": _staging,
+    "chain": _chain,
+    "graph-pipeline": _graph_pipeline,
+}

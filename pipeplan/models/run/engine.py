@@ -7,8 +7,10 @@ micro-batches; at the end, gradients of parameters that several ranks hold are a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,9 +19,8 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from ...instances.timeline.model import INPUTS, WEIGHTS, Pass
 from ..grouping import ModelInput, Piece
-from .clocks import Clock, Moment
-from .layout import Layout, Message
-from .links import Links
+from ..torch_profile import CpuClock, Moment
+from .orders import Layout, Message
 
 # ---- divided ---------------------------------------------------------------------------------------------
 # A backward pass in two parts: first the gradients that other stages wait for, later those of the stage's weights.
@@ -51,52 +52,49 @@ class DividedBackward:
         pairs = [pair for pair, root in zip(self._pairs, self._roots, strict=True) if root in self._graph.to_inputs]
         if not pairs:
             return
-        handles = [node.register_prehook(self._keeper(node)) for node in self._graph.forks]
-        try:
+        with _hooked({node: partial(self._arrived.__setitem__, node) for node in self._graph.forks}):
             gradients = _gradients(
                 [tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs]
             )
-        finally:
-            for handle in handles:
-                handle.remove()
         for leaf, gradient in zip(self._leaves, gradients, strict=True):
             leaf.grad = gradient
 
-    def _keeper(self, node: Node) -> Any:
-        def keep(gradients: Gradients) -> None:
-            self._arrived[node] = gradients
-
-        return keep
-
     def weights(self) -> None:
-        """Compute the gradients of the weights, and add them to their `grad`."""
+        """Compute the gradients of the weights, and add them to their `grad`.
+
+        While one operation runs, the others that lead to weights of it get zeros.
+        """
+        forks = self._graph.forks
         for node, arrived in self._arrived.items():
             outputs = [(GradientEdge(node, i), g) for i, g in enumerate(arrived) if g is not None]
-            self._add(outputs, self._graph.forks[node], self._zeros_beside(node))
-        rest = [
-            (tensor, gradient)
-            for (tensor, gradient), root in zip(self._pairs, self._roots, strict=True)
-            if root not in self._graph.to_inputs
-        ]
-        self._add(rest, _below([root for root in self._roots if root not in self._graph.to_inputs]), [])
+            others = [other for other in self._arrived if other is not node and forks[other] & forks[node]]
+            with _hooked(dict.fromkeys(others, _zeros)):
+                _add(outputs, forks[node])
+        rest = [i for i, root in enumerate(self._roots) if root not in self._graph.to_inputs]
+        _add([self._pairs[i] for i in rest], _below([self._roots[i] for i in rest]))
 
-    def _zeros_beside(self, node: Node) -> list[Any]:
-        """Let the other operations that lead to weights of this one get zeros."""
-        weights = self._graph.forks[node]
-        others = [other for other in self._arrived if other is not node and self._graph.forks[other] & weights]
-        return [other.register_prehook(_zeros) for other in others]
 
-    def _add(self, outputs: Sequence[tuple[Any, torch.Tensor]], weights: set[Node], handles: Sequence[Any]) -> None:
+def _add(outputs: Sequence[tuple[Any, torch.Tensor]], weights: set[Node]) -> None:
+    """Run backward from the outputs, and add what arrives at the weights to their gradients."""
+    if outputs and weights:
         targets = list(weights)
-        try:
-            if outputs and targets:
-                edges = [GradientEdge(target, 0) for target in targets]
-                totals = _gradients([output for output, _ in outputs], edges, [gradient for _, gradient in outputs])
-                for target, gradient in zip(targets, totals, strict=True):
-                    _add_to(target.variable, gradient)
-        finally:
-            for handle in handles:
-                handle.remove()
+        edges = [GradientEdge(target, 0) for target in targets]
+        totals = _gradients([output for output, _ in outputs], edges, [gradient for _, gradient in outputs])
+        for target, gradient in zip(targets, totals, strict=True):
+            weight: torch.Tensor = target.variable
+            if gradient is not None:
+                weight.grad = gradient if weight.grad is None else weight.grad + gradient
+
+
+@contextmanager
+def _hooked(hooks: Mapping[Node, Callable[[Gradients], Any]]) -> Iterator[None]:
+    """Let the hooks see, or change, what arrives at these operations inside the block."""
+    handles = [node.register_prehook(hook) for node, hook in hooks.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class _Graph:
@@ -149,11 +147,6 @@ def _gradients(outputs: Sequence[Any], targets: Sequence[Any], gradients: Sequen
 
 def _zeros(gradients: Gradients) -> Gradients:
     return tuple(None if gradient is None else torch.zeros_like(gradient) for gradient in gradients)
-
-
-def _add_to(weight: torch.Tensor, gradient: torch.Tensor | None) -> None:
-    if gradient is not None:
-        weight.grad = gradient if weight.grad is None else weight.grad + gradient
 
 
 # ---- engine ------------------------------------------------------------
@@ -211,7 +204,7 @@ class Engine:
     layout: Layout
     order: Sequence[Pass]
     links: Links
-    clock: Clock
+    clock: CpuClock
     training: bool
     shared: Sequence[SharedParameter] = ()
     schedule: str = "the plan's"
@@ -232,8 +225,14 @@ class Engine:
         self.clock.begin()
         begin, marks = self.clock.mark(), []
         for place, run_pass in enumerate(self.order):
-            self._expect(self.order[place : place + 2])
-            marks.append(self._run(run_pass, inputs))
+            # What this pass and the next one read from other ranks is on its way.
+            for message in (m for p in self.order[place : place + 2] for m in self.layout.read_by(p)):
+                if self.layout.sender(message) != self.rank:
+                    self.links.expect(message)
+            if run_pass.micro_batch > 0:
+                marks.append(self._forward(run_pass, inputs[run_pass.micro_batch - 1]))
+            else:
+                marks.append(self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass))
         if self.training:
             add_up(self.shared)
         self.links.finish()
@@ -241,21 +240,10 @@ class Engine:
         read = self.clock.read
         spans = tuple(Span(*p, read(first), read(last)) for p, (first, last) in zip(self.order, marks, strict=True))
         sent = self.links.sent_bytes - before
-        return Step(read(begin), read(end), spans, sent, self._loss())
-
-    def _loss(self) -> float | None:
-        if not self._losses:
-            return None
-        return float(sum(float(loss) for loss in self._losses)) / self.layout.micro_batches
+        total = float(sum(map(float, self._losses))) / self.layout.micro_batches if self._losses else None
+        return Step(read(begin), read(end), spans, sent, total)
 
     # ---- messages ------------------------------------------------------------------------------------
-
-    def _expect(self, passes: Sequence[Pass]) -> None:
-        """Begin to receive what these passes read from other ranks."""
-        for run_pass in passes:
-            for message in self.layout.read_by(run_pass):
-                if self.layout.sender(message) != self.rank:
-                    self.links.expect(message)
 
     def _take(self, message: Message) -> torch.Tensor:
         if self.layout.sender(message) == self.rank:
@@ -269,12 +257,6 @@ class Engine:
             self.links.send(message, tensor)
 
     # ---- passes --------------------------------------------------------------------------------------
-
-    def _run(self, run_pass: Pass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-        """Run a pass, and return the marks of when it began and ended."""
-        if run_pass.micro_batch > 0:
-            return self._forward(run_pass, inputs[run_pass.micro_batch - 1])
-        return self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass)
 
     def _forward(self, run_pass: Pass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         piece, leaves = self.pieces[run_pass.stage], {}
@@ -338,3 +320,96 @@ def add_up(shared: Sequence[SharedParameter]) -> None:
         if entry.parameter.grad is None:
             entry.parameter.grad = torch.zeros_like(entry.parameter)
         dist.all_reduce(entry.parameter.grad, group=entry.group)
+
+
+# ---- links ------------------------------------------------------------
+# Sending and receiving between ranks: by tag where there are tags (gloo), else in one order for each pair (NCCL).
+#
+# Without tags the messages from one rank to another are received in the order in which they are sent, which both know
+# from the layout; each direction of each pair has a channel of its own, so that no direction waits for the other.
+
+
+class Links:
+    """Sends and receives the messages of one rank in one step; tensors stay alive until they have been sent."""
+
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        self.layout, self.device, self.sent_bytes = layout, device, 0
+        self._inbox: dict[Message, tuple[torch.Tensor, Any]] = {}
+        self._outbox: list[tuple[Any, torch.Tensor]] = []
+
+    def expect(self, message: Message) -> None:
+        """Begin to receive the message, unless that has begun."""
+        raise NotImplementedError
+
+    def send(self, message: Message, tensor: torch.Tensor) -> None:
+        """Begin to send the tensor."""
+        raise NotImplementedError
+
+    def take(self, message: Message) -> torch.Tensor:
+        """Wait until the message is there, and return its tensor."""
+        self.expect(message)
+        tensor, work = self._inbox.pop(message)
+        work.wait()
+        return tensor
+
+    def finish(self) -> None:
+        """Wait until everything has been sent."""
+        for work, _ in self._outbox:
+            work.wait()
+        self._outbox.clear()
+
+    def _receive(self, message: Message, **how: Any) -> None:
+        value = self.layout.values[message.value]
+        room = torch.empty(value.shape, dtype=getattr(torch, value.dtype), device=self.device)
+        self._inbox[message] = (room, dist.irecv(room, self.layout.sender(message), **how))
+
+    def _send(self, message: Message, tensor: torch.Tensor, **how: Any) -> None:
+        tensor = tensor.contiguous()
+        work = dist.isend(tensor, self.layout.receiver(message), **how)
+        self.sent_bytes += tensor.numel() * tensor.element_size()
+        self._outbox = [entry for entry in self._outbox if not entry[0].is_completed()]
+        self._outbox.append((work, tensor))
+
+
+class TaggedLinks(Links):
+    """Every message has a tag of its own, so they may arrive in any order."""
+
+    def expect(self, message: Message) -> None:
+        if message not in self._inbox:
+            self._receive(message, tag=self.layout.tag(message))
+
+    def send(self, message: Message, tensor: torch.Tensor) -> None:
+        self._send(message, tensor, tag=self.layout.tag(message))
+
+
+class OrderedLinks(Links):
+    """Messages between two ranks keep their order."""
+
+    def __init__(self, layout: Layout, device: torch.device, orders: Sequence[Sequence[Pass]], rank: int) -> None:
+        super().__init__(layout, device)
+        self._groups: dict[tuple[int, int], Any] = {}
+        self._coming: dict[int, list[Message]] = {}
+        for a in range(len(orders)):
+            for b in range(len(orders)):
+                messages = layout.channel(orders, a, b) if a != b else []
+                if messages:
+                    self._groups[a, b] = dist.new_group([a, b])
+                if messages and b == rank:
+                    self._coming[a] = messages
+        self.rank = rank
+        self._begin()
+
+    def _begin(self) -> None:
+        self._waiting = {sender: list(reversed(messages)) for sender, messages in self._coming.items()}
+
+    def expect(self, message: Message) -> None:
+        sender = self.layout.sender(message)
+        while message not in self._inbox:
+            self._receive(self._waiting[sender].pop(), group=self._groups[sender, self.rank])
+
+    def send(self, message: Message, tensor: torch.Tensor) -> None:
+        self._send(message, tensor, group=self._groups[self.rank, self.layout.receiver(message)])
+
+    def finish(self) -> None:
+        super().finish()
+        self._begin()

@@ -1,4 +1,8 @@
-"""One process for each rank on this machine: started together, ended together, whatever happens to one of them."""
+"""One process for each rank on this machine: started together, ended together, whatever happens to one of them.
+
+Ranks are told their job as JSON, in a folder that the launcher makes and removes. What a `Job` holds may be changed
+freely, since both sides are of one version.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
+from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import PipeplanError, UsageError
-from ...instances.base.json_file import read_json
+from ...instances.base.json_file import read_json, write_json
+from ...instances.timeline.model import Pass
 from ..from_torch import place_of
-from .job import Job, answer_file, error_file
+from .orders import RunStage, Schedule
 
 # Seconds between two looks at the processes.
 POLL_S = 0.05
 # Seconds for the others to fail, too, after one rank has: the first cause may be theirs.
 GRACE_S = 5.0
+# Words in the sentence of a rank that only lost its connection to another.
+CONSEQUENCES = ("connection", "gloo", "timed out", "timeout", "peer")
 # One thread and few messages for each rank; gloo talks over the machine's own interface.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 if sys.platform == "linux":
@@ -87,7 +95,12 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
     while True:
         codes = [process.poll() for process in processes]
         if any(codes):
-            _settle(processes)
+            # The other ranks end soon, or one of them says what the user can mend.
+            grace = wall() + GRACE_S
+            while (
+                wall() < grace and None in (codes := [process.poll() for process in processes]) and 2 not in codes
+            ):
+                time.sleep(POLL_S)
             raise _failure([process.poll() for process in processes], folder)
         if all(code == 0 for code in codes):
             return
@@ -100,44 +113,26 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
         time.sleep(POLL_S)
 
 
-def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait a little until the other ranks end, or one of them says what the user can mend."""
-    end = wall() + GRACE_S
-    while wall() < end and any(process.poll() is None for process in processes):
-        if any(process.poll() == 2 for process in processes):
-            return
-        time.sleep(POLL_S)
-
-
 def _failure(codes: Sequence[int | None], folder: Path) -> PipeplanError:
     """The error of the rank that failed first: one that the user can mend, else one that is no lost connection."""
-    failed = [rank for rank, code in enumerate(codes) if code]
-    rank = min(failed, key=lambda rank: (codes[rank] != 2, _is_consequence(folder, rank), rank))
-    text = _said(folder, rank)
+    said = {rank: _said(folder, rank) for rank, code in enumerate(codes) if code}
+    lost = {rank: any(word in said[rank].lower() for word in CONSEQUENCES) for rank in said}
+    rank = min(said, key=lambda rank: (codes[rank] != 2, lost[rank], rank))
+    text = said[rank]
     if codes[rank] == 2:
         return RunError(text)
     code = codes[rank] or 0
     how = (
         f"was ended by signal {-code}" if code < 0 else f"failed with {text}" if text else f"ended with code {code}"
     )
-    return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{_log(folder, rank)}")
+    log = folder / f"rank-{rank}.log"
+    shown = "\n" + log.read_text(errors="replace") if os.environ.get("PIPEPLAN_DEBUG") == "1" else ""
+    return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{shown}")
 
 
 def _said(folder: Path, rank: int) -> str:
     file = error_file(folder, rank)
     return file.read_text() if file.exists() else ""
-
-
-def _is_consequence(folder: Path, rank: int) -> bool:
-    said = _said(folder, rank).lower()
-    return any(word in said for word in ("connection", "gloo", "timed out", "timeout", "peer"))
-
-
-def _log(folder: Path, rank: int) -> str:
-    """All that the process has written, where PIPEPLAN_DEBUG asks for it."""
-    if os.environ.get("PIPEPLAN_DEBUG") != "1":
-        return ""
-    return "\n" + (folder / f"rank-{rank}.log").read_text(errors="replace")
 
 
 def address_of(build: Callable[..., Any] | str) -> str:
@@ -155,3 +150,76 @@ def address_of(build: Callable[..., Any] | str) -> str:
             "Each rank is a process that calls the function anew; give a function at the top level of a file."
         )
     return f"{os.path.abspath(source)}:{name}"
+
+
+# ---- job ------------------------------------------------------------
+# What the ranks are told, as JSON, and the names of all files in the folder that the launcher makes and removes.
+
+
+JOB, STORE = "job.json", "store"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan to be run: its stages, the orders of the ranks, and the engine that runs them."""
+
+    name: str
+    stages: tuple[RunStage, ...]
+    orders: tuple[tuple[Pass, ...], ...]
+    engine: str = "own"
+    ordered: bool = False
+    """Are messages told apart by their order alone, since NCCL has no tags?"""
+    whose: str = "the plan's"
+    """The order of the passes, in words: "the plan's" or "the given"."""
+
+    @classmethod
+    def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
+        whose = "the given" if schedule.given else "the plan's"
+        return cls(name, schedule.stages, schedule.orders, engine, ordered, whose)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Case:
+        stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
+        orders = tuple(tuple(Pass(*p) for p in order) for order in data["orders"])
+        return cls(data["name"], stages, orders, data["engine"], data["ordered"], data["whose"])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a rank has to know; the same for all of them."""
+
+    model: str
+    """The function that makes the model, written as FILE:FUNCTION."""
+    samples: int
+    """Samples of a micro-batch, for functions that take their number."""
+    graph_sha256: str
+    granularity: str
+    loss: str | None
+    training: bool
+    ranks: int
+    micro_batches: int
+    steps: int
+    warm_up: int
+    check: bool
+    device: str
+    deadline_s: float
+    cases: tuple[Case, ...]
+    """Plans that are run in turn, step by step, so that load on the machine is shared by all."""
+    seed: int = 0
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / JOB, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Job:
+        data = read_json(folder / JOB)
+        return cls(**{**data, "cases": tuple(map(Case.from_json, data["cases"]))})
+
+
+def answer_file(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank}.json"
+
+
+def error_file(folder: Path, rank: int) -> Path:
+    """The file with the sentence that is shown where the rank fails."""
+    return folder / f"rank-{rank}.error"

@@ -1,7 +1,7 @@
 """What each rank runs, in which order, and how long that should take: one order for the simulator and for the run.
 
 Stages that have their ranks for themselves run 1F1B, or kFkB where the plan says so, with as many micro-batches in
-flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/timeline/sharing`).
+flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/timeline/engine.py`).
 
 The prediction is the simulator's, with the times of the profile and each tensor on its own way: it is sent once to each
 stage that reads it, where a problem made of the profile may know it only as a part of a sum.
@@ -10,19 +10,23 @@ stage that reads it, where a problem made of the profile may know it only as a p
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ...instances.base.checks import check_positive, check_whole
 from ...instances.base.cluster import SECONDS
 from ...instances.base.errors import UsageError, show
+from ...instances.base.graph import strong_components
 from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
-from ...instances.timeline.engine import run
+from ...instances.timeline.engine import run, share_devices
 from ...instances.timeline.model import (
+    WEIGHTS,
     Dependency,
     Order,
     Pass,
@@ -33,7 +37,6 @@ from ...instances.timeline.model import (
     kfkb_order,
     replica_orders,
 )
-from ...instances.timeline.sharing import share_devices
 from ..stages import ModelStage, stages_of
 
 # What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message.
@@ -142,27 +145,21 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
                 "plan without --recompute."
             )
         if stage.samples is not None:
-            _check_samples(stage, name, profile)
+            if stage.replicas > 1:
+                raise UsageError(
+                    f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with "
+                    "whole ones; plan with one device for each stage."
+                )
+            if stage.samples != profile.micro_batch:
+                raise UsageError(
+                    f"{name} runs {several(stage.samples, 'sample')} at once and the model was captured with "
+                    f"{profile.micro_batch}; plan with micro-batches of that size, or capture the model with the other."
+                )
         elif stage.replicas > micro_batches:
             raise UsageError(
                 f"{name} has {stage.replicas} replicas for {several(micro_batches, 'micro-batch')}; "
                 f"give --micro-batches {stage.replicas} or more."
             )
-
-
-def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
-    """Refuse a stage graph whose devices divide a micro-batch."""
-    assert stage.samples is not None, "asked of stages that count samples"
-    if stage.replicas > 1:
-        raise UsageError(
-            f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
-            "ones; plan with one device for each stage."
-        )
-    if stage.samples != profile.micro_batch:
-        raise UsageError(
-            f"{name} runs {several(stage.samples, 'sample')} at once and the model was captured with "
-            f"{profile.micro_batch}; plan with micro-batches of that size, or capture the model with the other."
-        )
 
 
 def _on_ranks(planned: tuple[ModelStage, ...]) -> tuple[RunStage, ...]:
@@ -258,21 +255,100 @@ def synchronised_bytes(profile: Profile, stages: tuple[RunStage, ...], x: int) -
 
 def holders(profile: Profile, stages: tuple[RunStage, ...]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """All names of each parameter and the ranks that have it; tied parameters count as one."""
-    first: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while name in first:
-            name = first[name]
-        return name
-
-    for one, other in profile.tied:
-        if root(one) != root(other):
-            first[root(other)] = root(one)
-    names: dict[str, set[str]] = {}
     ranks: dict[str, set[int]] = {}
     for stage in stages:
         for node_id in stage.nodes:
             for name in profile.nodes[profile.index[node_id]].parameters:
-                names.setdefault(root(name), set()).add(name)
-                ranks.setdefault(root(name), set()).update(stage.ranks)
-    return [(tuple(sorted(names[key])), tuple(sorted(ranks[key]))) for key in sorted(names)]
+                ranks.setdefault(name, set()).update(stage.ranks)
+    names = sorted(ranks)
+    place = {name: i for i, name in enumerate(names)}
+    arcs = [(place[one], place[other]) for pair in profile.tied for one, other in (pair, pair[::-1])]
+    groups = ([names[i] for i in part] for part in strong_components(len(names), arcs))
+    return [(tuple(group), tuple(sorted(set().union(*(ranks[name] for name in group))))) for group in groups]
+
+
+# ---- layout ------------------------------------------------------------
+# The messages between passes: which values go from which rank to which, and by what tag.
+#
+# Sender and receiver both know all messages in advance, so that nothing but tensors has to be sent.
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor that one stage makes and others read."""
+
+    name: str
+    producer: int
+    readers: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    gradient: bool
+    """Does a gradient of its size come back?"""
+
+
+class Message(NamedTuple):
+    """A value of one micro-batch on its way to one reader, or its gradient on the way back."""
+
+    value: int
+    reader: int
+    micro_batch: int
+    back: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All messages of a run, by the pass that makes them and by the pass that reads them."""
+
+    stages: tuple[RunStage, ...]
+    values: tuple[Value, ...]
+    micro_batches: int
+
+    @cached_property
+    def _ends(self) -> tuple[dict[int, list[tuple[int, int]]], ...]:
+        """By stage the values that it reads, and those that it makes: the number of each, with one of its readers."""
+        read: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        made: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, value in enumerate(self.values):
+            for reader in value.readers:
+                read[reader].append((number, reader))
+                made[value.producer].append((number, reader))
+        return read, made
+
+    def read_by(self, run_pass: Pass) -> list[Message]:
+        """Messages that a pass needs of other stages: values forward, their gradients backward."""
+        return self._messages(run_pass, reads=True)
+
+    def made_by(self, run_pass: Pass) -> list[Message]:
+        """Messages that a pass has for other stages."""
+        return self._messages(run_pass, reads=False)
+
+    def _messages(self, run_pass: Pass, *, reads: bool) -> list[Message]:
+        x, j, part = run_pass
+        back = j < 0
+        # Gradients come to the stage that made the value, from those that read it.
+        ends = self._ends[reads == back][x] if part != WEIGHTS else ()
+        return [Message(n, reader, abs(j), back) for n, reader in ends if self.values[n].gradient or not back]
+
+    def sender(self, message: Message) -> int:
+        return self._rank(message, message.back)
+
+    def receiver(self, message: Message) -> int:
+        return self._rank(message, not message.back)
+
+    def _rank(self, message: Message, of_reader: bool) -> int:
+        stage = message.reader if of_reader else self.values[message.value].producer
+        return self.stages[stage].rank_of(message.micro_batch)
+
+    def tag(self, message: Message) -> int:
+        """A number that no other message has."""
+        place = message.value * len(self.stages) + message.reader
+        return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
+
+    def channel(self, orders: Sequence[Sequence[Pass]], sender: int, receiver: int) -> list[Message]:
+        """All messages of one rank to another in a step, in the order in which they are sent."""
+        return [
+            message
+            for run_pass in orders[sender]
+            for message in self.made_by(run_pass)
+            if self.sender(message) == sender and self.receiver(message) == receiver
+        ]

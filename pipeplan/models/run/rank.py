@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,12 @@ from ...instances.base.clock import true_seconds
 from ...instances.base.errors import InputError, PipeplanError, UsageError
 from ...instances.base.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture, module_path
-from ..from_torch import for_samples, function_of
+from ..from_torch import for_samples, function_of, takes_samples
 from ..grouping import Foreign, Piece, extract, group, is_random
-from .clocks import Clock, CpuClock, CudaClock
-from .engine import Engine, SharedParameter, Step
-from .job import STORE, Case, Job, answer_file, error_file
-from .layout import Layout, Value
-from .links import Links, OrderedLinks, TaggedLinks
+from ..torch_profile import CpuClock, CudaClock
+from .engine import Engine, Links, OrderedLinks, SharedParameter, Step, TaggedLinks
+from .launch import STORE, Case, Job, answer_file, error_file
+from .orders import Layout, Value
 
 # ---- check -----------------------------------------------------------------------------------------------
 # One process runs what all ranks ran, with the model as it was written: loss and every gradient must be the same.
@@ -71,49 +69,27 @@ def _place(target: Any) -> int | None:
     return PROBABILITY.get(str(getattr(packet, "__name__", packet)).rstrip("_"))
 
 
-def _undropped(place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with probability 0; where none is given, it is 0 or the function is told not to train."""
-    kwargs = {key: 0.0 if key in ("p", "dropout_p") else value for key, value in kwargs.items()}
-    return (*args[:place], *([0.0] if len(args) > place else []), *args[place + 1 :]), kwargs
+def refuse_random(graphs: Sequence[fx.GraphModule]) -> None:
+    """Refuse graphs that draw random numbers other than for dropout, which is off in a check."""
+    for node in (node for graph in graphs for node in graph.graph.nodes if node.op == "call_function"):
+        if _place(node.target) is None and is_random(node):
+            raise UsageError(
+                f"The model draws random numbers ({node.target} in {module_path(node) or 'the model'}), of which "
+                "ranks and one process get others; drop --check."
+            )
 
 
-# ---- without dropout -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def without_dropout(graphs: Sequence[fx.GraphModule]) -> Iterator[None]:
-    """The graphs with probability 0 inside the block; graphs that draw other random numbers are refused."""
-    before: list[tuple[fx.Node, tuple[Any, ...], dict[str, Any]]] = []
-    for graph in graphs:
-        for node in graph.graph.nodes:
-            place = _place(node.target) if node.op == "call_function" else None
-            if place is not None:
-                before.append((node, node.args, dict(node.kwargs)))
-                node.args, node.kwargs = _undropped(place, node.args, dict(node.kwargs))
-            elif node.op == "call_function" and is_random(node):
-                raise UsageError(
-                    f"The model draws random numbers ({node.target} in {module_path(node) or 'the model'}), of which "
-                    "ranks and one process get others; drop --check."
-                )
-        graph.recompile()
-    try:
-        yield
-    finally:
-        for node, args, kwargs in before:
-            node.args, node.kwargs = args, kwargs
-        for graph in graphs:
-            graph.recompile()
-
-
-class _NoDropout(TorchFunctionMode):
-    """Sets probabilities to 0 for a model that runs as it was written."""
+class NoDropout(TorchFunctionMode):
+    """Sets probabilities to 0, for stages as well as for a model that runs as it was written."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs, place = dict(kwargs or {}), _place(func)
         if place is not None:
-            args, kwargs = _undropped(place, args, kwargs)
+            # Where no probability is given, it is 0 or the function is told not to train.
+            kwargs = {key: 0.0 if key in ("p", "dropout_p") else value for key, value in kwargs.items()}
+            args = (*args[:place], *([0.0] if len(args) > place else []), *args[place + 1 :])
         return func(*args, **kwargs)
 
 
@@ -128,7 +104,7 @@ def reference(build: Build, seed: int, micro_batches: int, summed: bool) -> tupl
     total = 0.0
     for number in range(micro_batches):
         own_args, own_kwargs = varied((tuple(args), dict(kwargs)), number)
-        with _NoDropout():
+        with NoDropout():
             loss = _loss(model(*own_args, **own_kwargs), summed)
         (loss / micro_batches).backward()
         total += float(loss.detach()) / micro_batches
@@ -214,7 +190,8 @@ class _Rank:
         _pin(rank, job.ranks)
         if job.device == "cuda":
             torch.cuda.set_device(self.device)
-        self.build = build_of(job.model, job.samples)
+        function = function_of(job.model)
+        self.build: Build = for_samples(function, job.samples if takes_samples(function) else None)
         torch.manual_seed(job.seed)
         self.captured = capture(self.build, training=job.training, loss=job.loss)
         if self.captured.sha256 != job.graph_sha256:
@@ -227,21 +204,15 @@ class _Rank:
         if job.device == "cuda":
             _move(self.captured.graph, self.device)
         self.inputs = [
-            {name: self._moved(value) for name, value in varied(dict(self.captured.inputs), number).items()}
+            tree_map(partial(_moved, self.device), varied(dict(self.captured.inputs), number))
             for number in range(job.micro_batches)
         ]
-        self._join()
-
-    def _moved(self, value: Any) -> Any:
-        return value.to(self.device) if isinstance(value, torch.Tensor) else value
-
-    def _join(self) -> None:
         dist.init_process_group(
-            "nccl" if self.job.device == "cuda" else "gloo",
-            init_method=f"file://{self.folder / STORE}",
-            rank=self.rank,
-            world_size=self.job.ranks,
-            timeout=timedelta(seconds=true_seconds(self.job.deadline_s)),
+            "nccl" if job.device == "cuda" else "gloo",
+            init_method=f"file://{folder / STORE}",
+            rank=rank,
+            world_size=job.ranks,
+            timeout=timedelta(seconds=true_seconds(job.deadline_s)),
         )
         self.talk = dist.new_group(backend="gloo")
 
@@ -271,7 +242,7 @@ class _Rank:
         own_pieces = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
-        clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
+        clock = CudaClock() if self.job.device == "cuda" else CpuClock()
         if case.engine == "torch":
             from .torch_engine import TorchEngine
 
@@ -328,7 +299,8 @@ class _Rank:
         names = dict(self.captured.graph.named_parameters(remove_duplicate=False))
         checks = {}
         for entry in prepared:
-            with without_dropout([piece.module for piece in entry.pieces.values()]):
+            refuse_random([piece.module for piece in entry.pieces.values()])
+            with NoDropout():
                 step = self._step(entry)
             ids = {id(p) for piece in entry.pieces.values() for p in piece.module.parameters()}
             parameters = {name: parameter for name, parameter in names.items() if id(parameter) in ids}
@@ -341,13 +313,6 @@ class _Rank:
                 "expected": loss,
             }
         return checks
-
-
-def build_of(address: str, samples: int) -> Build:
-    """The function with micro-batches of that size, if it takes a size."""
-    function = function_of(address)
-    takes = "micro_batch" in inspect.signature(function).parameters
-    return for_samples(function, samples if takes else None)
 
 
 def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
@@ -370,6 +335,10 @@ def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
         )
         for name, producer in made.items()
     ]
+
+
+def _moved(device: torch.device, value: Any) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
 def _move(graph: fx.GraphModule, device: torch.device) -> None:

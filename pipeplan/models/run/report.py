@@ -206,9 +206,12 @@ class RunReport:
         """Gain by the wall clock where both runs were clean, else by the virtual clock of both."""
         if self.even is None:
             return None
-        if any(case.clean is False and case.virtual is not None for case in self.cases):
-            return _virtual(self.even) / _virtual(self.plan)
-        return self.even.measured / self.plan.measured
+        is_busy = any(case.clean is False and case.virtual is not None for case in self.cases)
+        even, plan = (
+            case.virtual if is_busy and case.virtual is not None else case.measured
+            for case in (self.even, self.plan)
+        )
+        return even / plan
 
     @property
     def agrees(self) -> bool | None:
@@ -232,10 +235,6 @@ class RunReport:
             "plan": self.plan.to_json(),
             "even": None if self.even is None else self.even.to_json(),
         }
-
-
-def _virtual(case: CaseReport) -> float:
-    return case.measured if case.virtual is None else case.virtual
 
 
 # ---- from what the ranks measured ----------------------------------------------------------------------
@@ -271,15 +270,14 @@ def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
     start = min(entry["begin"][0] for entry in entries)
     end = max(entry["end"][0] for entry in entries)
     passes = [measured for rank, entry in enumerate(entries) for measured in _passes(rank, entry, start)]
-    busy = [sum(p.end - p.start for p in passes if p.rank == rank) for rank in range(len(entries))]
-    cpu = [[p.cpu for p in passes if p.rank == rank] for rank in range(len(entries))]
-    timed = all(time is not None for own in cpu for time in own)
+    own = [[p for p in passes if p.rank == rank] for rank in range(len(entries))]
+    timed = all(p.cpu is not None for p in passes)
     losses = [entry["loss"] for entry in entries if entry["loss"] is not None]
     return MeasuredStep(
         end - start,
         tuple(sorted(passes, key=lambda p: (p.start, p.rank))),
-        tuple(busy),
-        tuple(sum(time or 0.0 for time in own) for own in cpu) if timed else None,
+        tuple(sum(p.end - p.start for p in ps) for ps in own),
+        tuple(sum(p.cpu or 0.0 for p in ps) for ps in own) if timed else None,
         tuple(entry["sent_bytes"] for entry in entries),
         sum(losses) if losses else None,
     )
@@ -291,8 +289,8 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
         cpu = None if cpu_end is None else cpu_end - cpu_begin
         since = None if cpu_end is None else cpu_end - before
-        own = span["stage"], span["micro_batch"], span["part"]
-        passes.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
+        where = (span["stage"], span["micro_batch"], span["part"], rank)
+        passes.append(MeasuredPass(*where, begin - start, end - start, cpu, since))
         before = cpu_end
     return passes
 
@@ -317,13 +315,8 @@ def _rank(schedule: Schedule, steps: Sequence[MeasuredStep], rank: int) -> RankR
 
 def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTimes:
     planned = schedule.pipeline.stages[x]
-    return StageTimes(
-        planned.name,
-        planned.forward,
-        _median_pass(steps, x, forward=True),
-        planned.backward,
-        _median_pass(steps, x, forward=False),
-    )
+    forward, backward = (_median_pass(steps, x, forward=forward) for forward in (True, False))
+    return StageTimes(planned.name, planned.forward, forward, planned.backward, backward)
 
 
 def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
@@ -362,30 +355,16 @@ def in_context(profile: Profile, schedule: Schedule, case: CaseReport) -> tuple[
     """
     unit = float(SECONDS[profile.time_unit])
     nodes: dict[str, ProfileNode] = {node.id: node for node in profile.nodes}
+    predicted = measured = 0.0
     for stage, times in zip(schedule.stages, case.stages, strict=True):
-        forward = _factor(times.forward_measured, times.forward_predicted)
-        backward = _factor(times.backward_measured, times.backward_predicted)
-        for node_id in stage.nodes:
-            node, equal = nodes[node_id], 1 / (unit * len(stage.nodes))
-            nodes[node_id] = replace(
-                node,
-                forward=_scaled(profile.time(node.forward), forward, times.forward_measured * equal),
-                backward=_scaled(profile.time(node.backward), backward, times.backward_measured * equal),
-            )
-    predicted = sum(times.forward_predicted + times.backward_predicted for times in case.stages)
-    measured = sum(times.forward_measured + times.backward_measured for times in case.stages)
-    source = {
-        **profile.source,
-        "times": f"measured: in a run of {several(len(schedule.stages), 'stage')}, by stage",
-    }
-    changed = profile.replace(nodes=tuple(nodes[node.id] for node in profile.nodes), source=source)
+        for side in ("forward", "backward"):
+            before, now = (getattr(times, f"{side}_{how}") for how in ("predicted", "measured"))
+            predicted, measured = predicted + before, measured + now
+            for node_id in stage.nodes:
+                # Where nothing was predicted there is nothing to scale: nodes get equal shares.
+                time = profile.time(getattr(nodes[node_id], side)) * (now / before) if before else None
+                share = now / (unit * len(stage.nodes)) if time is None else time
+                nodes[node_id] = replace(nodes[node_id], **{side: share})
+    words = f"measured: in a run of {several(len(schedule.stages), 'stage')}, by stage"
+    changed = profile.replace(nodes=tuple(nodes.values()), source={**profile.source, "times": words})
     return changed, measured / predicted if predicted else 1.0
-
-
-def _factor(measured: float, predicted: float) -> float | None:
-    """Ratio of measured to predicted time; None where the prediction is 0, so that nothing can be scaled."""
-    return measured / predicted if predicted else None
-
-
-def _scaled(time: float, factor: float | None, equal_share: float) -> float:
-    return equal_share if factor is None else time * factor

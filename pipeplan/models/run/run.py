@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import re
@@ -12,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...instances.base.checks import check_positive, check_whole
-from ...instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ...instances.base.errors import InputError, UsageError, one_of, show, wrong_argument
 from ...instances.base.json_file import holds_json, read_text
 from ...instances.base.quantities import several
 from ...instances.lookup import plan_of
@@ -24,11 +23,10 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from ...instances.stored_results import load_plan
 from ...instances.timeline.model import WEIGHTS, WHOLE, Pass, Pipeline
-from ...show.answer import placements
-from ..from_torch import require
+from ...show.views.placement import even_plans
+from ..from_torch import function_of, import_torch, require, takes_samples
 from ..stages import ModelStage, stages_of
-from .job import Case, Job
-from .launch import address_of, launch
+from .launch import Case, Job, address_of, launch
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on, schedule_of
 from .report import RunReport, case_report, in_context
 
@@ -62,7 +60,12 @@ def listed_schedule(
         raise UsageError(f"The schedule has {count} micro-batches, not {micro_batches}; drop --micro-batches.")
     if not count:
         raise InputError("content", "holds no pass", "give a schedule", str(path))
-    _check_replicas(planned)
+    for stage in planned:
+        if stage.replicas > 1:
+            raise UsageError(
+                f"{stage.device.capitalize()} has {stage.replicas} replicas, and a schedule's file has one rank for "
+                "each stage; plan without --data-parallel, or drop --schedule."
+            )
     stages = _cut(planned, table, str(path))
     base = pipeline_on(stages, profile, count, bandwidth, [((),)] * len(stages))
     problem = _problem(stages, base.pipeline, table, count, training=profile.training)
@@ -112,15 +115,6 @@ def _table(path: Path, ranks: Sequence[int]) -> Table:
 
 
 # ---- the stages ----------------------------------------------------------------------------------------
-
-
-def _check_replicas(planned: Sequence[ModelStage]) -> None:
-    for stage in planned:
-        if stage.replicas > 1:
-            raise UsageError(
-                f"{stage.device.capitalize()} has {stage.replicas} replicas, and a schedule's file has one rank for "
-                "each stage; plan without --data-parallel, or drop --schedule."
-            )
 
 
 def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[ModelStage, ...]:
@@ -251,7 +245,12 @@ def run(
     RunError
         A rank failed, or the time was up.
     """
-    _check(engine, device, compare, steps, time_limit_s)
+    for name, choice, choices in (("engine", engine, ENGINES), ("device", device, DEVICES)):
+        one_of(f"The {name}", choice, choices)
+    if compare is not None:
+        one_of("The comparison", compare, COMPARISONS)
+    check_whole("steps", steps, MAX_STEPS)
+    check_positive("time_limit_s", time_limit_s)
     plan = plan_of(plan)
     if isinstance(profile, (str, os.PathLike)):
         profile = load_profile(profile)
@@ -289,19 +288,22 @@ def run(
     )
     _check_job(job)
     notes = [*([THE_SAME] if compare and len(schedules) == 1 else []), *([UNTRIED] if device == "cuda" else [])]
-    return _report(job, profile, schedules, bandwidth, launch(job), tuple(notes))
-
-
-def _check(engine: str, device: str, compare: str | None, steps: int, time_limit_s: float) -> None:
-    """Refuse choices that do not exist and numbers out of range, before anything is started."""
-    if engine not in ENGINES:
-        raise unknown_choice("The engine", engine, ENGINES)
-    if device not in DEVICES:
-        raise unknown_choice("The device", device, DEVICES)
-    if compare is not None and compare not in COMPARISONS:
-        raise unknown_choice("The comparison", compare, COMPARISONS)
-    check_whole("steps", steps, MAX_STEPS)
-    check_positive("time_limit_s", time_limit_s)
+    answers = launch(job)
+    cases = {name: case_report(name, planned, answers) for name, planned in schedules.items()}
+    changed, context = in_context(profile, schedules["plan"], cases["plan"])
+    return RunReport(
+        name=profile.name,
+        plan=cases["plan"],
+        even=cases.get("even"),
+        micro_batches=job.micro_batches,
+        engine=engine,
+        device=device,
+        torch=answers[0]["torch"],
+        bandwidth=bandwidth,
+        profile=changed,
+        context=context,
+        notes=tuple(notes),
+    )
 
 
 def _check_job(job: Job) -> None:
@@ -333,66 +335,34 @@ def _schedules(
 ) -> dict[str, Schedule]:
     """The schedules of the plan and, where it is asked for and another, of the even split on as many devices."""
     if listed is None:
-        planned = schedule_of(
-            plan, profile, USUAL_MICRO_BATCHES if micro_batches is None else micro_batches, bandwidth
-        )
+        count = USUAL_MICRO_BATCHES if micro_batches is None else micro_batches
+        planned = schedule_of(plan, profile, count, bandwidth)
     else:
         planned = listed_schedule(plan, profile, listed, micro_batches, bandwidth)
     schedules = {"plan": planned}
     if compare == "even":
         even = schedule_of(even_split(profile, planned.ranks), profile, planned.pipeline.mini_batch, bandwidth)
-        if (even.orders, _nodes(even)) != (schedules["plan"].orders, _nodes(schedules["plan"])):
+        own, other = ((each.orders, [stage.nodes for stage in each.stages]) for each in (planned, even))
+        if own != other:
             schedules["even"] = even
     return schedules
-
-
-def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
-    return [stage.nodes for stage in schedule.stages]
 
 
 def even_split(profile: Profile, devices: int) -> Plan:
     """A plan with equally many nodes on each device, in their order, which needs no planner."""
     problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=math.inf).problem
-    return next(placements(problem))
+    return next(even_plans(problem))
 
 
 def _measured(profile: Profile, model: str) -> Profile:
     """A profile of the same model with times that are measured now."""
-    from ..from_torch import function_of, import_torch
-
-    takes = "micro_batch" in inspect.signature(function_of(model)).parameters
     return import_torch(
         model,
         measure=True,
         training=profile.training,
         granularity=str(profile.source.get("granularity", "block")),
-        micro_batch=profile.micro_batch if takes else None,
+        micro_batch=profile.micro_batch if takes_samples(function_of(model)) else None,
         loss=profile.source.get("loss"),
         allow_uncounted=True,
         name=profile.name,
-    )
-
-
-def _report(
-    job: Job,
-    profile: Profile,
-    schedules: dict[str, Schedule],
-    bandwidth: float,
-    answers: list[dict[str, Any]],
-    notes: tuple[str, ...],
-) -> RunReport:
-    cases = {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}
-    changed, context = in_context(profile, schedules["plan"], cases["plan"])
-    return RunReport(
-        name=profile.name,
-        plan=cases["plan"],
-        even=cases.get("even"),
-        micro_batches=job.micro_batches,
-        engine=job.cases[0].engine,
-        device=job.device,
-        torch=answers[0]["torch"],
-        bandwidth=bandwidth,
-        profile=changed,
-        context=context,
-        notes=notes,
     )

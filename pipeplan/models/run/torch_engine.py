@@ -22,9 +22,9 @@ from ...instances.base.errors import UsageError
 from ...instances.schedule.csv_file import Action, table_to_csv
 from ...instances.timeline.model import INPUTS, WEIGHTS, WHOLE, Pass, gpipe_order, kfkb_order
 from ..grouping import ModelInput, Piece
-from .clocks import Clock
+from ..torch_profile import CpuClock
 from .engine import SharedParameter, Span, Step, add_up
-from .layout import Layout, Value
+from .orders import Layout, Value
 
 
 class _Row(torch.nn.Module):
@@ -121,7 +121,7 @@ class TorchEngine:
         layout: Layout,
         orders: Sequence[Sequence[Pass]],
         device: torch.device,
-        clock: Clock,
+        clock: CpuClock,
         shared: Sequence[SharedParameter],
     ) -> None:
         self.layout, self.clock, self.shared = layout, clock, shared

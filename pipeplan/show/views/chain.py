@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from ...instances.base.kind import Rules
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
-from ...instances.chain.referee.layout import Activity, resources, steady_from, unroll
-from ...instances.chain.referee.memory import TERMS
-from ..answer import chain_plans
-from ..palette import PHASE_NAMES
-from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
+from ...instances.chain.referee import (
+    TERMS,
+    Activity,
+    GpuUse,
+    PatternEvaluation,
+    memory_profiles,
+    resources,
+    steady_from,
+    unroll,
+)
+from ...planners.search import shares
 from ..words import IN_BYTES, Held, Order, amount, percent, rate, several, with_memory
+from . import MOST_TOLD, PHASE_NAMES, About, Bar, Curve, PlanView, Row, Table, Timeline
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 # Seconds that the search for the smallest memory may take.
@@ -32,10 +39,18 @@ MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfers"
 ALWAYS = 1e-9
 TERM_NAMES = {"kept": "kept activations"}
 
-# Makes plans that anyone would try first, for comparison, from a problem.
-even_plans = chain_plans
 # The even plans in words.
 EVEN = "as many layers on each GPU"
+
+
+def even_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
+    """The best pattern of equally many layers on each GPU."""
+    from ...planners.chain.baselines import best_contiguous
+
+    sizes = map(len, shares(range(problem.layers), problem.gpus))
+    plan = best_contiguous(problem, tuple(accumulate(sizes, initial=0)))
+    if plan is not None:
+        yield plan
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
@@ -88,11 +103,9 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
     batches, unit = evaluation.batches_per_period, problem.time_unit
     period = amount(evaluation.period, unit, 6) + (f" for {several(batches, 'batch')}" if batches > 1 else "")
     return PlanView(
-        name=problem.name,
         value=f"{amount(evaluation.period_per_batch, unit)} per batch",
         headline=f"period {period}, batches under way: {evaluation.in_flight}",
         tables=(Table("GPU", tuple(_row(problem, use, evaluation) for use in evaluation.devices)),),
-        unit=unit,
         full_load=evaluation.period,
         limits=_limits(problem, evaluation),
         sentences=(
@@ -105,7 +118,6 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
                 for overrun in evaluation.overruns
             ),
         ),
-        time_unit=unit,
         timelines=(_one_period(problem, plan), _unrolled(problem, plan)),
         memory=_memory(problem, plan, evaluation.period),
     )
@@ -118,8 +130,8 @@ def _held(problem: ChainProblem, use: GpuUse) -> Held:
 def _limits(problem: ChainProblem, evaluation: PatternEvaluation) -> str:
     """The GPU or link that is always busy; where none is, words on waiting for data or memory."""
     name = evaluation.bottleneck
-    layers = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
-    name += f" ({layers[0]})" if layers else ""
+    for use in evaluation.devices:
+        name += f" ({_held(problem, use).named('layer')})" if f"gpu{use.gpu}" == evaluation.bottleneck else ""
     times = [*(use.busy for use in evaluation.devices), *(use.busy for use in evaluation.links)]
     busy = max(times) / evaluation.period
     if busy >= 1 - ALWAYS:
@@ -160,37 +172,15 @@ def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     period = float(plan.period)
     unrolled = unroll(problem, plan, 0, period, first_batch=None)
     earliest = min(activity.batch for activity in unrolled)
-    counted = [replace(activity, batch=activity.batch - earliest) for activity in unrolled]
-    bars = tuple(_bar(activity, _task_label(activity), (0.0, period)) for activity in counted)
+    labels = []
+    for activity in (replace(activity, batch=activity.batch - earliest) for activity in unrolled):
+        batch = str(activity.batch)
+        labels.append((activity, batch if _moves(activity) else activity.name + batch.translate(SUBSCRIPTS)))
+    title = "one period, by task and number of the batch"
+    marks = f"one period, by task and batch; where there is no room, {MARKS}"
     return Timeline(
-        "one period, by task and number of the batch",
-        _lanes(problem, plan, bars),
-        bars,
-        period,
-        colours=COLOURS,
-        marks=f"one period, by task and batch; where there is no room, {MARKS}",
+        title, *_lanes_and_bars(problem, plan, labels, 0.0, period), period, colours=COLOURS, marks=marks
     )
-
-
-def _lanes(problem: ChainProblem, plan: PatternPlan, bars: Iterable[Bar]) -> tuple[str, ...]:
-    """All GPUs, and the links on which anything takes time."""
-    busy = {bar.lane for bar in bars}
-    return tuple(lane for lane in resources(problem, plan) if lane in busy or lane.startswith("gpu"))
-
-
-def _moves(activity: Activity) -> bool:
-    return activity.resource.startswith("link")
-
-
-def _task_label(activity: Activity) -> str:
-    batch = str(activity.batch)
-    return batch if _moves(activity) else activity.name + batch.translate(SUBSCRIPTS)
-
-
-def _mark(activity: Activity) -> str:
-    if _moves(activity):
-        return "="
-    return chr(ord("a") + activity.batch % 26) if activity.backward else str(activity.batch % 10)
 
 
 def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
@@ -198,12 +188,10 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     period, steady = float(plan.period), steady_from(problem, plan)
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
-    unrolled = unroll(problem, plan, begin, end)
-    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in unrolled)
+    labels = [(activity, str(activity.batch)) for activity in unroll(problem, plan, begin, end)]
     return Timeline(
         "from the first batch on, by batch number",
-        _lanes(problem, plan, bars),
-        bars,
+        *_lanes_and_bars(problem, plan, labels, begin, end),
         end,
         begin,
         colours=COLOURS,
@@ -213,11 +201,26 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     )
 
 
-def _bar(activity: Activity, label: str, window: tuple[float, float]) -> Bar:
-    title = f"{activity.name} of batch {activity.batch}"
-    start, end = max(activity.start, window[0]), min(activity.end, window[1])
-    colour = MOVED if _moves(activity) else int(activity.backward)
-    return Bar(activity.resource, start, end, _mark(activity), label, title, colour, str(activity.batch))
+def _lanes_and_bars(
+    problem: ChainProblem, plan: PatternPlan, labels: Iterable[tuple[Activity, str]], begin: float, end: float
+) -> tuple[tuple[str, ...], tuple[Bar, ...]]:
+    """All GPUs and the links on which anything takes time, and the bars of the activities with their labels."""
+    bars = []
+    for activity, label in labels:
+        mark, colour = "=", MOVED
+        if not _moves(activity):
+            colour = int(activity.backward)
+            mark = chr(ord("a") + activity.batch % 26) if activity.backward else str(activity.batch % 10)
+        title = f"{activity.name} of batch {activity.batch}"
+        span = max(activity.start, begin), min(activity.end, end)
+        bars.append(Bar(activity.resource, *span, mark, label, title, colour, str(activity.batch)))
+    busy = {bar.lane for bar in bars}
+    lanes = (lane for lane in resources(problem, plan) if lane in busy or lane.startswith("gpu"))
+    return tuple(lanes), tuple(bars)
+
+
+def _moves(activity: Activity) -> bool:
+    return activity.resource.startswith("link")
 
 
 def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:

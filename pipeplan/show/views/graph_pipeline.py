@@ -8,13 +8,12 @@ from ...instances.base.errors import PipeplanError
 from ...instances.base.kind import Rules
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
-from ...instances.graph_pipeline.referee import GraphStageCost, StageGraphEvaluation, stage_levels
+from ...instances.graph_pipeline.referee import StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
-from ...planners.graph_pipeline.even import stage_graphs
-from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ...planners.graph_pipeline.configurations import stage_graphs
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
-from .simulated import memory_of, timeline_of
+from . import About, Flow, Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
 
 # The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
@@ -89,25 +88,28 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     levels, unit = stage_levels(problem, plan), problem.time_unit
     places = levels or tuple(range(len(plan.stages)))
     order = sorted(range(len(plan.stages)), key=places.__getitem__)
-    timeline, memory = _iteration(problem, plan)
-    operators = order_of(problem, problem.operators)
+    groups = [[x for x in order if places[x] == level] for level in sorted({*places})]
+    try:
+        simulation = simulate(problem, plan)
+        timeline, memory = timeline_of(simulation), memory_of(simulation)
+    except PipeplanError as error:
+        timeline, memory = Timeline("One iteration", (), (), 0.0, summary=str(error)), ()
+    operators, value = order_of(problem, problem.operators), evaluation.objective(rules.objective)
+    text = f"{amount(value, unit)} per {'iteration' if rules.objective == 'iteration' else 'sample'}"
     rows = tuple(_row(problem, plan, x, evaluation, operators) for x in order)
     position = {x: row for row, x in enumerate(order)}
     return PlanView(
-        name=problem.name,
-        value=_value(evaluation, rules, unit),
-        headline=f"{_value(evaluation, rules, unit)}, depth {evaluation.depth}",
+        value=text,
+        headline=f"{text}, depth {evaluation.depth}",
         tables=(Table("stage", rows, "operator"),),
-        unit=unit,
         full_load=evaluation.time_per_sample,
         sentences=(
-            *([] if levels is None else [_levels_in_a_line(levels)]),
+            *([] if levels is None else [f"stages: {' -> '.join(','.join(map(str, group)) for group in groups)}"]),
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
         ),
         legend=f"b, held: samples; load (transfers and synchronisation included): "
         f"{time_scale(evaluation.time_per_sample, unit)[1] or 'time'} per sample",
-        time_unit=unit,
         timelines=(timeline,),
         memory=memory,
         graph=Graph.of(
@@ -123,32 +125,14 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     )
 
 
-def _value(evaluation: StageGraphEvaluation, rules: Rules, unit: str | None) -> str:
-    """The value that was minimised, with its unit: per iteration or per sample."""
-    what = "iteration" if rules.objective == "iteration" else "sample"
-    return f"{amount(evaluation.objective(rules.objective), unit)} per {what}"
-
-
-def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Timeline, tuple[Curve, ...]]:
-    try:
-        simulation = simulate(problem, plan)
-    except PipeplanError as error:
-        return Timeline("One iteration", (), (), 0.0, summary=str(error)), ()
-    return timeline_of(simulation), memory_of(simulation)
-
-
-def _levels_in_a_line(levels: tuple[int, ...]) -> str:
-    """A line that lists the stages of each level: stages: 0 -> 1,2 -> 3."""
-    groups = [[str(x) for x, level in enumerate(levels) if level == wanted] for wanted in range(max(levels) + 1)]
-    return "stages: " + " -> ".join(",".join(group) for group in groups)
-
-
 def _row(
     problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, operators: Order
 ) -> Row:
     """The row of stage x in the table of stages; its parts are times per sample."""
     stage, cost = plan.stages[x], evaluation.stages[x]
-    per_sample = 1 / stage.micro_batch
+    per_sample, weights = 1 / stage.micro_batch, problem.weight_copies * cost.weight_bytes
+    before = sorted(i for i, j in plan.edges if j == x)
+    more = len(before) - MAX_READERS_SHOWN
     return Row(
         name=str(x),
         load=cost.time_per_sample,
@@ -163,24 +147,15 @@ def _row(
             "b": str(stage.micro_batch),
             "k": str(stage.k),
             "held": str(stage.in_flight),
-            "after": _shortened(sorted(i for i, j in plan.edges if j == x)),
+            "after": ",".join(map(str, before[:MAX_READERS_SHOWN])) + (f",+{more}" if more > 0 else ""),
         },
         label=f"stage {x}",
-        memory=_memory(problem, cost),
+        memory={
+            "weights": weights,
+            **({"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}),
+            "samples in flight": max(0.0, cost.memory_bytes - weights - problem.workspace_bytes),
+        },
         limit=problem.memory_bytes,
         slowest=x == evaluation.bottleneck,
         held=operators.fold(stage.nodes),
     )
-
-
-def _memory(problem: GraphPipelineProblem, cost: GraphStageCost) -> dict[str, float]:
-    """Memory of a stage by use; all that is neither weights nor workspace is for samples in flight."""
-    weights = problem.weight_copies * cost.weight_bytes
-    workspace = {"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}
-    samples = max(0.0, cost.memory_bytes - weights - problem.workspace_bytes)
-    return {"weights": weights, **workspace, "samples in flight": samples}
-
-
-def _shortened(stages: list[int]) -> str:
-    shown = ",".join(map(str, stages[:MAX_READERS_SHOWN]))
-    return f"{shown},+{len(stages) - MAX_READERS_SHOWN}" if len(stages) > MAX_READERS_SHOWN else shown

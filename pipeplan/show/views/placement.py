@@ -6,22 +6,22 @@ For the latency of one sample it is a schedule: pieces of accelerators, and the 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan, limit_of
-from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.contiguity import stage_order
+from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, NotAnAssignmentError, PlacementEvaluation
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
-from ...instances.placement.rules import LATENCY, LatencyRules
-from ..answer import placed_blocks, placements
-from ..view import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline
+from ...instances.placement.referee.structure import stage_order
+from ...instances.placement.referee.verify import LATENCY, LatencyRules
+from ...planners.search import shares
 from ..words import IN_BYTES, Order, amount, order_of, rate, several, with_memory
+from . import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline, shares_of_blocks
 
 # ---- one sample -----------------------------------------------------------------------------------------------
 
@@ -46,23 +46,17 @@ def latency_view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -
     rows = tuple(_piece_rows(problem, plan, evaluation.pieces, nodes))
     pool = [node_id for device in plan.devices if device.type == "cpu" for node_id in device.nodes]
     work = sum(problem.nodes[problem.index[node_id]].cpu_time for node_id in pool)
+    names = f": {nodes.fold(pool).text()}" if pool else ""
     return PlanView(
-        name=problem.name,
         value=f"{amount(evaluation.latency, problem.time_unit)} for one sample",
         headline=f"latency {amount(evaluation.latency, problem.time_unit, 6)}",
         tables=(Table("device", rows, "node"),),
-        unit=problem.time_unit,
         full_load=max((row.load for row in rows), default=0.0),
         limits=_limits(rows, _covered(_pool(problem, plan, evaluation)), problem.time_unit),
-        sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}{_named(pool, nodes)}",),
-        time_unit=problem.time_unit,
+        sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}{names}",),
         timelines=(schedule(problem, plan, evaluation),),
         graph=graph_of(problem, plan),
     )
-
-
-def _named(pool: Sequence[NodeId], nodes: Order) -> str:
-    return f": {nodes.fold(pool).text()}" if pool else ""
 
 
 def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
@@ -88,11 +82,10 @@ def _piece_rows(
     """A row for each piece, with its memory and that of the other pieces on its device, which holds them all."""
     limits = {device.name: limit_of(problem, device) for device in plan.devices}
     sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
-    totals: dict[str, float] = {}
-    memory = IN_BYTES.like(limits.values())
+    totals: dict[str, float] = defaultdict(float)
     for piece, piece_bytes in zip(pieces, sizes, strict=True):
-        totals[piece.device] = totals.get(piece.device, 0.0) + piece_bytes
-    count: Counter[str] = Counter()
+        totals[piece.device] += piece_bytes
+    memory, count = IN_BYTES.like(limits.values()), Counter[str]()
     for piece, piece_bytes in zip(pieces, sizes, strict=True):
         count[piece.device] += 1
         number, time = count[piece.device], piece.finish - piece.start
@@ -141,17 +134,14 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
 
 def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> list[Bar]:
     """Bars of the pool in the fewest lanes: each node takes the lane that became free first, or a new one."""
-    nodes = [
-        problem.nodes[problem.index[i]] for device in plan.devices if device.type == "cpu" for i in device.nodes
-    ]
+    held = (i for device in plan.devices if device.type == "cpu" for i in device.nodes)
+    nodes = [node for node in (problem.nodes[problem.index[i]] for i in held) if node.cpu_time > 0]
     spans = [(evaluation.finish[node.id] - node.cpu_time, evaluation.finish[node.id], node) for node in nodes]
     bars: list[Bar] = []
     free: list[tuple[float, int]] = []
     lanes = 0
     slack = 1e-9 * (evaluation.latency or 0.0)  # a start is a difference of floats
     for start, finish, node in sorted(spans, key=lambda span: span[:2]):
-        if node.cpu_time <= 0:
-            continue
         if free and free[0][0] <= start + slack:
             _, number = heapq.heappop(free)
         else:
@@ -165,38 +155,80 @@ def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEva
 # ---- splits ---------------------------------------------------------------------------------------------------
 
 
-# Make plans that anyone would try first, for comparison, from a problem.
-even_plans, block_plans = placements, placed_blocks
 # The even plans in words.
 EVEN = "as many nodes on each accelerator"
 
 
+def even_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """Equally many nodes of the forward pass on each accelerator; for all others, see `_placed`."""
+    for types in _orders_of_types(problem):
+        yield _placed(problem, shares(_forward(problem), len(types)), types)
+
+
+def block_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """The plans with as many blocks of the forward graph on each accelerator."""
+    forward = _forward(problem)
+    for types in _orders_of_types(problem):
+        groups = shares_of_blocks(forward, [node.id for node in forward], len(types))
+        if groups is not None:
+            yield _placed(problem, groups, types)
+
+
+def _orders_of_types(problem: PlacementProblem) -> list[list[str | None]]:
+    """The type of each accelerator: one type after the other, in the order of the types and in the reverse."""
+    others = [other.name for other in problem.other_types for _ in range(other.count)]
+    types = [*[None] * problem.accelerators, *others]
+    return [types, types[::-1]] if others else [types]
+
+
+def _forward(problem: PlacementProblem) -> list[Node]:
+    """Nodes of the forward pass in their order, or all where none is of the backward pass."""
+    order = [problem.nodes[i] for i in problem.topological_order]
+    return [node for node in order if not node.backward] or order
+
+
+def _placed(
+    problem: PlacementProblem, groups: Iterable[Iterable[Node]], types: Sequence[str | None]
+) -> PlacementPlan:
+    """A group on each accelerator; a node of no group goes where its colour is, or to the first accelerator."""
+    order = [problem.nodes[i] for i in problem.topological_order]
+    place: dict[Any, int] = {}
+    by_colour: dict[Any, int] = {}
+    for device, share in enumerate(groups):
+        for node in share:
+            place[node.id] = device if node.color is None else by_colour.setdefault(node.color, device)
+    for node in order:
+        place.setdefault(node.id, by_colour.get(node.color, 0))
+    return PlacementPlan(
+        tuple(
+            Device(
+                f"acc{d}", "accelerator", tuple(n.id for n in order if place[n.id] == d), accelerator_type=types[d]
+            )
+            for d in range(len(types))
+        )
+    )
+
+
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    """What the instance is, in a few words."""
+    """What the instance is, in a few words; other types and levels are told where there are any."""
     backward = sum(node.backward for node in problem.nodes)
     kinds = f" ({backward} backward)" if backward else ""
-    return {
+    types = "; ".join(
+        f"{other.count} {other.name} {with_memory(other.memory_bytes)}" for other in problem.other_types
+    )
+    facts = {
         "graph": f"{several(len(problem.nodes), 'node')}{kinds}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.accelerators, 'accelerator')} {with_memory(problem.memory_bytes)}, "
         f"{several(problem.cpus, 'CPU')}",
-        **_cluster_facts(problem),
+        **({"other types": types} if types else {}),
     }
-
-
-def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
-    """Other types and levels, where there are any."""
-    types = [f"{other.count} {other.name} {with_memory(other.memory_bytes)}" for other in problem.other_types]
-    levels = [
-        f"{several(level.devices, 'device')}, transfers x {level.transfer_factor:g}, "
-        + (
-            "no replicas"
-            if level.sync_bandwidth is None
-            else f"replicas over {rate(level.sync_bandwidth, problem.time_unit)}"
-        )
-        for level in problem.levels
-    ]
-    facts = {"other types": "; ".join(types)} if types else {}
-    return facts | {f"level {number}": level for number, level in enumerate(levels, start=1)}
+    for number, level in enumerate(problem.levels, start=1):
+        replicas = "no replicas"
+        if level.sync_bandwidth is not None:
+            replicas = f"replicas over {rate(level.sync_bandwidth, problem.time_unit)}"
+        transfers = f"transfers x {level.transfer_factor:g}"
+        facts[f"level {number}"] = f"{several(level.devices, 'device')}, {transfers}, {replicas}"
+    return facts
 
 
 def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
@@ -228,40 +260,34 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     loads = {load.name: load for load in evaluation.devices}
     devices = {device.name: device for device in plan.devices if device.nodes}
     nodes = order_of(problem, problem.nodes)
-    busy = [
-        name
-        for name in order or sorted(loads, key=lambda name: _first(devices.get(name), nodes))
-        if name in devices
-    ]
+    busy = [name for name in order or loads if name in devices]
+    if not order:
+        busy.sort(key=lambda name: nodes.first(devices[name].nodes))
     rows = tuple(_device_row(problem, devices[name], loads[name], evaluation, nodes) for name in busy)
     tables = [Table("device", rows, "node")]
     if evaluation.groups:
         tables.append(Table("group", _group_rows(plan, evaluation)))
-    value = evaluation.objective(rules.objective)
+    value, idle = evaluation.objective(rules.objective), len(plan.devices) - len(busy)
+    stages = "none, the devices depend on each other in a circle"
+    if order is not None:
+        stages = " -> ".join([*busy[:MOST_TOLD], *(["..."] if len(busy) > MOST_TOLD else [])])
+    legend = []
+    if any(device.accelerator_type and device.nodes for device in plan.devices):
+        legend.append("type: of accelerators that are not of the first type")
+    if any(_implied(problem, device) for device in plan.devices):
+        legend.append("each backward node is on the device of its forward node")
     return PlanView(
-        name=problem.name,
         value=f"{amount(value, unit)} per micro-batch",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",
         tables=tuple(tables),
-        unit=unit,
         full_load=evaluation.max_load,
         sentences=(
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
-            *_remarks(busy, len(plan.devices), order is not None),
+            *([f"idle: {idle} of {several(len(plan.devices), 'device')}"] if idle else []),
+            f"stages: {stages}",
         ),
-        legend=_legend(problem, plan),
-        time_unit=unit,
+        legend="; ".join(legend),
         graph=graph_of(problem, plan),
-    )
-
-
-def _legend(problem: PlacementProblem, plan: PlacementPlan) -> str:
-    """A sentence on what the table leaves out, and on the column of types."""
-    implied = any(_implied(problem, device) for device in plan.devices)
-    typed = any(device.accelerator_type and device.nodes for device in plan.devices)
-    return "; ".join(
-        ["type: of accelerators that are not of the first type"] * typed
-        + ["each backward node is on the device of its forward node"] * implied
     )
 
 
@@ -272,28 +298,24 @@ def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
     )
 
 
-def _first(device: Device | None, nodes: Order) -> int:
-    return nodes.first(() if device is None else device.nodes)
-
-
 def _device_row(
     problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation, nodes: Order
 ) -> Row:
-    parts = {
-        "computation": load.compute / load.divisor,
-        "transfers in": load.transfer_in / load.divisor,
-        "transfers out": load.transfer_out / load.divisor,
-    }
-    cells = {
-        "type": device.accelerator_type or "",
-        "repl.": f"x{device.replicas}" if device.replicas > 1 else "",
-        "group": device.group or "",
-    }
+    synchronised = any(other.sync for other in evaluation.devices)
     return Row(
         name=device.name,
         load=load.load,
-        parts=parts | ({"synchronisation": load.sync} if any(other.sync for other in evaluation.devices) else {}),
-        cells=cells,
+        parts={
+            "computation": load.compute / load.divisor,
+            "transfers in": load.transfer_in / load.divisor,
+            "transfers out": load.transfer_out / load.divisor,
+            **({"synchronisation": load.sync} if synchronised else {}),
+        },
+        cells={
+            "type": device.accelerator_type or "",
+            "repl.": f"x{device.replicas}" if device.replicas > 1 else "",
+            "group": device.group or "",
+        },
         memory={"held": load.size_bytes},
         limit=limit_of(problem, device),
         slowest=load.name == evaluation.bottleneck,
@@ -324,10 +346,3 @@ def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[R
         )
         for group, load in zip(plan.groups, evaluation.groups, strict=True)
     )
-
-
-def _remarks(busy: list[str], devices: int, is_chain: bool) -> list[str]:
-    idle = [f"idle: {devices - len(busy)} of {several(devices, 'device')}"] if devices > len(busy) else []
-    shown = [*busy[:MOST_TOLD], *(["..."] if len(busy) > MOST_TOLD else [])]
-    stages = " -> ".join(shown) if is_chain else "none, the devices depend on each other in a circle"
-    return [*idle, f"stages: {stages}"]

@@ -14,9 +14,8 @@ from ...instances.base.kind import Rules
 from ...instances.schedule.plan import AnySchedule
 from ...instances.schedule.problem import BlockKind, ScheduleProblem
 from ...instances.schedule.referee import DeviceUse, ScheduleEvaluation, Unrolled, held_over_time, unroll
-from ..palette import PHASE_NAMES
-from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several, time_scale
+from . import MOST_TOLD, PHASE_NAMES, Bar, Curve, PlanView, Row, Table, Timeline, in_order
 
 # Number of the colour of each kind of block.
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
@@ -41,23 +40,16 @@ def even_plans(problem: ScheduleProblem) -> tuple[()]:
 
 def facts(problem: ScheduleProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
-    kinds = Counter(block.kind for block in problem.blocks)
+    kinds, batches = Counter(block.kind for block in problem.blocks), problem.micro_batches
     made = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    batches = problem.micro_batches
+    limits = sorted({device.memory for device in problem.devices if device.memory is not None})
+    ends = map(memory_unit(problem.memory_unit).text, dict.fromkeys((*limits[:1], *limits[-1:])))
     return {
         "blocks": f"{several(len(problem.blocks), 'block')} of a micro-batch ({made})",
-        "devices": f"{several(len(problem.devices), 'device')}, memory {_limits_in_words(problem)}",
+        "devices": f"{several(len(problem.devices), 'device')}, memory {' to '.join(ends) or 'without limit'}",
         "micro-batches": "the steady state alone" if batches is None else str(batches),
         "work": f"{amount(float(max(problem.loads)), problem.time_unit)} on the fullest device, for each micro-batch",
     }
-
-
-def _limits_in_words(problem: ScheduleProblem) -> str:
-    limits = sorted({device.memory for device in problem.devices if device.memory is not None})
-    if not limits:
-        return "without limit"
-    unit = memory_unit(problem.memory_unit)
-    return " to ".join(unit.text(limit) for limit in dict.fromkeys((limits[0], limits[-1])))
 
 
 def assumptions(problem: ScheduleProblem, rules: Rules) -> tuple[str, ...]:
@@ -78,48 +70,43 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
     value, unit = evaluation.objective(rules.objective), problem.time_unit
     assert value is not None, "the rules say what the plan has"
     end, most = _end(unrolled), float(max(use.span for use in evaluation.devices))
+    of_what = "per micro-batch"
+    if rules.objective != "period":
+        of_what = f"for {problem.micro_batches} micro-batch{'' if problem.micro_batches == 1 else 'es'}"
+    text = f"{amount(float(value), unit)} {of_what}"
     return PlanView(
-        name=problem.name,
-        value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
-        headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}, "
-        f"{_idle_in_words(evaluation, value, rules)}",
+        value=f"{rules.objective} {text}",
+        headline=f"{value_name(rules)} {text}, {_idle_in_words(evaluation, value, rules)}",
         tables=(Table("device", tuple(_rows(evaluation, value, rules))),),
-        unit=unit,
         full_load=most,
         limits=_limits(evaluation, value, rules, unit),
         sentences=tuple(_sentences(evaluation, unit)),
         legend=f"load: {time_scale(most, unit)[1] or 'time'} of work "
         + ("in a period" if unrolled.period else "for all micro-batches"),
-        time_unit=unit,
         timelines=(_timeline(unrolled, end),),
         memory=_memory(unrolled, end),
         memory_unit=memory_unit(problem.memory_unit),
     )
 
 
-def _of_what(problem: ScheduleProblem, rules: Rules) -> str:
-    if rules.objective == "period":
-        return "per micro-batch"
-    return f"for {problem.micro_batches} micro-batch{'' if problem.micro_batches == 1 else 'es'}"
-
-
 def _rows(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> Iterator[Row]:
     """A row for each device; idle time is counted over the same span as in the headline."""
     most = max(use.busy for use in evaluation.devices)
     for use in evaluation.devices:
+        idle = "" if use.bubble is None else percent(_idle_of(use, value, rules))
+        memory = None  # of links and the like, which have no limit and hold nothing
+        if use.limit is not None or use.peak:
+            taken = max(0.0, float(use.peak - use.standing))
+            memory = {STANDING: float(min(use.standing, use.peak)), "taken by blocks": taken}
         yield Row(
             name=use.name,
             load=float(use.busy),
             parts={"busy": float(use.busy)},
-            cells={
-                IDLE if rules.objective == "span" else "idle": ""
-                if use.bubble is None
-                else percent(_idle_of(use, value, rules))
-            },
-            memory=_at_peak(use),
+            cells={IDLE if rules.objective == "span" else "idle": idle},
+            memory=memory,
             limit=None if use.limit is None else float(use.limit),
             slowest=use.busy == most,
-            told={"at its peak": "" if _at_peak(use) is None else _peak_block(use)},
+            told={"at its peak": "" if memory is None else _peak_block(use)},
         )
 
 
@@ -128,16 +115,6 @@ def _idle_of(use: DeviceUse, value: Fraction, rules: Rules) -> float:
     if rules.objective == "span":
         return max(0.0, float(use.bubble or 0))
     return max(0.0, float(1 - use.busy / value)) if value else 0.0
-
-
-def _at_peak(use: DeviceUse) -> dict[str, float] | None:
-    """Memory of a device at its peak, by use; None for links and the like, which have no limit and hold nothing."""
-    if use.limit is None and not use.peak:
-        return None
-    return {
-        STANDING: float(min(use.standing, use.peak)),
-        "taken by blocks": max(0.0, float(use.peak - use.standing)),
-    }
 
 
 def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> str:
@@ -215,16 +192,20 @@ def _end(unrolled: Unrolled) -> int:
 
 
 def _timeline(unrolled: Unrolled, end: int) -> Timeline:
-    """The timeline up to `end`: labels are micro-batches, colours the kinds of blocks."""
-    problem, steady = unrolled.problem, _steady(unrolled)
-    last = float(unrolled.in_units(end))
-    bars = tuple(sorted(_bars(unrolled, last), key=lambda bar: (bar.start, bar.lane)))
+    """The timeline up to `end`: labels are micro-batches, colours kinds of blocks, and each run of a block has a bar
+    on each of its devices, cut off at `end`."""
+    problem, steady, stop, bars = unrolled.problem, _steady(unrolled), float(unrolled.in_units(end)), list[Bar]()
+    for b, block in enumerate(problem.blocks):
+        for n, start in enumerate(unrolled.starts[b]):
+            first, last = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))
+            run = (first, min(last, stop), _mark(block.kind, n), str(n), f"{block.id} of micro-batch {n}")
+            bars += [Bar(device, *run, COLOUR_OF[block.kind]) for device in block.devices]
     kinds = {block.kind for block in problem.blocks}
     return Timeline(
         "one iteration, by number of the micro-batch" if steady is None else "from micro-batch 0 on, by its number",
         tuple(device.name for device in problem.devices),
-        bars,
-        last,
+        in_order(bars),
+        stop,
         marks=_marks(kinds),
         colours=tuple(FIRST_HALF if "I" in kinds and name == "backward" else name for name in PHASE_NAMES),
         period=None if unrolled.period is None else float(unrolled.in_units(unrolled.period)),
@@ -232,23 +213,6 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
         windows=WINDOWS if steady is None else PERIODIC_WINDOWS,
         over_memory=True,
     )
-
-
-def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
-    """A bar for each run of a block on each of its devices, cut off at `end`."""
-    for b, block in enumerate(unrolled.problem.blocks):
-        for n, start in enumerate(unrolled.starts[b]):
-            first, last = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))
-            for device in block.devices if first < min(last, end) else ():
-                yield Bar(
-                    device,
-                    first,
-                    min(last, end),
-                    _mark(block.kind, n),
-                    str(n),
-                    f"{block.id} of micro-batch {n}",
-                    COLOUR_OF[block.kind],
-                )
 
 
 # What the characters of each kind of block mean.

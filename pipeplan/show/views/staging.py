@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from ...instances.base.kind import Rules
 from ...instances.physics.tolerances import SAME
-from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.plan import PlannedStage, StagedPlan, counted
+from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import FLUSH, StagingProblem
-from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
-from ...planners.staging.equal import RECOMPUTATION
-from ..answer import staging_blocks, staging_plans
-from ..view import MOST_TOLD, Graph, PlanView, Row, Table
+from ...instances.staging.referee import (
+    LeafCost,
+    LeveledEvaluation,
+    LeveledRow,
+    StageCost,
+    StagedEvaluation,
+    gathered_bytes,
+    leveled_rows,
+    type_of,
+)
+from ...planners.referee import rules_of
+from ...planners.staging.equal import RECOMPUTATION, configured, equal_plans, equal_trees, on_types
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
+from . import MOST_TOLD, Graph, PlanView, Row, Table, shares_of_blocks
 
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
 
-# Make plans that anyone would try first, for comparison, from a problem.
-even_plans = staging_plans
-block_plans = staging_blocks
 # The even plans in words.
 EVEN = "as many layers in each stage, the same degrees for all"
+# Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
+# same plan.
+MOST_LAYERS = 50_000
+
+
+def even_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
+    """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
+    plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, "paper", True)
+    if problem.levels:
+        plans = equal_trees(problem, "precise", True)
+    tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
+    fitting = (plan for plan in tried if not rules.violations(problem, plan))
+    best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
+    yield from tried if best is None else [best]
+
+
+def block_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
+    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
+    order = problem.topological_order
+    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
+    if groups is not None and not problem.levels:
+        for again in (False, True):
+            chosen = configured(problem, groups, 1, again)
+            if chosen is not None:
+                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
     degrees = ", ".join(map(str, problem.degrees))
+    replicas = f"data-parallel: {exactly} {problem.micro_batches} in sum" if problem.replication else "no replicas"
+    memory = "" if problem.device_types else f" {with_memory(problem.memory_bytes)}"
+    links = "" if problem.levels else f", {rate(problem.bandwidth, problem.time_unit)} between them"
     facts = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
-        "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, "
-        f"{rate(problem.bandwidth, problem.time_unit)} between them",
-        "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
+        "cluster": f"{several(problem.devices, 'device')}{memory}{links}",
+        "degrees": f"tensor-parallel {degrees}; {replicas}",
     }
-    if not problem.replication:
-        facts["degrees"] = f"tensor-parallel {degrees}; no replicas"
-    if problem.levels:
-        facts["cluster"] = f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}"
-    if problem.device_types:
-        facts["cluster"] = (
-            f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
-        )
     for kind in problem.device_types:
-        facts[kind.name] = (
-            f"{several(kind.devices, 'device')} of speed {kind.speed:g} {with_memory(kind.memory_bytes)}"
-        )
-    levels = [
-        f"{several(level.devices, 'device')}, {rate(level.bandwidth, problem.time_unit)}"
-        for level in problem.levels
-    ]
-    return facts | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+        speed = f"{several(kind.devices, 'device')} of speed {kind.speed:g}"
+        facts[kind.name] = f"{speed} {with_memory(kind.memory_bytes)}"
+    for number, level in enumerate(problem.levels, start=1):
+        speed = rate(level.bandwidth, problem.time_unit)
+        facts[f"level {number}"] = f"{several(level.devices, 'device')}, {speed}"
+    return facts
 
 
 def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
@@ -95,12 +117,10 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
-        name=problem.name,
         value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
-        unit=unit,
         full_load=largest,
         sentences=(
             f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
@@ -110,7 +130,6 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         ),
         legend=f"load (transfers and synchronisation included): {time_scale(largest, unit)[1] or 'time'} "
         f"per micro-batch; {_legend(rows, problem)}",
-        time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
 
@@ -150,7 +169,7 @@ def _stage_row(
             "held": str(cost.in_flight),
             **_recomputed(stage),
         },
-        label=_label(str(i), *_degrees(stage), *filter(None, [stage.device_type])),
+        label=_label(str(i), stage, of_type=stage.device_type),
         memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
@@ -165,14 +184,14 @@ def _recomputed(stage: PlannedStage | LeveledStage) -> dict[str, str]:
     return {"again": f"{again}/{len(stage.nodes)}"} if again else {}
 
 
-def _degrees(stage: PlannedStage | LeveledStage) -> tuple[str, ...]:
-    """The degrees that are more than one, by their columns in tables."""
+def _label(
+    name: str, stage: PlannedStage | LeveledStage, level: str | None = None, of_type: str | None = None
+) -> str:
+    """The name with the level, the degrees that are more than one, by their columns in tables, and the type."""
     degrees = {"d": stage.data_parallel, "t": stage.tensor_parallel}
-    return tuple(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
-
-
-def _label(name: str, *facts: str) -> str:
-    return f"stage {name} ({', '.join(facts)})" if facts else f"stage {name}"
+    told = [level, *(f"{name} {degree}" for name, degree in degrees.items() if degree > 1), of_type]
+    facts = ", ".join(filter(None, told))
+    return f"stage {name} ({facts})" if facts else f"stage {name}"
 
 
 def _memory(
@@ -190,11 +209,8 @@ def _memory(
 
 
 def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
-    return {
-        "computation": cost.compute * share,
-        "transfers": cost.transfers * share,
-        "synchronisation": cost.synchronisation * share,
-    }
+    parts = {"computation": cost.compute, "transfers": cost.transfers, "synchronisation": cost.synchronisation}
+    return {name: part * share for name, part in parts.items()}
 
 
 def _told(row: Row, cost: StageCost | LeafCost) -> str:
@@ -222,11 +238,9 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     rows = tuple(_leveled_row(problem, row, largest, layers) for row in leveled)
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
-        name=problem.name,
         value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
-        unit=unit,
         full_load=largest,
         sentences=(
             f"a load is the largest over its levels: {amount(largest, unit)}",
@@ -237,7 +251,6 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         each="stage of each level",
         legend=f"load: {time_scale(largest, unit)[1] or 'time'} per micro-batch that leaves the pipeline; "
         f"{_legend(rows, problem)}",
-        time_unit=unit,
     )
 
 
@@ -257,7 +270,7 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
             **({} if leaf is None else _recomputed(stage)),
             "binds": ", ".join(cost.binds),
         },
-        label=_label(row.name, *(() if leaf is not None else (f"level {cost.level}",)), *_degrees(stage)),
+        label=_label(row.name, stage, level=None if leaf is not None else f"level {cost.level}"),
         memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - SAME),

@@ -1,25 +1,35 @@
-"""What is compared: instances x settings x methods x seeds, and the single runs that this means."""
+"""What is compared: instances x settings x methods x seeds, the single runs that this means, and suites in TOML files.
+
+A suite is packaged, or in a file of the user's own. A new field of a suite needs its reader in the last part, which
+refuses what it does not know.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.base.errors import NotInstalledError, UsageError, did_you_mean
-from ...instances.base.quantities import several
+from ...instances.base.cluster import STAGING_OPTIONS
+from ...instances.base.errors import InputError, NotInstalledError, PipeplanError, UsageError, did_you_mean, show
+from ...instances.base.fields import as_list, as_number, as_object, join, refuse_unknown, require
+from ...instances.base.json_file import read_text
+from ...instances.base.quantities import duration, levels, rate, several, size, size_or_none
 from ...instances.lookup import Cluster, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
+from ...instances.physics.hardware import devices_given
 from ...instances.registry import Problem
-from ...planners.options import typed
+from ...planners.options import SolveOptions, typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import installed_solvers, resolve_options
-from ..made_by import made_by
+from ..journal import made_by
 from .run import Run
 
 # A comparison with more runs is refused.
@@ -152,18 +162,9 @@ class Expanded:
 
     def to_json(self) -> dict[str, Any]:
         """JSON of everything but the problems: what tables and reports are made of, beside the records."""
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "title": self.title,
-            "runs": [run.to_json() for run in self.runs],
-            "left_out": list(self.left_out),
-            "stand_ins": list(self.stand_ins),
-            "published": [asdict(entry) for entry in self.published],
-            "about": self.about,
-            "notes": list(self.notes),
-            "once": list(self.once),
-        }
+        facts = asdict(replace(self, problems={}))
+        del facts["problems"]
+        return {"schema": SCHEMA, **facts}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Expanded:
@@ -171,9 +172,9 @@ class Expanded:
         if data["schema"] != SCHEMA:
             raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
         return cls(
-            name=data["name"],
-            title=data["title"],
-            runs=tuple(Run(**run) for run in data["runs"]),
+            data["name"],
+            data["title"],
+            tuple(Run(**run) for run in data["runs"]),
             left_out=tuple(data["left_out"]),
             stand_ins=tuple(data["stand_ins"]),
             published=tuple(Published(**entry) for entry in data["published"]),
@@ -228,15 +229,14 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    once = tuple(method.label for method in suite.methods if _takes_no_seed(suite, method))
+    once = tuple(
+        method.label
+        for method in suite.methods
+        if len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
+    )
     return Expanded(
         suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(dict.fromkeys(notes)), once
     )
-
-
-def _takes_no_seed(suite: Suite, method: Competitor) -> bool:
-    """Are there several seeds for a method that takes none?"""
-    return len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
 
 
 def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
@@ -341,8 +341,7 @@ def _refuse_twins(suite: Suite) -> None:
     }
     for what, entries in groups.items():
         labels = [entry.label for entry in entries]
-        twin = next((label for label in labels if labels.count(label) > 1), None)
-        if twin is not None:
+        for twin in (label for label in labels if labels.count(label) > 1):
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
 
 
@@ -404,3 +403,217 @@ def _option(text: str, part: str) -> tuple[str, Any]:
 def default_jobs() -> int:
     """Number of runs at a time that leaves a solver of two threads cores of its own."""
     return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1
+
+
+# ---- suites in files ------------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+# Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
+MAX_SUITE_BYTES = 128 * 2**10
+# Fields of a suite: limits, those of a cluster, and those of the whole.
+LIMITS: Mapping[str, tuple[str, Callable[[str], float] | None]] = {
+    "time_limit": ("time_limit_s", duration),
+    "memory_limit": ("memory_limit_bytes", lambda text: int(size(text))),
+    "gap": ("rel_gap", None),
+    "abs_gap": ("abs_gap", None),
+    "threads": ("threads", None),
+}
+CLUSTER = (
+    *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
+    *STAGING_OPTIONS,
+    *PROFILE_FIELDS,
+)
+TOP = ("name", "title", "about", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
+
+
+def packaged_suites() -> dict[str, str]:
+    """Titles of the packaged suites, by their names."""
+    return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(_packaged().items())}
+
+
+def load_suite(name: str, quick: bool = False) -> Suite:
+    """A packaged suite by its name, or one from a TOML file."""
+    packaged = _packaged()
+    if name in packaged:
+        return _parse(packaged[name], name, quick, None)
+    if not Path(name).is_file():
+        guess = did_you_mean(name, packaged)
+        raise UsageError(
+            f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(packaged))}."
+        )
+    return _parse(read_text(name, max_bytes=MAX_SUITE_BYTES), name, quick, Path(name).parent)
+
+
+def _packaged() -> dict[str, str]:
+    folder = files(__package__).joinpath("suites")
+    return {
+        e.name.removesuffix(".toml"): e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".toml")
+    }
+
+
+def _parse(text: str, name: str, quick: bool, folder: Path | None) -> Suite:
+    try:
+        data = tomllib.loads(text)
+    except ValueError as error:  # also for a whole number of thousands of digits
+        raise InputError("content", f"is no TOML ({error})", "mend it", name) from None
+    except RecursionError:
+        raise InputError("content", "is nested too deeply", "give a suite with tables in one level", name) from None
+    try:
+        suite = _suite(data, folder, Path(name).stem)
+        return _quick(suite, as_object("quick", data.get("quick", {}), "a table")) if quick else suite
+    except InputError as error:
+        raise error.in_file(name) from None
+
+
+def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
+    refuse_unknown("", dict(data), TOP)
+    return Suite(
+        name=str(data.get("name", name)),
+        title=str(data.get("title", "")),
+        about=" ".join(str(data.get("about", "")).split()),
+        instances=tuple(_instance(where, entry, folder) for where, entry in _tables(data, "instances")),
+        methods=tuple(_method(where, entry, folder) for where, entry in _tables(data, "methods")),
+        settings=tuple(_setting(where, entry) for where, entry in _tables(data, "settings")) or (Setting(),),
+        seeds=_seeds("seeds", data.get("seeds", [0])),
+        limits=_limits("limits", data.get("limits", {})),
+        published=tuple(_published(where, entry) for where, entry in _tables(data, "published")),
+    )
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[tuple[str, Mapping[str, Any]]]:
+    entries = as_list(key, data.get(key, []))
+    return [(f"{key}[{i}]", as_object(f"{key}[{i}]", entry, "a table")) for i, entry in enumerate(entries)]
+
+
+def _instance(where: str, entry: Mapping[str, Any], folder: Path | None) -> Instance:
+    refuse_unknown(where, entry, ("label", "source", "published", *CLUSTER))
+    source, published = entry.get("source"), entry.get("published")
+    if source is None and published is None:
+        raise InputError(
+            where, "has neither source nor published", "give a file or the name of a packaged instance"
+        )
+    if source is not None and folder is not None and (folder / source).is_file():
+        source = str(folder / source)  # a path may be relative to the suite's file
+    label = entry.get("label") or Path(str(source or published)).stem
+    return Instance(str(label), source, published, cluster_of(where, entry))
+
+
+def _setting(where: str, entry: Mapping[str, Any]) -> Setting:
+    refuse_unknown(where, entry, ("label", *CLUSTER))
+    return Setting(str(require(where, entry, "label")), cluster_of(where, entry))
+
+
+def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Competitor:
+    refuse_unknown(where, entry, ("label", "method", "solver", "options", "seeds", *LIMITS))
+    name = str(require(where, entry, "method"))
+    options = dict(as_object(join(where, "options"), entry.get("options", {}), "a table"))
+    allocation = options.get("allocation")
+    if folder is not None and isinstance(allocation, str) and (folder / allocation).is_file():
+        options["allocation"] = str(folder / allocation)
+    method = Competitor(
+        label=str(entry.get("label", name)),
+        solver=str(entry.get("solver", "auto")),
+        options=options,
+        limits=_limits(where, {key: entry[key] for key in LIMITS if key in entry}),
+        seeds=_seeds(join(where, "seeds"), entry["seeds"]) if "seeds" in entry else None,
+    )
+    try:
+        method = of_name(name, method)
+    except PipeplanError as error:
+        raise InputError(where, f"cannot be used: {str(error).rstrip('.')}", "mend the method") from None
+    paths = {spec.name for spec in method.entry.options if spec.type == "path"} & set(options)
+    beside = {name: str(folder / options[name]) for name in paths if folder is not None}
+    return replace(method, options={**method.options, **beside})
+
+
+def _published(where: str, entry: Mapping[str, Any]) -> Published:
+    """A published value, the seconds of a published search, or both."""
+    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
+    if "seconds" not in entry:
+        require(where, entry, "value")
+    value, seconds = (
+        None if entry.get(key) is None else as_number(join(where, key), entry[key]) for key in ("value", "seconds")
+    )
+    instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
+    return Published(instance, method, value, source, str(entry.get("setting", "")), seconds)
+
+
+def _seeds(where: str, value: object) -> tuple[int, ...]:
+    seeds = as_list(where, value)
+    if not seeds or any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in seeds):
+        raise InputError(where, f"is {show(value)}", "give a list of whole numbers >= 0")
+    return tuple(dict.fromkeys(seeds))
+
+
+def _limits(where: str, value: object) -> dict[str, Any]:
+    """Limits of a table as arguments of `SolveOptions`, which checks them."""
+    table = as_object(where, value, "a table")
+    refuse_unknown(where, table, LIMITS)
+    limits: dict[str, Any] = {}
+    for key, value in table.items():
+        name, read = LIMITS[key]
+        limits[name] = value if read is None else quantity(join(where, key), value, read)
+    SolveOptions(**limits)
+    return limits
+
+
+def cluster_of(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster in a table of the suite, with amounts in base units; infinite memory: no limit."""
+    given = {key: entry[key] for key in CLUSTER if key in entry}
+    if "memory" in given:
+        given["memory_bytes"] = quantity(join(where, "memory"), given.pop("memory"), size_or_none)
+    if "bandwidth" in given:
+        given["bandwidth"] = quantity(join(where, "bandwidth"), given["bandwidth"], rate)
+    if isinstance(given.get("devices"), str):
+        try:
+            given |= devices_given(given["devices"])
+        except InputError as error:
+            raise InputError(join(where, error.field), error.problem, error.remedy) from None
+    for key in ("devices", "cpus", "batch"):
+        if key in given and (isinstance(given[key], bool) or not isinstance(given[key], int)):
+            raise InputError(join(where, key), f"is {show(given[key])}", "give a whole number")
+    if "levels" in given:
+        given["levels"] = _read(join(where, "levels"), given["levels"], levels)
+    return given
+
+
+def quantity(where: str, value: object, read: Callable[[str], float]) -> float:
+    """A number in the base unit, or text with a unit."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise InputError(where, f"is {show(value)}", "give a number or a text with a unit")
+    return _read(where, value, read)
+
+
+def _read(where: str, value: object, read: Callable[[str], T]) -> T:
+    try:
+        return read(str(value))
+    except ValueError as error:
+        raise InputError(where, f"cannot be read ({error})", "write it as in the example") from None
+
+
+def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
+    """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
+    refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
+    limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
+    methods = [replace(m, limits={**m.limits, **limits}) for m in _chosen("methods", suite.methods, quick)]
+    return replace(
+        suite,
+        instances=tuple(_chosen("instances", suite.instances, quick)),
+        methods=tuple(methods),
+        settings=tuple(_chosen("settings", suite.settings, quick)),
+        seeds=_seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds,
+        limits={**suite.limits, **limits},
+    )
+
+
+def _chosen(key: str, entries: Sequence[Any], quick: Mapping[str, Any]) -> list[Any]:
+    if key not in quick:
+        return list(entries)
+    wanted, known = as_list(f"quick.{key}", quick[key]), {entry.label for entry in entries}
+    for label in wanted:
+        if label not in known:
+            raise InputError(
+                f"quick.{key}", f"names {show(label)}", f"give labels among {', '.join(sorted(known))}"
+            )
+    return [entry for entry in entries if entry.label in wanted]

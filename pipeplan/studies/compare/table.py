@@ -1,21 +1,25 @@
-"""Tables of a comparison as pandas frames: tidy runs, the best of each method, ratios to the best, profiles.
+"""Tables of a comparison as pandas frames: tidy runs, the best of each method, ratios to the best, profiles, pairs.
 
-A run without a verified plan has no value. It never enters a mean; it counts among the runs that the mean leaves
-out, which stand beside it, and in a performance profile it lies within no ratio.
+A run without a verified plan has no value. It never enters a mean; it counts among the runs that the mean leaves out,
+which stand beside it, and in a performance profile it lies within no ratio. A column may be added; names of columns
+stand in files that others read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ...instances.physics.tolerances import SAME
 from .run import Record, Run
 from .suite import Published
 
 if TYPE_CHECKING:
     import pandas
+
 
 # Columns in which two runs agree where no clock decides when they stop.
 DETERMINISTIC = (
@@ -154,14 +158,14 @@ def _geometric_mean(factors: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, factors)) / len(factors)) if factors and min(factors) > 0 else None
 
 
-def profile(frame: pandas.DataFrame, taus: Sequence[float] | None = None) -> pandas.DataFrame:
+def profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     """The share of all cases in which a method's value is within a ratio of the best; failures are within none.
 
-    Without `taus`, the ratios are all at which a share changes, so that no method lies beyond the end.
+    The ratios are all at which a share changes, so that no method lies beyond the end.
     """
     table = ratios(frame)
     reached = {str(method): [float(ratio) for ratio in table[method].dropna()] for method in table.columns}
-    return _shares("ratio", reached, len(table), 1.0, taus)
+    return _shares("ratio", reached, len(table), 1.0)
 
 
 def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -172,24 +176,21 @@ def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     reached = {
         method: [float(s) for s in ended[ended["method"] == method]["total_s"].dropna()] for method in methods
     }
-    shares = _shares("seconds", reached, 1, 0.0, None)
+    shares = _shares("seconds", reached, 1, 0.0)
     for method in methods:
         shares[method] = shares[method] / int(runs[method])
     return shares
 
 
-def _shares(
-    axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float, points: Sequence[float] | None
-) -> pandas.DataFrame:
+def _shares(axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float) -> pandas.DataFrame:
     import pandas
 
-    if points is None:
-        points = sorted({first, *(point for own in reached.values() for point in own)})
+    points = sorted({first, *(point for own in reached.values() for point in own)})
     shares = {
         method: [sum(value <= point * (1 + 1e-9) for value in own) / max(of, 1) for point in points]
         for method, own in reached.items()
     }
-    return pandas.DataFrame({axis: list(points), **shares})
+    return pandas.DataFrame({axis: points, **shares})
 
 
 def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
@@ -216,3 +217,88 @@ def absent_as_none(value: Any) -> Any:
     if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
         return None
     return value.item() if hasattr(value, "item") else value
+
+
+# ---- methods in pairs -----------------------------------------------------------------------------------------
+
+
+# The share of intervals that hold the true ratio.
+CONFIDENCE = 0.95
+# With fewer cases than this, nothing is said of an interval.
+FEWEST = 3
+# What a reader must know of the numbers.
+ASSUMED = (
+    "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "
+    "second one's; cases where only one has a plan are counted and not in the mean. The 95 % interval is Student's, of "
+    "the mean logarithm: it assumes that cases are drawn independently and that logarithms are roughly normal. p: "
+    "Wilcoxon's signed-rank test of the logarithms, two-sided; it assumes independent cases and, where the methods are "
+    "alike, differences that are symmetric about 0; cases that are alike are left out. Holm's p is corrected for the "
+    "number of pairs. Instances chosen by hand are no sample: then both say how the table varies and no more."
+)
+
+
+def paired(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """One line for each pair of methods: the ratio of their values with its interval, who wins how often, the test."""
+    import pandas
+
+    table = values(frame).astype("Float64")
+    rows = []
+    for first, second in combinations(table.columns, 2):
+        both = table[[first, second]].dropna()
+        only = table[first].notna().astype(int) - table[second].notna().astype(int)
+        logs = [
+            math.log(float(a) / float(b)) for a, b in both.itertuples(index=False, name=None) if a > 0 and b > 0
+        ]
+        low, high = _interval(logs)
+        rows.append(
+            {
+                "first": str(first),
+                "second": str(second),
+                "cases": len(logs),
+                "first_alone": int((only == 1).sum()),
+                "second_alone": int((only == -1).sum()),
+                "first_better": sum(log < -SAME for log in logs),
+                "alike": sum(abs(log) <= SAME for log in logs),
+                "second_better": sum(log > SAME for log in logs),
+                "geometric_mean_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else None,
+                "interval_low": low,
+                "interval_high": high,
+                "wilcoxon_p": _wilcoxon(logs),
+            }
+        )
+    holm = _holm([row["wilcoxon_p"] for row in rows])  # type: ignore[misc]
+    return pandas.DataFrame([{**row, "holm_p": p} for row, p in zip(rows, holm, strict=True)])
+
+
+def _interval(logs: Sequence[float]) -> tuple[float | None, float | None]:
+    """Student's interval of the mean logarithm, as ratios."""
+    if len(logs) < FEWEST:
+        return None, None
+    from scipy import stats
+
+    mean, error = math.fsum(logs) / len(logs), float(stats.sem(logs))
+    if error == 0:
+        return math.exp(mean), math.exp(mean)
+    low, high = stats.t.interval(CONFIDENCE, len(logs) - 1, loc=mean, scale=error)
+    return math.exp(low), math.exp(high)
+
+
+def _wilcoxon(logs: Sequence[float]) -> float | None:
+    """The p of Wilcoxon's test; None where the methods are alike in every case, so that there is nothing to test."""
+    different = [log for log in logs if abs(log) > SAME]
+    if not different:
+        return None
+    from scipy import stats
+
+    return float(stats.wilcoxon(different).pvalue)
+
+
+def _holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Each p, corrected by Holm for the number of tests; the order of the tests stays the same."""
+    order = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
+    largest = 0.0
+    for rank, (p, i) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - rank)))
+        corrected[i] = largest
+    return corrected

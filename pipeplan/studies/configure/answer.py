@@ -1,29 +1,71 @@
-"""What `plan configure` answers: the best configuration, the shortlist, and what became of all others."""
+"""What `plan configure` answers: the best configuration, the shortlist, what became of all others; and from Python.
+
+`lost` divides the time that one configuration loses against another into parts, which add up to the whole difference:
+a new field of a rank's time needs its words in `PARTS`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.clock import now
+from ...instances.base.errors import InputError, show
 from ...instances.base.kind import Displayed
 from ...instances.base.quantities import GIB
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.training.build import problem_of
+from ...instances.training.iteration import model_operations
 from ...instances.training.kind_functions import facts
+from ...instances.training.model import Model
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.referee.seconds import model_operations
+from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import Margin, fit_of, plain_margin
 from ...instances.training.words import words_of
-from .judge import Judged, configuration_facts
-from .least_change import memory_of_few
-from .loss import lost
+from .judge import Judged, configuration_facts, memory_of_few
+from .judge import judge as judge_one
 
 if TYPE_CHECKING:
     from ...instances.base.result import Result
     from ...planners.training.measured import Fitted
     from ...planners.training.search import Found, Report
+
+
+# Fields of a rank's time, in words.
+PARTS: Mapping[str, str] = {
+    "products": "products of matrices",
+    "measured": "layers with measured times",
+    "attention": "attention",
+    "memory": "norms and activations",
+    "recomputation": "recomputation",
+    "tensor": "tensor communication",
+    "context": "context communication",
+    "expert": "expert communication",
+    "host": "waiting for the host",
+    "data": "data communication",
+    "pipeline": "sending between stages",
+    "optimizer": "the update",
+}
+IMBALANCE, BUBBLE = "imbalance of the stages", "the bubble"
+
+
+def by_part(own: ConfigurationEvaluation) -> dict[str, float]:
+    """Seconds of an iteration by part, as means over stages: idling behind the busiest is imbalance, else bubble."""
+    ranks = own.timing.ranks
+    parts = {words: sum(getattr(rank, name) for rank in ranks) / len(ranks) for name, words in PARTS.items()}
+    idle = sum(rank.idle for rank in ranks) / len(ranks)
+    imbalance = min(idle, max(rank.busy for rank in ranks) - sum(rank.busy for rank in ranks) / len(ranks))
+    return {**parts, IMBALANCE: imbalance, BUBBLE: idle - imbalance}
+
+
+def lost(own: ConfigurationEvaluation, best: ConfigurationEvaluation) -> dict[str, float]:
+    """Seconds by which each part is longer than in the best configuration; negative where it is shorter."""
+    ours, theirs = by_part(own), by_part(best)
+    return {name: ours[name] - theirs[name] for name in ours if ours[name] != theirs[name]}
+
 
 SCHEMA = "pipeplan.configurations/1"
 # The most configurations of a shortlist whose time the referee tells; the times of the others are the
@@ -112,7 +154,7 @@ class Answer(Displayed):
         """The configuration that lacks least memory; None where any fits or may fit, or nothing was searched for."""
         if self.report is None or self.report.best is not None or self.listed:
             return None
-        from .nearest import nearest_miss  # imports the search, which judging does not need
+        from .search import nearest_miss  # imports the search, which judging does not need
 
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
@@ -125,6 +167,11 @@ class Answer(Displayed):
         """The answer as `pipeplan.configurations/1`; fields of a search are None where there was none."""
         problem, report, error = self.problem, self.report, self.asked.memory_error
         rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
+        fitted: dict[str, Any] = {}
+        if self.measured is not None:
+            before = None if self.before is None else len(self.before.listed)
+            lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
+            fitted = {"measured": {**self.measured.to_json(), **lists}}
         return {
             "schema": SCHEMA,
             "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash, **facts(problem)},
@@ -136,24 +183,16 @@ class Answer(Displayed):
             "undecided": None if report is None else report.undecided,
             "best": None if self.best is None else configuration_facts(self.best, error),
             "shortlist": [*(configuration_facts(own, error) for own in self.shortlist), *rest],
-            "not_excluded": None if report is None else _not_excluded(report),
+            "not_excluded": None if report is None else not_excluded(report),
             "nearest": None if self.nearest is None else configuration_facts(self.nearest, error),
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
-            **self._measured(),
+            **fitted,
         }
 
-    def _measured(self) -> dict[str, Any]:
-        """The fit to given runs, and the length of the shortlist before; empty where no runs were given."""
-        if self.measured is None:
-            return {}
-        before = None if self.before is None else len(self.before.listed)
-        lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
-        return {"measured": {**self.measured.to_json(), **lists}}
 
-
-def _not_excluded(report: Report) -> list[dict[str, Any]]:
+def not_excluded(report: Report) -> list[dict[str, Any]]:
     """The choices that are not excluded, which the theorem of the shortlist counts in."""
     return [
         {"degrees": asdict(degrees), "micro_batch": micro_batch, "zero": zero, "bound": bound}
@@ -187,3 +226,90 @@ def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -
         "fits": fit_of(full.bytes, problem.memory_bytes, memory_error),
         "limited_by": f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB",
     }
+
+
+# ---- from Python ----------------------------------------------------------------------------------------------
+
+
+# The usual shares by which times and memory may be wrong.
+ERROR, MEMORY_ERROR = 0.05, 0.03
+
+
+def configure(
+    model: str | os.PathLike[str] | Model | TrainingProblem,
+    devices: str | None = None,
+    *,
+    sequence: int | None = None,
+    batch: int | None = None,
+    fix: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    judge: Sequence[str] = (),
+    error: float = ERROR,
+    memory_error: float = MEMORY_ERROR,
+    time_limit_s: float | None = None,
+    **more: Any,
+) -> Answer:
+    """Find the fastest configuration of a training framework, as `plan configure` does, and judge given ones.
+
+    Parameters
+    ----------
+    model : str, PathLike, Model or TrainingProblem
+        A packaged model's name, a `config.json`, a profile or a table; or a whole problem, as `load` returns it.
+    devices : str, optional
+        The GPUs, as in "64xh100-80gb". None, here and below: `model` is a whole problem, which gives them.
+    sequence : int, optional
+        Tokens of a sequence; None for a whole problem.
+    batch : int, optional
+        Sequences between two updates; None for a whole problem.
+    fix : sequence of str
+        Consider only configurations with all of these values: ["tensor=4"].
+    forbid : sequence of str
+        Consider no configuration with any of these values.
+    judge : sequence of str
+        Configurations to judge as well: ["tensor=4 pipeline=2"].
+    error : float
+        The share by which times may be wrong, which the shortlist allows for.
+    memory_error : float
+        The share by which memory may be wrong.
+    time_limit_s : float, optional
+        Seconds that the search may take. None: no limit.
+    more : str, float or bool
+        Further fields of the problem: levels, memory_bytes, reserve_bytes, precision, framework, optimizer, layers,
+        dense_layers, efficiencies, name, flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+
+    Returns
+    -------
+    Answer
+        `best`, `shortlist` and `judged` are configurations with the numbers of the referee; `result` is what
+        `plan configure -o` writes, and `show()` prints all.
+
+    Raises
+    ------
+    InputError
+        A model, a cluster or a configuration cannot have a value that was given.
+    UsageError
+        There is no such model or GPU, or a configuration breaks a rule.
+    """
+    from .search import search_configurations
+
+    for name, share in (("error", error), ("memory_error", memory_error)):
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+            raise InputError(name, f"is {show(share)}", "give a share from 0 to below 1")
+    problem = model if isinstance(model, TrainingProblem) else _problem(model, devices, sequence, batch, more)
+    asked, begun = Asked(error, memory_error, tuple(fix), tuple(forbid)), now()
+    judged = tuple(judge_one(problem, text, memory_error) for text in judge)
+    report = search_configurations(problem, asked, time_limit_s, lambda record: None)
+    return Answer(problem, asked, judged, report, seconds=now() - begun)
+
+
+def _problem(
+    model: Any, devices: str | None, sequence: int | None, batch: int | None, more: Any
+) -> TrainingProblem:
+    for name, value, example in (("devices", devices, '"64xh100-80gb"'), ("sequence", sequence, "8192")):
+        if value is None:
+            raise InputError(name, "is missing", f"give it, {name}={example} say")
+    if batch is None:
+        raise InputError("batch", "is missing", "give it, batch=256 say")
+    assert devices is not None
+    assert sequence is not None
+    return problem_of(model, devices, sequence=sequence, batch=batch, **more)

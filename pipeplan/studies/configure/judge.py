@@ -1,8 +1,13 @@
-"""One given configuration: what its ranks hold, whether it fits, and what it costs."""
+"""One given configuration: what its ranks hold, whether it fits, what it costs, and the least change that makes it
+fit.
+
+Of all changes that are tried the one that costs least time is told. What is tried may be extended by a function beside
+`SAME_DEGREES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +15,21 @@ from ...instances.base.errors import InputError, UsageError, show
 from ...instances.base.json_file import read_json, read_text
 from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.stored_results import load_plan
-from ...instances.training.flag_words import is_path
-from ...instances.training.plan import Configuration
+from ...instances.training.flag_options import is_path
+from ...instances.training.frameworks import effective
+from ...instances.training.iteration import timing_of
+from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.referee.seconds import timing_of
-from ...instances.training.referee.verify import framework_faults, shape_faults
-from ...instances.training.scope import Fit, Margin
-from ...instances.training.words import configuration_from_words, words_of
-from .least_change import Change, least_change
+from ...instances.training.referee import (
+    ConfigurationEvaluation,
+    RankMemory,
+    evaluate_configuration,
+    framework_faults,
+    memory_of_ranks,
+    shape_faults,
+)
+from ...instances.training.scope import Fit, Margin, fit_of
+from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
 
 if TYPE_CHECKING:
     from ...instances.training.flags import Read
@@ -63,7 +74,7 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
     notes: tuple[str, ...] = ()
     plan = _stored(text.strip())
     if plan is None and looks_like_flags(text):
-        from ...instances.training.flags import configuration_from_flags  # loads tables of flags
+        from ...instances.training.flags import configuration_from_flags
 
         read = configuration_from_flags(problem, text)
         plan, optimizer = read.configuration, read.optimizer or problem.optimizer
@@ -128,3 +139,236 @@ def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float
         **facts,
         "fits": evaluation.fit(memory_error),
     }
+
+
+# The keys that change, in words, and the configuration with that change.
+Candidate = tuple[str, Configuration]
+
+# Factors by which a degree grows at the expense of data parallelism.
+FACTORS = (2, 4, 8)
+# The most units that another layout moves.
+MOST_MOVES = 12
+
+
+# ---- the least change that makes it fit -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write instead, and the configuration that this gives."""
+
+    words: str
+    """The keys that change, as `--judge` reads them."""
+    plan: Configuration
+    fits: Fit
+    bytes: float
+    """Bytes that the fullest rank holds then."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": self.words,
+            "words": words_of(self.plan),
+            "configuration": self.plan.to_json(),
+            "fits": self.fits,
+            "bytes": self.bytes,
+        }
+
+
+def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float | Margin) -> Change | None:
+    """The fastest change that fits for sure, or else that may fit; None where nothing that was tried helps.
+
+    Degrees stay as they are where anything else suffices.
+    """
+    trial = _Trial(problem, plan, memory_error)
+    for fits in ("yes", "maybe") if trial.fit(plan) == "no" else ("yes",):
+        for groups in (SAME_DEGREES, (_more_model_parallelism,)):
+            changes = [trial.change(*candidate) for group in groups for candidate in group(trial)]
+            fitting = [change for change in changes if change is not None and change.fits == fits]
+            if fitting:
+                return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
+    return None
+
+
+class _Trial:
+    """Measures candidates on as few micro-batches as fill the pipeline; a change is judged on all micro-batches."""
+
+    def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float | Margin) -> None:
+        self.problem, self.plan, self.memory_error = problem, plan, memory_error
+        self.weighed: dict[Configuration, float] = {}
+
+    def held(self, plan: Configuration) -> float:
+        """Bytes that the fullest rank holds, on few micro-batches."""
+        if plan not in self.weighed:
+            self.weighed[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
+        return self.weighed[plan]
+
+    def fit(self, plan: Configuration) -> Fit:
+        return fit_of(self.held(plan), self.problem.memory_bytes, self.memory_error)
+
+    def can_run(self, plan: Configuration) -> bool:
+        return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
+
+    def change(self, words: str, plan: Configuration) -> Change | None:
+        """The change by the referee's numbers; None where the plan cannot be run, or does not fit."""
+        if not self.can_run(plan) or self.fit(plan) == "no":
+            return None
+        bytes_held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
+        fit = fit_of(bytes_held, self.problem.memory_bytes, self.memory_error)
+        return None if fit == "no" else Change(words, plan, fit, bytes_held)
+
+    def seconds(self, change: Change) -> float:
+        return timing_of(self.problem, change.plan).seconds
+
+
+def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
+    """Memory of all ranks on so few micro-batches that it takes no time: these reach the fullest moment of every order
+    but GPipe's, which gets all micro-batches."""
+    few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
+    if plan.rule.all_first:
+        return memory_of_ranks(problem, plan)
+    return memory_of_ranks(problem.replace(batch=few * plan.degrees.data * plan.micro_batch), plan)
+
+
+# ---- what is tried -------------------------------------------------------------------------------------
+
+
+def _modules(trial: _Trial) -> Iterator[Candidate]:
+    """Recompute one more module, or further ones up to the first number of them that suffices."""
+    free = _free_modules(trial)
+    yield from (_with_modules(trial, (name,)) for name in free)
+    for count in range(2, len(free) + 1):
+        candidate = _with_modules(trial, free[:count])
+        yield candidate
+        if trial.can_run(candidate[1]) and trial.fit(candidate[1]) == "yes":
+            return
+
+
+def _free_modules(trial: _Trial) -> tuple[str, ...]:
+    """Modules of this model that are not recomputed yet, and whose recomputation saves memory."""
+    taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
+    if FULL in taken:
+        return ()
+    model, known = trial.problem.model, trial.problem.rules.modules
+    free = (name for name in model.modules if name in known and name not in taken)
+    bytes_held = trial.held(trial.plan)
+    return tuple(name for name in free if trial.held(_with_modules(trial, (name,))[1]) < bytes_held)
+
+
+def _with_modules(trial: _Trial, names: Sequence[str]) -> Candidate:
+    recompute = tuple(
+        effective(trial.problem.model, Recompute((*own.modules, *names))) if FULL not in own.modules else own
+        for own in trial.plan.recompute
+    )
+    return _recomputed(trial.plan, recompute)
+
+
+def _recomputed(plan: Configuration, recompute: tuple[Recompute, ...]) -> Candidate:
+    changed = replace(plan, recompute=recompute)
+    return f"recompute={recompute_word(changed)}", changed
+
+
+def _whole_layers(trial: _Trial) -> Iterator[Candidate]:
+    """Recompute whole layers, as few in each chunk as suffice, by bisection: more layers never hold more. Some
+    frameworks know all of them alone."""
+    plan, chunks = trial.plan, len(trial.plan.recompute)
+    most = max(plan.layout) if trial.problem.rules.counted_layers else 1
+
+    def of(count: int) -> Candidate:
+        return _recomputed(plan, (Recompute((FULL,), None if count >= most else count),) * chunks)
+
+    for wanted in ("yes", "maybe"):
+        low, high = 1, most
+        while low < high:
+            middle = (low + high) // 2
+            if trial.fit(of(middle)[1]) in ("yes", wanted):
+                high = middle
+            else:
+                low = middle + 1
+        if trial.fit(of(low)[1]) in ("yes", wanted):
+            yield of(low)
+            return
+
+
+def _smaller_micro_batches(trial: _Trial) -> Iterator[Candidate]:
+    size = trial.plan.micro_batch
+    while size % 2 == 0:
+        size //= 2
+        yield f"micro-batch={size}", replace(trial.plan, micro_batch=size)
+
+
+def _more_sharding(trial: _Trial) -> Iterator[Candidate]:
+    for zero in range(trial.plan.zero + 1, 4):
+        yield f"zero={zero}", replace(trial.plan, zero=zero)
+
+
+def _other_layout(trial: _Trial) -> Iterator[Candidate]:
+    plan = _emptied(trial)
+    if plan != trial.plan:
+        yield f"layout={layout_word(plan)}", plan
+
+
+def emptied(problem: TrainingProblem, plan: Configuration) -> Configuration:
+    """The configuration with a layout whose fullest stage holds less, where moving units helps."""
+    return _emptied(_Trial(problem, plan, 0.0))
+
+
+def _emptied(trial: _Trial) -> Configuration:
+    """Move units from the fullest stage over the next boundary, one after the other, as long as that helps."""
+    plan = trial.plan
+    for _ in range(MOST_MOVES):
+        moved = min(_moved(trial, plan), key=trial.held, default=plan)
+        if trial.fit(plan) == "yes" or trial.held(moved) >= trial.held(plan):
+            break
+        plan = moved
+    return plan
+
+
+def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
+    """The plan with one unit moved from a chunk of the fullest rank to a neighbouring chunk of another rank."""
+    ranks = memory_of_few(trial.problem, plan)
+    fullest = max(ranks, key=lambda rank: rank.bytes).rank
+    own = set(plan.chunks_of_ranks[fullest])
+    for chunk in own:
+        for other in (chunk - 1, chunk + 1):
+            if 0 <= other < len(plan.layout) and other not in own and plan.layout[chunk] > 1:
+                layout = list(plan.layout)
+                layout[chunk] -= 1
+                layout[other] += 1
+                yield replace(plan, layout=tuple(layout))
+
+
+def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
+    """Raise one degree at the expense of data parallelism, with the framework's own layout."""
+    degrees = trial.plan.degrees
+    kept = {"virtual": degrees.virtual, "expert": degrees.expert, "expert-tensor": degrees.expert_tensor}
+    words = {own.word for own in trial.plan.recompute}
+    for name in ("tensor", "context", "pipeline", "expert"):
+        for factor in FACTORS:
+            raised = {name: factor * getattr(degrees, name)}
+            keys = {
+                "tensor": degrees.tensor,
+                "context": degrees.context,
+                "pipeline": degrees.pipeline,
+                **kept,
+                "micro-batch": trial.plan.micro_batch,
+                "zero": trial.plan.zero,
+                "recompute": next(iter(words)) if len(words) == 1 else "none",
+                **raised,
+            }
+            try:
+                plan = configuration_from_words(
+                    trial.problem, " ".join(f"{key}={value}" for key, value in keys.items())
+                )
+            except InputError:  # degrees that do not go together
+                continue
+            yield f"{name}={raised[name]} data={plan.degrees.data}", plan
+
+
+# What is tried first; each keeps the degrees.
+SAME_DEGREES: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
+    _modules,
+    _whole_layers,
+    _smaller_micro_batches,
+    _more_sharding,
+    _other_layout,
+)

@@ -1,19 +1,30 @@
-"""The search behind `plan configure`; a search that is cut short reports what it knows."""
+"""The search behind `plan configure`; a search that is cut short reports what it knows.
+
+Where nothing fits, `nearest_miss` finds the configuration that lacks least memory, of those that need little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...instances.base.clock import now
-from ...instances.training.frameworks import FRAMEWORKS
+from ...instances.base.errors import InputError
+from ...instances.physics.schedules import SCHEDULES
+from ...instances.training.frameworks import FRAMEWORKS, even_layout
+from ...instances.training.plan import NOTHING, Configuration
 from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.scope import Scope, read_scope
+from ...instances.training.words import as_even_as_can_be
 from ...planners.options import Progress
 from ...planners.training.search import Report, Search, Settings
+from ...planners.training.space import Space, configuration
+from .judge import emptied, memory_of_few
 
 if TYPE_CHECKING:
     from .answer import Asked
+
 
 # Seconds between two reports of progress.
 TELL_EVERY_S = 0.2
@@ -52,3 +63,45 @@ def search_configurations(
         return search.run()
     except KeyboardInterrupt:
         return search.report
+
+
+# ---- where nothing fits ---------------------------------------------------------------------------------------
+
+
+# The most choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part.
+FAMILIES = 24
+# The most chunks of a rank in these configurations.
+MOST_VIRTUAL = 2
+
+
+def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
+    """The configuration that holds least, with whole layers recomputed where possible; None where none can be run."""
+    space = Space(problem, scope_in(problem, asked))
+    if not len(space):
+        return None
+    _, least = space.bounds
+    rows = [int(row) for row in least.argsort(kind="stable")[:FAMILIES]]
+    plans = [plan for row in rows for plan in _plans(problem, space, row, asked)]
+
+    def held(plan: Configuration) -> float:
+        return max(rank.bytes for rank in memory_of_few(problem, plan))
+
+    best = min(plans, key=held, default=None)
+    return None if best is None else emptied(problem, best)
+
+
+def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:
+    """Configurations of one row of the space that can be run, with layouts as even as can be."""
+    for gamma in space.gammas(row):
+        if gamma.degrees.virtual > MOST_VIRTUAL:
+            continue
+        again = NOTHING if SCHEDULES[gamma.schedule].divided else space.leanest_word
+        try:
+            layout = even_layout(problem, gamma.degrees.chunks) or as_even_as_can_be(
+                len(problem.model.units), gamma.degrees.chunks
+            )
+        except InputError:  # more chunks than units
+            continue
+        plan = configuration(gamma, layout, again)
+        if not any((*shape_faults(problem, plan), *framework_faults(problem, plan))):
+            yield plan

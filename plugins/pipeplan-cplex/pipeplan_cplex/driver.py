@@ -14,8 +14,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends.model import MatrixModel
 from pipeplan.planners.backends.records import Answer, finite
-from pipeplan.planners.backends.session import Session
-from pipeplan.planners.backends.warm import Start, unbounded_or_infeasible
+from pipeplan.planners.backends.session import Session, Start, unbounded_or_infeasible
 from pipeplan.planners.options import SolveOptions
 
 SIZE_LIMIT = "1016"

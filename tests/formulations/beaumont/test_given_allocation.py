@@ -13,10 +13,10 @@ from problems.chains import random_chain
 from pipeplan.formulations.beaumont.bounds import load_bound
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.allocation import canonical, given_allocation
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.plan import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.rules import PatternRules
+from pipeplan.instances.chain.referee import PatternRules
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 
@@ -153,18 +153,22 @@ def test_a_plan_of_another_allocation_is_rejected_and_no_start() -> None:
 # ---- how it is given --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["0,1,1,0", "[0, 1, 1, 0]", " 0, 1,1,0 "])
-def test_it_is_a_list(text: str) -> None:
-    assert given_allocation(G4, {"allocation": text}) == (0, 1, 1, 0)
-
-
 @pytest.mark.parametrize(
-    "data", [[0, 1, 1, 0], {"allocation": [0, 1, 1, 0]}, {"plan": {"allocation": [0, 1, 1, 0]}}]
+    "given",
+    [
+        "0,1,1,0",
+        "[0, 1, 1, 0]",
+        " 0, 1,1,0 ",
+        [0, 1, 1, 0],
+        {"allocation": [0, 1, 1, 0]},
+        {"plan": {"allocation": [0, 1, 1, 0]}},
+    ],
 )
-def test_or_a_file(tmp_path: Path, data: Any) -> None:
+def test_it_is_a_list_or_a_file(tmp_path: Path, given: Any) -> None:
     path = tmp_path / "given.json"
-    path.write_text(json.dumps(data), "utf-8")
-    assert given_allocation(G4, {"allocation": str(path)}) == (0, 1, 1, 0)
+    path.write_text(json.dumps(given), "utf-8")
+    allocation = given if isinstance(given, str) else str(path)
+    assert given_allocation(G4, {"allocation": allocation}) == (0, 1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from oracles.staging import best_stages
+from problems.nasty import in_fifteen_digits, nasty, scaled
 from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import Refuted
-from pipeplan.formulations.piper import FORMULATION, formulation, lattice, near
+from pipeplan.formulations.piper import formulation, lattice, near
+from pipeplan.formulations.piper.formulation import FORMULATION, column_bound
 from pipeplan.formulations.piper.near import NearStages
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.errors import InputError
@@ -28,10 +30,11 @@ OPTIONS = {"semantics": "paper"}
 def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every lattice is too large to list all its stages; books of other tests are forgotten."""
     monkeypatch.setattr(lattice, "LISTED_SETS", 1)
-    for cached in (formulation._book, formulation._bound):
+    caches = (formulation._book, formulation._bound)
+    for cached in caches:
         cached.cache_clear()
     yield
-    for cached in (formulation._book, formulation._bound):
+    for cached in caches:
         cached.cache_clear()
 
 
@@ -95,8 +98,7 @@ def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.M
 
 def test_only_what_is_short_enough_in_devices_is_near() -> None:
     """Four layers of time 1 on two devices: within 2 each device takes two, within 3 one may take three."""
-    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
-    problem = chain_of(layers, devices=2)
+    problem = chain_of(1.0, 1.0, 1.0, 1.0)
     stages = near_stages(problem)
     assert not stages.possible(1.9)
     # One stage of all layers on both devices is within 2 as well.
@@ -104,17 +106,16 @@ def test_only_what_is_short_enough_in_devices_is_near() -> None:
     assert len(pairs(stages.within(3.0))) == 7
 
 
-def chain_of(layers: tuple[Layer, ...], devices: int) -> StagingProblem:
+def chain_of(*times: float) -> StagingProblem:
+    """Layers that take so long, on two devices."""
+    layers = tuple(Layer(v, {1: (Configuration("keep", time),)}) for v, time in enumerate(times))
     edges = tuple(Edge(v, v + 1) for v in range(len(layers) - 1))
-    return StagingProblem(layers, edges, devices=devices, bandwidth=1.0, micro_batches=devices)
+    return StagingProblem(layers, edges, devices=2, bandwidth=1.0, micro_batches=2)
 
 
 def test_layers_that_take_no_time_are_within_every_limit() -> None:
-    free = tuple(Layer(v, {1: (Configuration("keep", 0.0),)}) for v in range(2))
-    assert len(pairs(near_stages(chain_of(free, devices=2)).within(0.0))) == 3
-    assert not pairs(
-        near_stages(chain_of((*free[:1], Layer(1, {1: (Configuration("keep", 1.0),)})), 2)).within(0.0)
-    )
+    assert len(pairs(near_stages(chain_of(0.0, 0.0)).within(0.0))) == 3
+    assert not pairs(near_stages(chain_of(0.0, 1.0)).within(0.0))
 
 
 # ---- the model made of them ------------------------------------------------------------------------------
@@ -157,8 +158,7 @@ def test_where_few_stages_may_be_listed_limits_rise_step_by_step(
 
 @pytest.mark.usefixtures("no_list")
 def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
-    problem = chain_of(layers, devices=2)
+    problem = chain_of(1.0, 1.0, 1.0, 1.0)
 
     def next_cutoff(bound: float | None, cutoff: float | None) -> Any:
         return FORMULATION.next_cutoff(problem, OPTIONS, bound, cutoff, lambda: False)
@@ -226,3 +226,20 @@ def test_a_larger_limit_never_leaves_fewer_stages() -> None:
 def test_full_lattices_are_listed_once() -> None:
     book = StageBook(random_staging(1), "paper")
     assert book.lattice(None) is book.lattice(1.0) is book.all_stages
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bound_without_a_solver_is_none_too_high_in_any_unit(seed: int) -> None:
+    problem = in_fifteen_digits(nasty("staging", seed))
+    best = best_stages(problem)
+    bounds = []
+    for time, memory in ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6)):
+        book = StageBook(scaled(problem, time, memory), "paper")
+        bounds.append(column_bound(book) / 10.0**time)
+        if best is not None:
+            limit = best[0] * 10.0**time
+            assert bounds[-1] <= best[0] * (1 + 1e-9)
+            assert book.near_stages.possible(limit), "a plan is within it"
+            kept = book.near_stages.within(limit)
+            assert pairs(kept) >= stages_of(problem, best[1])
+    assert bounds == pytest.approx([bounds[0]] * len(bounds), rel=1e-6, abs=0)

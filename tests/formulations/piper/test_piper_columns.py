@@ -13,15 +13,18 @@ import pytest
 from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
-from pipeplan.formulations.piper import FORMULATION, lattice
+from pipeplan.formulations.piper import lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
+from pipeplan.formulations.piper.columns import LARGEST_LOAD, load_unit
+from pipeplan.formulations.piper.formulation import FORMULATION
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.staging.referee import evaluate_stages
+from pipeplan.planners.backends.model import compile_pyomo
 
 PAPER = {"semantics": "paper"}
 
@@ -115,18 +118,10 @@ def test_a_column_costs_what_the_referee_says_over_its_whole_range(seed: int, se
 
 
 def _without_gathers(problem: StagingProblem) -> tuple[Layer, ...]:
+    ways_of = [layer.configurations.items() for layer in problem.layers]
     return tuple(
-        Layer(
-            layer.id,
-            {
-                t: tuple(
-                    Configuration(way.id, way.time, way.weight_bytes, way.memory_per_batch, way.memory_fixed)
-                    for way in ways
-                )
-                for t, ways in layer.configurations.items()
-            },
-        )
-        for layer in problem.layers
+        Layer(layer.id, {t: tuple(replace(way, gather_in={}, gather_out={}) for way in ways) for t, ways in items})
+        for layer, items in zip(problem.layers, ways_of, strict=True)
     )
 
 
@@ -239,3 +234,16 @@ def test_bert_is_proven_within_a_thousandth_by_the_columns_alone(
     assert 0.999 * optimum < bound <= optimum
     assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=0.999 * optimum), Refuted)
     assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=optimum), BuiltModel)
+
+
+def test_loads_are_counted_in_a_unit_that_keeps_their_numbers_small() -> None:
+    assert load_unit(3.0, 4.0) == 3.0
+    assert load_unit(3.0, 3.0 * LARGEST_LOAD) == 3.0 * LARGEST_LOAD
+    assert load_unit(0.0, 7.0) == 7.0
+    assert load_unit(0.0, 0.0) == 1.0
+    layers = tuple(Layer(v, {1: (Configuration("x", 1e16), Configuration("y", 2.5))}) for v in range(3))
+    problem = StagingProblem(layers, (Edge(0, 1, 1e12),), 2, 1.0, 2, memory_bytes=1.0)
+    model = FORMULATION.build(problem, {"semantics": "paper"}, native=False)
+    assert isinstance(model, BuiltModel)
+    matrix = compile_pyomo(model.model)
+    assert abs(matrix.coefficients).max() <= 4 * LARGEST_LOAD

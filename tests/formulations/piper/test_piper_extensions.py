@@ -13,14 +13,17 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.formulations.contract import BuiltModel
-from pipeplan.formulations.piper import FORMULATION, candidates
-from pipeplan.formulations.piper.flush import counts_of
+from pipeplan.formulations.contract import BuiltModel, Refuted
+from pipeplan.formulations.piper import candidates
+from pipeplan.formulations.piper.columns import counts_of
+from pipeplan.formulations.piper.formulation import FORMULATION
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.problem import VARIANTS, DeviceType, StagingLevel, StagingProblem
-from pipeplan.instances.staging.rules import rules_of
+from pipeplan.instances.staging.referee import rules_of
+from pipeplan.planners.backends import solve as solve_matrix
+from pipeplan.planners.backends.model import compile_pyomo
 
 LIMITS = pipeplan.SolveOptions(threads=1)
 SOLVERS = ("cp-sat", "highs")
@@ -62,9 +65,10 @@ def tiny(seed: int, **changes: Any) -> StagingProblem:
 
 
 def flat_cases(seed: int) -> Iterator[Case]:
-    """Flushes and types, each alone and together, with exactly N where the seed says so; without replicas."""
+    """Neither, flushes and types, each alone and together, with exactly N where the seed says so; without replicas."""
     semantics = ("paper", "reference")[seed % 2]
     flush = {"semantics": semantics, "objective": "flush"}
+    yield tiny(seed), {"semantics": semantics}
     yield tiny(seed), flush
     yield typed(tiny(seed), seed), {"semantics": semantics}
     yield typed(tiny(seed), seed), flush
@@ -140,6 +144,28 @@ def test_a_start_obeys_every_row(seed: int) -> None:
         again = built.decode(values)
         assert not rules.violations(problem, again)
         assert rules.value(problem, again) == pytest.approx(best[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_cut_off_keeps_the_best_plan_and_nothing_above_it(seed: int) -> None:
+    """At the optimum the model has a solution; just below it, it has none."""
+    problem, options = random_staging(seed, layers=(2, 4)), {"semantics": "paper"}
+    best = best_stages(problem)
+    if best is None:
+        return
+
+    def answer(cutoff: float) -> Any:
+        built = FORMULATION.build(problem, options, native=False, cutoff=cutoff)
+        if isinstance(built, Refuted):
+            return built, None
+        return built, solve_matrix("highs", compile_pyomo(built.model, grids=built.grids), LIMITS)
+
+    model, outcome = answer(best[0])
+    assert rules_of(problem, options).value(problem, model.decode(outcome.values)) == pytest.approx(
+        best[0], rel=1e-6
+    )
+    model, outcome = answer(best[0] * (1 - 1e-4))
+    assert isinstance(model, Refuted) or outcome.stop == Stop.INFEASIBLE
 
 
 def objective(model: Any, values: Mapping[str, float]) -> float:

@@ -79,3 +79,23 @@ def test_a_hundred_different_layers_lie_between_relaxation_and_greedy_choice(see
     assert found is not None
     assert bounds[0] <= found.cost <= bounds[1] <= bounds[0] + 3.0
     assert sum(options[n].memory for options, n in zip(layers, found.numbers, strict=True)) <= limit
+
+
+def test_forbidden_options_do_not_blur_the_others() -> None:
+    """The leanest options cost 1e16: bounds that start from them would have lost what the others cost."""
+    for seed in range(1000):
+        rng = random.Random(seed)
+        layers = [
+            [
+                Option(round(rng.uniform(0, 5), 2), rng.randint(4, 9), 0),
+                Option(round(rng.uniform(0, 5), 2), rng.randint(2, 6), 1),
+                Option(1e16, rng.randint(0, 2), 2),
+            ]
+            for _ in range(rng.randint(2, 5))
+        ]
+        limit = rng.randint(0, 30)
+        least, found, bounds = cheapest(layers, limit), select(layers, limit), enclosure(layers, limit)
+        assert (found is None) == (bounds is None) == (least is None)
+        if found is not None and bounds is not None and least is not None:
+            assert found.cost == pytest.approx(least, rel=1e-12), seed
+            assert bounds[0] <= least * (1 + 1e-12) <= bounds[1] * (1 + 1e-11), seed

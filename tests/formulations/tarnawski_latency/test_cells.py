@@ -13,15 +13,14 @@ from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.tarnawski_latency import cells as module
 from pipeplan.formulations.tarnawski_latency.atoms import Atoms, atoms_of
-from pipeplan.formulations.tarnawski_latency.cell_plan import stages_of_row
-from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of
+from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of, stages_of_row
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base import clock
 from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.latency.lns import cell_places
-from pipeplan.planners.placement.latency.world import World
+from pipeplan.planners.placement.latency import World
+from pipeplan.planners.placement.latency_lns import cell_places
 
 halves = st.integers(0, 8).map(lambda n: n / 2)
 

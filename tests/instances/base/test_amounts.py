@@ -41,18 +41,26 @@ def test_messages_show_every_digit(value: float, text: str) -> None:
 
 @given(st.lists(AMOUNTS, max_size=6), st.one_of(AMOUNTS, st.none()))
 def test_whole_numbers_decide_like_fractions(amounts: list[float], limit: float | None) -> None:
-    whole = whole_amounts(amounts, [limit])
-    assert sum(whole.amounts) < MOST_EXACT
-    assert (whole.limits[0] or 0) < MOST_EXACT
+    """Rounded down they lose no sum that fits, rounded up they take none too many, without a bound they are exact."""
+    down, endless = whole_amounts(amounts, [limit]), whole_amounts(amounts, [limit], math.inf)
+    up = whole_amounts(amounts, [limit], upwards=True)
+    assert endless.exact
+    assert max(sum(down.amounts), down.limits[0] or 0, sum(up.amounts)) < MOST_EXACT
     for size in range(len(amounts) + 1):
         for chosen in combinations(range(len(amounts)), size):
             truth = fits([amounts[i] for i in chosen], limit)
-            told = whole.limits[0] is None or sum(whole.amounts[i] for i in chosen) <= whole.limits[0]
-            assert told == truth if whole.exact else told or not truth
+            low, high, exactly = (
+                whole.limits[0] is None or sum(whole.amounts[i] for i in chosen) <= whole.limits[0]
+                for whole in (down, up, endless)
+            )
+            assert exactly == truth
+            assert low == truth if down.exact else low or not truth
+            assert truth or not high
 
 
-def test_sizes_of_very_different_magnitude_round_down() -> None:
-    whole = whole_amounts([1e30, 2e-20, 3], [1e31])
+@pytest.mark.parametrize("limit", [1e31, None])
+def test_sizes_of_very_different_magnitude_round_down(limit: float | None) -> None:
+    whole = whole_amounts([1e30, 2e-20, 3], [limit])
     assert not whole.exact
     assert whole.amounts[0] > 0
 
@@ -70,27 +78,6 @@ def test_scaling_in_decimals_changes_nothing(amounts: list[int], limit: int, pow
     assert scaled.exact
     assert (scaled.amounts, scaled.limits) == (plain.amounts, plain.limits)
     assert all(math.isfinite(amount) for amount in scaled.amounts)
-
-
-@given(st.lists(AMOUNTS, max_size=6), st.one_of(AMOUNTS, st.none()))
-def test_rounded_up_what_fits_fits_in_truth(amounts: list[float], limit: float | None) -> None:
-    whole = whole_amounts(amounts, [limit], upwards=True)
-    assert sum(whole.amounts) < MOST_EXACT
-    for size in range(len(amounts) + 1):
-        for chosen in combinations(range(len(amounts)), size):
-            told = whole.limits[0] is None or sum(whole.amounts[i] for i in chosen) <= whole.limits[0]
-            assert fits([amounts[i] for i in chosen], limit) or not told
-
-
-@given(st.lists(AMOUNTS, max_size=6), AMOUNTS)
-def test_without_a_bound_on_sums_whole_numbers_are_always_exact(amounts: list[float], limit: float) -> None:
-    whole = whole_amounts(amounts, [limit], math.inf)
-    assert whole.exact
-    for size in range(len(amounts) + 1):
-        for chosen in combinations(range(len(amounts)), size):
-            assert (sum(whole.amounts[i] for i in chosen) <= (whole.limits[0] or 0)) == fits(
-                [amounts[i] for i in chosen], limit
-            )
 
 
 @given(st.lists(AMOUNTS, max_size=6), AMOUNTS)

@@ -71,8 +71,7 @@ PACKAGES = ("instances", "formulations", "planners", "pipeplan", "plugins")
 
 READ_THE_TIME = {
     "instances/base/clock.py": "is the clock",
-    "pipeplan/models/torch_profile.py": "measures models: what comes out are facts of a problem",
-    "pipeplan/models/run/clocks.py": "measures the passes of a run, in true seconds as they are predicted",
+    "pipeplan/models/torch_profile.py": "measures models and the passes of a run, in true seconds",
     "pipeplan/show/page.py": "writes the day on a page",
 }
 """Modules that read the time without the clock, each with the reason."""

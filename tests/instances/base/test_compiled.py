@@ -78,19 +78,6 @@ def test_modules_of_a_package_call_each_other_and_stay_plain(package: Path) -> N
     assert not hasattr(loops.walk, "signatures")
 
 
-def test_a_module_by_itself_is_a_unit(package: Path) -> None:
-    loops = _as_in_a_new_process()
-    step = compiled(loops.steps, "step")
-    assert step(4) == 8
-
-
-def test_machine_code_is_found_again(package: Path) -> None:
-    assert compiled(_as_in_a_new_process(), "walk")(5) == 20
-    again = compiled(_as_in_a_new_process(), "walk")
-    assert again(5) == 20
-    assert again.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
-
-
 def test_a_change_of_what_is_called_makes_the_caller_anew(package: Path) -> None:
     """The caller's own file is what it was, but its machine code holds the factor."""
     assert compiled(_as_in_a_new_process(), "walk")(5) == 20

@@ -9,9 +9,8 @@ import typer
 
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.quantities import levels, whole_number, whole_numbers
-from pipeplan.instances.chain.allocation import read_allocation
 from pipeplan.instances.chain.generators import _whole_numbers
-from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.plan import PatternPlan, read_allocation
 from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
 from pipeplan.instances.physics.hardware import devices_given

@@ -42,19 +42,13 @@ def named(problem: GraphPipelineProblem, name: str) -> Any:
 # ---- sizes -----------------------------------------------------------------------------------------------
 
 
-def test_a_transformer_layer() -> None:
-    problem = mmt()
-    assert parameters(problem, "branch0.0.") == 12_582_912
-    assert kept(problem, "branch0.0.") == 14
-    assert [named(problem, f"branch0.0.{part}").output_bytes / MIB for part in ("attention", "up", "down")] == [
-        1,
-        4,
-        1,
-    ]
-
-
-def test_mmt_has_four_branches_of_eight_layers() -> None:
-    problem = mmt()
+def test_mmt_has_four_branches_of_eight_layers_and_the_chain_has_them_in_one_row() -> None:
+    problem, chain = mmt(), sequential()
+    assert (parameters(problem, "branch0.0."), kept(problem, "branch0.0.")) == (12_582_912, 14)
+    sent = [named(problem, f"branch0.0.{part}").output_bytes / MIB for part in ("attention", "up", "down")]
+    assert sent == [1, 4, 1]
+    assert parameters(chain) == parameters(problem)
+    assert len(chain.edges) == len(chain.operators) - 1
     assert len(problem.operators) == 4 * 8 * 3 + 1
     assert parameters(problem) == 402_653_184
     assert kept(problem) == 448 + 4
@@ -79,9 +73,11 @@ def test_candle_uno_has_seven_dense_branches() -> None:
     assert len(candle_uno(branches=16).operators) == 16 * 4 + 2
 
 
-def test_a_table_moves_only_the_rows_that_are_looked_up() -> None:
+def test_a_table_moves_only_the_rows_that_are_looked_up_and_a_big_matrix_all_of_its_weights() -> None:
     table = named(dlrm(cluster="summit-v100-ideal"), "table0")
     assert table.forward(1) == table.backward(1) == pytest.approx(5e-6 + 2 * 6400 * 4 / 900e9, abs=1e-12)
+    top = named(dlrm(half_samples=0.0), "top.0")
+    assert top.forward(1) == pytest.approx(5e-6 + 4 * (73_472 * 4096 + 73_472 + 4096) / 900e9, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +87,6 @@ def test_a_table_moves_only_the_rows_that_are_looked_up() -> None:
 def test_the_mini_batch_grows_with_the_devices(make: Callable[..., GraphPipelineProblem], batches: Any) -> None:
     assert tuple(make(devices=devices).mini_batch for devices in (4, 8, 16, 32)) == batches
     assert make(mini_batch=96).mini_batch == 96
-
-
-def test_the_chain_has_the_layers_of_mmt_in_one_row() -> None:
-    problem = sequential()
-    assert parameters(problem) == parameters(mmt())
-    assert max(map(len, problem.successors)) == 1
-    assert len(problem.edges) == len(problem.operators) - 1
 
 
 # ---- times -----------------------------------------------------------------------------------------------
@@ -110,12 +99,6 @@ def test_times_follow_the_stated_rule() -> None:
         flops = 2 * 256 * 1024 * 4096 * q
         assert dense.forward(q) == pytest.approx(5e-6 + flops * (q + 0.6) / q / 24e12, abs=2e-12)
         assert dense.backward(q) == pytest.approx(5e-6 + 2 * flops * (q + 0.6) / q / 24e12, abs=2e-12)
-
-
-def test_few_samples_of_a_big_matrix_are_bound_by_memory() -> None:
-    """The first top layer of DLRM reads 1.2 GB of weights, whatever the samples."""
-    top = named(dlrm(half_samples=0.0), "top.0")
-    assert top.forward(1) == pytest.approx(5e-6 + 4 * (73_472 * 4096 + 73_472 + 4096) / 900e9, abs=1e-12)
 
 
 def test_bigger_micro_batches_never_cost_more_per_sample() -> None:
@@ -138,31 +121,24 @@ def test_clusters_have_two_levels() -> None:
 # ---- the case study ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("micro_batch", "broken"), [(2, set()), (4, {"memory"})])
-def test_a_row_of_eight_stages_holds_micro_batches_of_two_and_not_of_four(
-    micro_batch: int, broken: set[str]
+@pytest.mark.parametrize(
+    ("in_a_row", "join", "micro_batch", "broken", "in_flight", "depth"),
+    [
+        (True, True, 2, set(), [8, 7, 6, 5, 4, 3, 2, 1], 8),
+        (True, True, 4, {"memory"}, [8, 7, 6, 5, 4, 3, 2, 1], 8),
+        (False, True, 4, set(), [5, 4, 3, 2, 4, 3, 2, 1], 5),
+        (False, True, 8, {"memory"}, [5, 4, 3, 2, 4, 3, 2, 1], 5),
+        (False, False, 4, set(), [4, 3, 2, 1, 4, 3, 2, 1], 4),
+    ],
+)
+def test_a_row_of_eight_stages_holds_micro_batches_of_two_and_the_graph_those_of_four(
+    in_a_row: bool, join: bool, micro_batch: int, broken: set[str], in_flight: list[int], depth: int
 ) -> None:
-    problem = case_study()
-    plan = layer_stages(problem, micro_batch, in_a_row=True)
+    problem = case_study(join=join)
+    plan = layer_stages(problem, micro_batch, in_a_row)
     assert {violation.rule for violation in verify_stage_graph(problem, plan)} == broken
-    assert [stage.in_flight // micro_batch for stage in plan.stages] == [8, 7, 6, 5, 4, 3, 2, 1]
-    assert evaluate_stage_graph(problem, plan).depth == 8
-
-
-@pytest.mark.parametrize(("micro_batch", "broken"), [(4, set()), (8, {"memory"})])
-def test_the_graph_of_the_same_stages_holds_micro_batches_of_four(micro_batch: int, broken: set[str]) -> None:
-    problem = case_study()
-    plan = layer_stages(problem, micro_batch)
-    assert {violation.rule for violation in verify_stage_graph(problem, plan)} == broken
-    assert [stage.in_flight // micro_batch for stage in plan.stages] == [5, 4, 3, 2, 4, 3, 2, 1]
-    assert evaluate_stage_graph(problem, plan).depth == 5
-
-
-def test_without_the_join_the_graph_is_four_deep() -> None:
-    problem = case_study(join=False)
-    plan = layer_stages(problem, 4)
-    assert verify_stage_graph(problem, plan) == ()
-    assert evaluate_stage_graph(problem, plan).depth == 4
+    assert [stage.in_flight // micro_batch for stage in plan.stages] == in_flight
+    assert evaluate_stage_graph(problem, plan).depth == depth
 
 
 def gain(micro_batch: int, **facts: Any) -> float:
@@ -197,8 +173,5 @@ def test_a_senseless_parameter_is_named(field: str, arguments: dict[str, Any]) -
     with pytest.raises(InputError) as caught:
         mmt(**arguments)
     assert caught.value.field == field
-
-
-def test_an_unknown_cluster_is_refused() -> None:
     with pytest.raises(UsageError, match="summit-v100, summit-v100-fp32"):
         mmt(cluster="frontier")

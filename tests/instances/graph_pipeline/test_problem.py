@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from problems.graph_pipelines_with_plans import (
     chain_plan,
     chain_problem,
@@ -18,6 +16,7 @@ from problems.graph_pipelines_with_plans import (
 )
 
 from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.files import save
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
@@ -35,26 +34,8 @@ MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
 )
 def test_a_curve_is_exact_at_its_points_and_linear_elsewhere(q: float, seconds: float) -> None:
     assert MEASURED(q) == pytest.approx(seconds, rel=1e-12)
-
-
-def test_a_curve_is_never_negative() -> None:
-    assert TimeCurve((4, 5), (1, 9))(1) == 0
-
-
-def test_a_single_point_is_continued_in_proportion() -> None:
-    assert TimeCurve((4,), (2.0,))(1) == 0.5
-
-
-@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=6, unique=True).map(sorted), st.data())
-def test_a_curve_lies_between_its_neighbours(samples: list[float], data: st.DataObject) -> None:
-    seconds = data.draw(st.lists(st.floats(0, 100), min_size=len(samples), max_size=len(samples)))
-    curve = TimeCurve(tuple(samples), tuple(seconds))
-    right = data.draw(st.integers(1, len(samples) - 1))
-    q = data.draw(st.floats(samples[right - 1], samples[right]))
-    low, high = sorted(seconds[right - 1 : right + 1])
-    slack = 1e-9 * (1 + high)
-    assert low - slack <= curve(q) <= high + slack
-    assert [curve(point) for point in samples] == seconds
+    assert TimeCurve((4, 5), (1, 9))(1) == 0, "never negative"
+    assert TimeCurve((4,), (2.0,))(1) == 0.5, "a single point is continued in proportion"
 
 
 def test_which_link_does_not_depend_on_where_stages_are_put() -> None:
@@ -64,11 +45,7 @@ def test_which_link_does_not_depend_on_where_stages_are_put() -> None:
     assert problem.replace(devices=4).boundary_link is inside
     assert [problem.inner_link(d) for d in (2, 4, 5)] == [inside, inside, between]
     assert chain_problem(8, link=inside).boundary_link is inside
-
-
-def test_a_transfer_takes_latency_and_bytes() -> None:
-    assert Link(50.0, 0.5).seconds(100) == 2.5
-    assert Link().seconds(100) == 0
+    assert (Link(50.0, 0.5).seconds(100), Link().seconds(100)) == (2.5, 0), "latency and bytes"
 
 
 def good(**changes: Any) -> GraphPipelineProblem:
@@ -127,7 +104,7 @@ def test_the_hash_knows_every_field_but_the_names() -> None:
     assert len(hashes | {problem.hash}) == len(changes) + 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_file_brings_back_the_same_problem_and_plan(seed: int, tmp_path: Path) -> None:
     problem = random_graph_problem(seed)
     plan = random_plan(problem, seed)
@@ -139,17 +116,11 @@ def test_a_file_brings_back_the_same_problem_and_plan(seed: int, tmp_path: Path)
 
 def test_a_short_file_gets_the_defaults() -> None:
     data = graph_pipeline_to_json(good())
-    for key in (
-        "name",
-        "memory_bytes",
-        "link",
-        "node_link",
-        "devices_per_node",
-        "weight_copies",
-        "workspace_bytes",
-    ):
-        del data[key]
-    assert graph_pipeline_from_json(data) == good()
+    required = ("schema", "operators", "edges", "mini_batch", "devices", "time_unit")
+    assert graph_pipeline_from_json({key: data[key] for key in required}) == good()
+    plan = chain_plan(2).to_json()
+    del plan["stages"][0]["k"]
+    assert StageGraphPlan.from_json(plan).stages[0] == GraphStage((0,), 1, 1, 1, 2)
 
 
 def test_the_caller_overrides_the_cluster(tmp_path: Path) -> None:
@@ -160,18 +131,6 @@ def test_the_caller_overrides_the_cluster(tmp_path: Path) -> None:
         load(file, bandwidth=1e9)
     with pytest.raises(InputError, match="give a problem of the kind staging"):
         load(file, kind="staging")
-
-
-def test_a_plan_of_another_kind_is_refused(tmp_path: Path) -> None:
     save(chain_plan(3), tmp_path / "plan.json")
-    save(chain_problem(3), tmp_path / "problem.json")
-    from pipeplan.instances.catalogue import load_packaged
-
     with pytest.raises(InputError, match="the kind stage-graph, but the problem is a placement"):
         load_plan(tmp_path / "plan.json", load_packaged("tiny-chain"))
-
-
-def test_k_may_be_left_out_of_a_plan() -> None:
-    data = chain_plan(2).to_json()
-    del data["stages"][0]["k"]
-    assert StageGraphPlan.from_json(data).stages[0] == GraphStage((0,), 1, 1, 1, 2)

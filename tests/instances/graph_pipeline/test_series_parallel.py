@@ -26,17 +26,11 @@ from pipeplan.instances.graph_pipeline.series_parallel import (
 Arcs = list[tuple[int, int]]
 
 
-def test_a_chain_is_one_series_node() -> None:
-    assert decompose(3, [(0, 1), (1, 2)]) == Series((Leaf((0,)), Leaf((1,)), Leaf((2,))))
-
-
-def test_branches_between_a_fork_and_a_join() -> None:
+def test_branches_between_a_fork_and_a_join_and_a_chain_with_a_skip_connection() -> None:
+    chain = Series((Leaf((0,)), Leaf((1,)), Leaf((2,))))
+    assert decompose(3, [(0, 1), (1, 2)]) == decompose(3, [(0, 1), (1, 2), (0, 2)]) == chain
     tree = decompose(5, [(0, 1), (0, 2), (2, 3), (1, 4), (3, 4)])
     assert tree == Series((Leaf((0,)), Parallel((Leaf((1,)), Series((Leaf((2,)), Leaf((3,)))))), Leaf((4,))))
-
-
-def test_a_skip_connection_changes_nothing() -> None:
-    assert decompose(3, [(0, 1), (1, 2), (0, 2)]) == decompose(3, [(0, 1), (1, 2)])
 
 
 def test_the_n_graph_keeps_two_operators_together() -> None:
@@ -101,16 +95,13 @@ def nodes_of(tree: Tree) -> list[Tree]:
 
 
 @given(dags())
-def test_every_dag_ends_in_a_tree_whose_leaves_partition_its_operators(dag: tuple[int, Arcs]) -> None:
-    tree = decompose(*dag)
-    assert sorted(v for leaf in leaves(tree) for v in leaf.operators) == list(range(dag[0]))
-
-
-@given(dags())
-def test_runs_and_subsets_of_children_are_convex(dag: tuple[int, Arcs]) -> None:
+def test_leaves_partition_the_operators_and_runs_and_subsets_of_children_are_convex(
+    dag: tuple[int, Arcs],
+) -> None:
     count, arcs = dag
-    paths = reachable(count, arcs)
-    for node in nodes_of(decompose(count, arcs)):
+    paths, tree = reachable(count, arcs), decompose(count, arcs)
+    assert sorted(v for leaf in leaves(tree) for v in leaf.operators) == list(range(count))
+    for node in nodes_of(tree):
         if isinstance(node, Leaf):
             assert is_convex(set(node.operators), paths, count)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pipeplan.instances.networks.megatron_layout import expanded, read_layout
 from pipeplan.instances.networks.profile.options import ProfileOptions
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.models.layout_plan import plan_of_layout, result_of_layout
+from pipeplan.models.export.training import plan_of_layout, result_of_layout
 
 
 def megatron_stages(text: str) -> list[str]:
@@ -113,20 +114,27 @@ def plan_of(text: str, profile: Profile, devices: int, kind: str | None = None) 
     return plan
 
 
-@given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=5), st.sampled_from(["staging", "placement", "graph-pipeline"])
-)
-def test_rows_come_back_as_they_were(layers: list[int], kind: str) -> None:
+def homes(plan: Any) -> Any:
+    """The stages of a plan, or where each node of a placement is."""
+    if isinstance(plan, PlacementPlan):
+        return {node: d for d, device in enumerate(plan.devices) for node in device.nodes}
+    return [stage.nodes for stage in plan.stages]
+
+
+KINDS: dict[str, Any] = {"staging": staged, "placement": placed, "graph-pipeline": stage_graph}
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.sampled_from(sorted(KINDS)), st.data())
+def test_rows_come_back_as_they_were(layers: list[int], kind: str, data: st.DataObject) -> None:
+    """As Megatron's layout, by its two older options where they say it, and as counts of layers."""
     profile = llama(sum(layers))
-    held = on_stages(profile, layers)
-    made = {"staging": staged, "placement": placed, "graph-pipeline": stage_graph}[kind](held)
-    text = pipeplan.export(made, profile, to="megatron")
+    made = KINDS[kind](on_stages(profile, layers))
+    legacy = len(set(layers[1:-1])) < 2 and data.draw(st.booleans())
+    to = "megatron" if legacy else data.draw(st.sampled_from(["megatron", "vllm", "sglang", "trtllm"]))
+    text = pipeplan.export(made, profile, to=to, legacy=legacy)
     back = plan_of(text, profile, len(layers), kind)
-    assert pipeplan.export(back, profile, to="megatron") == text
-    if isinstance(back, PlacementPlan):
-        assert homes(back) == homes(made)
-    else:
-        assert [stage.nodes for stage in back.stages] == [stage.nodes for stage in made.stages]
+    assert pipeplan.export(back, profile, to=to, legacy=legacy) == text
+    assert homes(back) == homes(made)
 
 
 @given(st.integers(2, 4), st.integers(2, 3), st.data())
@@ -138,26 +146,6 @@ def test_ranks_with_several_stages_come_back_as_they_were(ranks: int, rounds: in
     text = pipeplan.export(made, profile, to="megatron")
     assert f"--pipeline-model-parallel-size {ranks} " in text
     assert homes(plan_of(text, profile, ranks)) == homes(made)
-
-
-@given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.sampled_from(["vllm", "sglang", "trtllm"]))
-def test_counts_of_layers_come_back_as_they_were(layers: list[int], to: str) -> None:
-    profile = llama(sum(layers))
-    made = staged(on_stages(profile, layers))
-    assert plan_of(pipeplan.export(made, profile, to=to), profile, len(layers), "staging") == made
-
-
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3))
-def test_the_two_older_options_come_back_as_they_were(first: int, middle: int, last: int, between: int) -> None:
-    layers = [first, *[middle] * between, last]
-    profile = llama(sum(layers))
-    made = staged(on_stages(profile, layers))
-    text = pipeplan.export(made, profile, to="megatron", legacy=True)
-    assert plan_of(text, profile, len(layers), "staging") == made
-
-
-def homes(plan: PlacementPlan) -> dict[Any, int]:
-    return {node: d for d, device in enumerate(plan.devices) for node in device.nodes}
 
 
 def test_empty_stages_are_ranks_without_work() -> None:
@@ -173,12 +161,14 @@ def test_a_chain_gets_the_best_pattern_of_the_stages() -> None:
 
 
 def test_what_a_kind_cannot_hold_is_refused() -> None:
-    with pytest.raises(UsageError, match="which no staging has; give --kind placement"):
-        plan_of("Et|t|t|tL", llama(4), 2, "staging")
-    with pytest.raises(InputError, match="has 3 stages for 2 ranks; give as many --devices"):
-        plan_of("Et|t|t*2L", llama(4), 2)
-    with pytest.raises(InputError, match="give --devices"):
-        plan_of_layout("Et|t|t*2L", llama(4), Cluster())
     levels = Cluster(levels=((2, 1e9), (2, 1e9)), devices=4, memory_bytes=1e9)
-    with pytest.raises(UsageError, match="nothing of devices within devices"):
-        plan_of_layout("Et|t|t|tL", llama(4), levels)
+    on_two, four = Cluster(2, memory_bytes=1e9, bandwidth=1e9), "Et|t|t|tL"
+    staging = replace(on_two, profile=ProfileOptions(kind="staging"))
+    for text, cluster, message in (
+        (four, staging, "which no staging has; give --kind placement"),
+        ("Et|t|t*2L", on_two, "has 3 stages for 2 ranks; give as many --devices"),
+        ("Et|t|t*2L", Cluster(), "give --devices"),
+        (four, levels, "nothing of devices within devices"),
+    ):
+        with pytest.raises((InputError, UsageError), match=message):
+            plan_of_layout(text, llama(4), cluster)

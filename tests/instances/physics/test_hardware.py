@@ -9,7 +9,7 @@ import pytest
 
 from pipeplan import load_profile
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.base.quantities import MIB
 from pipeplan.instances.lowering import lower
 from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies
 from pipeplan.instances.physics.hardware import DEVICES, GPUS, assumed_of, devices_and_gpu, known_gpu, usual_of
@@ -20,44 +20,28 @@ from pipeplan.instances.training.build import problem_of
     ("said", "meant"),
     [
         ("h100", "h100-80gb"),
-        ("H100-80", "h100-80gb"),
         ("NVIDIA-H100-SXM5-80GB", "h100-80gb"),
         ("NVIDIA H100 80GB HBM3", "h100-80gb"),
-        ("h200", "h200-141gb"),
-        ("b200", "b200-180gb"),
-        ("B200-192GB", "b200-180gb"),
-        ("GB200", "gb200-186gb"),
         ("gb300-nvl72", "gb300"),
         ("B300-288GB", "b300"),
         ("Tesla V100-SXM2-16GB", "v100-16gb"),
         ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"),
-        ("NVIDIA H20", "h20-96gb"),
         ("a100_80", "a100-80gb"),
-        ("RTX3090", "rtx-3090"),
         ("GeForce RTX 3090", "rtx-3090"),
-        ("MI300X", "mi300x"),
-        ("gh200", "gh200-96gb"),
+        *((name, name) for name in GPUS),
     ],
 )
 def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
     assert known_gpu(said).name == meant
 
 
-@pytest.mark.parametrize("name", GPUS)
-def test_every_name_finds_its_gpu(name: str) -> None:
-    assert known_gpu(name).name == name
-
-
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
         ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
-        ("h101", "There is no GPU named 'h101'"),
         ("h1000", "There is no GPU named 'h1000'; choose one of"),
         ("a10g", "There is no GPU named 'a10g'; choose one of"),
-        ("a10g-24gb", "There is no GPU named 'a10g-24gb'; choose one of"),
         ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
-        ("b", "There is no GPU named 'b'"),
         ("", "There is no GPU named ''"),
     ],
 )
@@ -81,7 +65,9 @@ def test_figures_are_of_the_size_that_their_name_says_and_have_sources(name: str
     assert known.memory_rate > known.inside
 
 
-def test_chips_without_bf16_say_so() -> None:
+def test_chips_without_bf16_say_so_and_memory_is_what_the_driver_reports() -> None:
+    """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
+    assert [known_gpu(name).memory_bytes / MIB for name in ("h100", "b200")] == [81_559, 183_359]
     without = {name for name, known in GPUS.items() if "bf16" not in known.flops}
     assert without == {"v100-pcie-16gb", "v100-16gb", "v100-32gb", "t4"}
 
@@ -108,12 +94,6 @@ def test_a_new_gpu_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (solved.memory_bytes, solved.bandwidth) == (90_000 * 2**20, 50e9)
 
 
-def test_memory_is_what_the_driver_reports() -> None:
-    """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
-    assert known_gpu("h100").memory_bytes == 81_559 * 2**20
-    assert known_gpu("b200").memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
-
-
 # ---- the roofline rule -----------------------------------------------------------------------------------
 
 
@@ -122,20 +102,7 @@ def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -
     assert accelerator.seconds(112e12, 0, 2) == pytest.approx(1 / 0.85, rel=1e-4)
     assert accelerator.seconds(112e12, 0, 4) == pytest.approx(8 / 0.85, rel=1e-4)
     assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
-
-
-def test_layers_with_little_arithmetic_wait_for_memory() -> None:
-    device = DEVICES["a100-40gb"]
-    assert device.seconds(1.0, 1555e9) == pytest.approx(1 / 0.8, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", GPUS)
-def test_profiles_and_training_configurations_assume_the_same_shares_of_a_gpu(name: str) -> None:
-    """A large product, traffic of memory and a kernel's start take the same seconds by both ways into a problem."""
-    problem = problem_of("llama-3-8b", f"1x{name}", batch=1, sequence=8_192, precision="fp16")
-    device, usual = DEVICES[name], problem.efficiencies
-    assert device.seconds(1e15, 0, 2) == 1e15 / (GPUS[name].half_flops * usual.products) + usual.launch_seconds
-    assert device.seconds(0, 1e12, 2) == 1e12 / (GPUS[name].memory_rate * usual.memory) + usual.launch_seconds
+    assert DEVICES["a100-40gb"].seconds(1.0, 1555e9) == pytest.approx(1 / 0.8, rel=1e-4)  # waits for memory
 
 
 # ---- links ---------------------------------------------------------------------------------------------------
@@ -145,17 +112,14 @@ def test_profiles_and_training_configurations_assume_the_same_shares_of_a_gpu(na
     ("devices", "counts"),
     [
         ("64xh100-80gb", [8, 8]),
-        ("8xh100", [8]),
         ("4xh100", [4]),
         ("1xh100", [1]),
-        ("64xgb200", [64]),
         ("144xgb200", [72, 2]),
         ("128xgb200", [64, 2]),
         ("1024xgb300", [64, 16]),
         ("8xgh200", [4, 2]),
         ("4x8xh100", [8, 4]),
-        ("8x4xh100", [4, 8]),
-        ("1x8xh100", [8]),
+        (" 8 x H100 ", [8]),
     ],
 )
 def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> None:
@@ -167,15 +131,22 @@ def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> N
     assert levels[0][1] == gpu.inside
 
 
-def test_gpus_that_are_no_product_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("name", "count", "said"),
+    [
+        (
+            "h100",
+            12,
+            "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; give a multiple of 8, or say with",
+        ),
+        # 37 racks with four GPUs of each would be one.
+        ("gb200", 148, "devices are 148 gb200-186gb, which do not fill nodes of 72 GPUs; give a multiple of 72"),
+    ],
+)
+def test_gpus_that_are_no_product_are_refused(name: str, count: int, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        devices_and_gpu("12xh100")[1].levels(12)
-    assert str(caught.value) == (
-        "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; "
-        "give a multiple of 8, or say with --levels which GPUs are linked how."
-    )
-    with pytest.raises(InputError, match="148 gb200-186gb, which do not fill nodes of 72"):
-        known_gpu("gb200").levels(148)  # 37 racks with four GPUs of each would be one
+        known_gpu(name).levels(count)
+    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +156,3 @@ def test_what_names_no_devices_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
         devices_and_gpu(text)
     assert caught.value.field == "devices"
-
-
-def test_spaces_around_the_cross_do_not_matter() -> None:
-    count, gpu = devices_and_gpu(" 8 x H100 ")
-    assert (count, gpu.name) == (8, "h100-80gb")

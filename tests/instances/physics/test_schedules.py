@@ -10,7 +10,7 @@ import pytest
 
 from pipeplan.instances.physics.schedules import SCHEDULES
 from pipeplan.instances.registry import violations_of
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.planners.schedule.named import Named, schedule_by
 
 MODEL = ("llama-3-8b", "--devices", "8xh100-80gb", "--sequence", 512, "--batch", 8, "--framework", "torchtitan")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from problems.placements import split
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import returning_path, stage_order
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError
+from pipeplan.instances.placement.referee.structure import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import verify
 
 
@@ -19,16 +20,6 @@ def graph(edges: str, backward: str = "", colors: str = "", lonely: str = "") ->
     color = {letter: word for word in colors.split() for letter in word}
     nodes = tuple(Node(x, 1, 1, backward=x in backward, color=color.get(x)) for x in letters)
     return PlacementProblem(nodes, tuple((u, v) for u, v in edges.split()), accelerators=5, cpus=2)
-
-
-def split(*devices: str) -> PlacementPlan:
-    """split("ab", "c"): devices A, B, ... in this order; a word that starts with ! is a CPU."""
-    return PlacementPlan(
-        tuple(
-            Device("ABCDEFG"[d], "cpu" if word.startswith("!") else "accelerator", tuple(word.strip("!")))
-            for d, word in enumerate(devices)
-        )
-    )
 
 
 def broken(problem: PlacementProblem, plan: PlacementPlan, contiguity: str) -> list[str]:

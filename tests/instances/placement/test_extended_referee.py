@@ -12,9 +12,9 @@ from oracles.extended_placement import all_plans, best_value, tiny_extended, tin
 
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import stage_order
 from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.structure import stage_order
 from pipeplan.instances.placement.referee.verify import verify
 
 

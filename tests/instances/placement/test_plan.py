@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
-from problems.malformed import OWN, PLAN
+from oracles.extended_placement import all_plans, tiny_extended
+from problems.malformed import OWN
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.schemas import read_schema
 
 
 def test_a_round_trip_keeps_everything() -> None:
@@ -22,14 +26,6 @@ def test_a_round_trip_keeps_everything() -> None:
         )
     )
     assert PlacementPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-
-
-def test_subgraphs_are_written_only_where_they_are_decided() -> None:
-    entries = PlacementPlan.from_json(PLAN).to_json()["devices"]
-    assert [sorted(entry) for entry in entries] == [
-        ["name", "nodes", "type"],
-        ["name", "nodes", "subgraphs", "type"],
-    ]
 
 
 def test_an_assignment_becomes_devices_in_order() -> None:
@@ -85,3 +81,64 @@ def test_the_place_in_the_file_is_the_caller_s() -> None:
         with pytest.raises(InputError) as caught:
             PlacementPlan.from_json({"kind": "placement"}, where=where)
         assert caught.value.field == field
+
+
+# ---- Plans with types, replicas and groups as JSON.
+
+
+NESTED = PlacementPlan(
+    (Device("acc0", "accelerator", ("a",), replicas=2, group="node0"), Device("cpu0", "cpu", ("b",))),
+    (DeviceGroup("node0", 2, 3, "rack"), DeviceGroup("rack", 3)),
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_is_what_its_json_says(seed: int) -> None:
+    for plan in islice(all_plans(tiny_extended(seed)), 50):
+        jsonschema.validate(plan.to_json(), read_schema("plan-1"))
+        assert PlacementPlan.from_json(plan.to_json()) == plan
+
+
+def test_only_what_differs_from_the_default_is_written() -> None:
+    assert NESTED.to_json() == {
+        "kind": "placement",
+        "devices": [
+            {"name": "acc0", "type": "accelerator", "nodes": ["a"], "replicas": 2, "group": "node0"},
+            {"name": "cpu0", "type": "cpu", "nodes": ["b"]},
+        ],
+        "groups": [{"name": "node0", "level": 2, "replicas": 3, "parent": "rack"}, {"name": "rack", "level": 3}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("devices", 0, "replicas"), "2", r"plan.devices\[0\].replicas"),
+        (("devices", 0, "replicas"), 1.5, r"plan.devices\[0\].replicas"),
+        (("devices", 0, "replicas"), 10**9, r"plan.devices\[0\].replicas"),
+        (("devices", 0, "group"), 7, r"plan.devices\[0\].group"),
+        (("devices", 0, "accelerator_type"), ["fast"], r"plan.devices\[0\].accelerator_type"),
+        (("groups",), {}, "plan.groups"),
+        (("groups", 0), "node0", r"plan.groups\[0\]"),
+        (("groups", 0), {"name": "node0"}, r"plan.groups\[0\].level"),
+        (("groups", 0), {"level": 2}, r"plan.groups\[0\].name"),
+        (("groups", 0, "level"), None, r"plan.groups\[0\].level"),
+        (("groups", 0, "parent"), 3, r"plan.groups\[0\].parent"),
+    ],
+)
+def test_malformed_plans_are_refused_where_the_fault_is(path: tuple[Any, ...], value: Any, field: str) -> None:
+    data: Any = NESTED.to_json()
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(InputError, match=f"^{field} "):
+        PlacementPlan.from_json(data)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, read_schema("plan-1"))
+
+
+def test_replicas_without_a_meaning_are_read_and_left_to_the_referee() -> None:
+    data = NESTED.to_json()
+    data["devices"][0]["replicas"] = 0
+    assert PlacementPlan.from_json(data).devices[0].replicas == 0

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
-from problems.strategies_of_problems import placement_problems
+from oracles.extended_placement import tiny_extended
+from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
+from pipeplan.instances.base.json_file import dump_json
+from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json, remarks
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
+from pipeplan.instances.placement.published import placement_to_published
+from pipeplan.instances.schemas import read_schema
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
 
 
 def node(node_id: Any, **fields: Any) -> Node:
@@ -48,12 +57,6 @@ def test_the_topological_order_respects_every_arc(any_problem: PlacementProblem)
     place = {v: i for i, v in enumerate(any_problem.topological_order)}
     assert sorted(place) == list(range(len(any_problem.nodes)))
     assert all(place[u] < place[v] for u, v in any_problem.arcs)
-
-
-@given(placement_problems())
-def test_colour_classes_are_a_partition(any_problem: PlacementProblem) -> None:
-    members = [i for group in any_problem.color_classes for i in group]
-    assert sorted(members) == list(range(len(any_problem.nodes)))
 
 
 # ---- hash ----------------------------------------------------------------------------------------------
@@ -154,10 +157,6 @@ def test_a_class_that_just_fits_is_accepted() -> None:
     assert problem(nodes, memory_bytes=1.0).memory_bytes == 1.0
 
 
-def test_memory_is_of_each_accelerator_and_need_not_hold_everything() -> None:
-    assert problem([node(i, size_bytes=1.0) for i in range(10)], memory_bytes=1.0)
-
-
 # ---- the door: cycles ----------------------------------------------------------------------------------
 
 
@@ -186,3 +185,278 @@ def test_the_size_of_a_problem_is_limited(monkeypatch: pytest.MonkeyPatch, limit
     monkeypatch.setattr(f"pipeplan.instances.placement.problem.{limit}", 2)
     with pytest.raises(InputError, match=f"{field} has 3 entries; give at most 2"):
         problem([node(i) for i in range(3 if field == "nodes" else 2)], [(0, 1)] * 3)
+
+
+# ---- Clusters beyond accelerators of one type side by side: their rules at the door, their hash, their JSON.
+
+
+PAIR = PlacementProblem((Node("a", 2.0, 9.0), Node("b", 3.0, 9.0)), (("a", "b"),), accelerators=4, cpus=0)
+FAST = AcceleratorType("fast", 2, 64.0)
+
+
+def with_times(*times: float | None, **facts: Any) -> PlacementProblem:
+    """PAIR where node a has these times on the other types."""
+    return PAIR.replace(nodes=(Node("a", 2.0, 9.0, other_times=times), PAIR.nodes[1]), **facts)
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "remedy"),
+    [
+        ({"levels": (Level(3),)}, "levels", "multiply"),
+        ({"levels": (Level(2), Level(3))}, "levels", "multiply"),
+        ({"levels": (Level(1),) * 6 + (Level(4),)}, "levels", "at most 6"),
+        ({"levels": (4,)}, r"levels\[0\]", "give a Level"),
+        ({"levels": (Level(-4),)}, r"levels\[0\].devices", "whole number"),
+        ({"levels": (Level(4, -1.0),)}, r"levels\[0\].transfer_factor", "finite number >= 0"),
+        ({"levels": (Level(4, 1.0, float("nan")),)}, r"levels\[0\].sync_bandwidth", "finite number"),
+        ({"levels": (Level(4, 1.0, 0.0),)}, r"levels\[0\].sync_bandwidth", "at least"),
+        ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
+        ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
+        ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
+        ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
+        ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
+        ({"other_types": (FAST,), "levels": (Level(2), Level(2))}, "other_types", "at most one level"),
+    ],
+)
+def test_a_cluster_that_makes_no_sense_is_refused(change: dict[str, Any], field: str, remedy: str) -> None:
+    with pytest.raises(InputError, match=f"^{field} .*; .*{remedy}"):
+        PAIR.replace(**change)
+
+
+def test_other_times_are_one_for_each_other_type() -> None:
+    assert with_times(1.0, other_types=(FAST,)).time_on(0, 0) == 1.0
+    for times, types in (((1.0,), ()), ((1.0, 2.0), (FAST,))):
+        with pytest.raises(InputError, match=r"nodes\[0\].other_times has"):
+            with_times(*times, other_types=types)
+    with pytest.raises(InputError, match=r"nodes\[0\].other_times\[0\] is negative"):
+        with_times(-1.0, other_types=(FAST,))
+    with pytest.raises(InputError, match=r"nodes\[0\].other_times .* not a list"):
+        PAIR.replace(nodes=(Node("a", 2.0, 9.0, other_times=1.0), PAIR.nodes[1]), other_types=(FAST,))  # type: ignore[arg-type]
+
+
+def test_without_other_times_all_types_are_as_fast_and_able_as_the_base_type() -> None:
+    problem = PAIR.replace(nodes=(PAIR.nodes[0], Node("b", 3.0, 9.0, supported=False)), other_types=(FAST,), cpus=1)
+    assert [problem.time_on(0, kind) for kind in (None, 0)] == [2.0, 2.0]
+    assert [problem.time_on(1, kind) for kind in (None, 0)] == [None, None]
+
+
+def test_a_node_that_only_another_type_can_take_is_placeable() -> None:
+    """Here node a is supported by no base accelerator, is too large for one, or there are none."""
+    a = Node("a", 2.0, 9.0, size_bytes=50.0, supported=False, other_times=(1.0,))
+    assert PAIR.replace(nodes=(a, PAIR.nodes[1]), other_types=(FAST,)).extensions == {"types"}
+    large = Node("a", 2.0, 9.0, size_bytes=50.0)
+    assert PAIR.replace(nodes=(large, PAIR.nodes[1]), memory_bytes=10.0, other_types=(FAST,)).extensions == {
+        "types"
+    }
+    assert PAIR.replace(accelerators=0, other_types=(FAST,)).accelerators == 0
+
+
+@pytest.mark.parametrize("other", [AcceleratorType("fast", 0), AcceleratorType("fast", 2, 40.0)])
+def test_a_node_that_no_type_can_take_is_refused(other: AcceleratorType) -> None:
+    a = Node("a", 2.0, 9.0, size_bytes=50.0, supported=False, other_times=(1.0,))
+    with pytest.raises(InputError, match=r"nodes\[0\] has no device: no type .* node 'a' and there is no CPU; add"):
+        PAIR.replace(nodes=(a, PAIR.nodes[1]), other_types=(other,))
+
+
+# ---- what a problem uses, and its hash -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "extensions"),
+    [
+        ({}, set()),
+        ({"levels": (Level(4),)}, set()),
+        ({"levels": (Level(4, 2.0),)}, {"levels"}),
+        ({"levels": (Level(4, 1.0, 8.0),)}, {"levels"}),
+        ({"levels": (Level(2), Level(2))}, {"levels"}),
+        ({"other_types": (FAST,)}, {"types"}),
+        ({"other_types": (FAST,), "levels": (Level(4, 1.0, 8.0),)}, {"types", "levels"}),
+    ],
+)
+def test_a_problem_says_what_it_needs_beyond_the_flat_one(facts: dict[str, Any], extensions: set[str]) -> None:
+    """One level that only counts the accelerators adds nothing."""
+    assert PAIR.replace(**facts).extensions == extensions
+
+
+def test_the_hash_of_a_flat_problem_is_what_it_was_before_there_were_extensions() -> None:
+    assert PAIR.hash == "95bf2bd415392ccb"
+
+
+def test_the_hash_depends_on_every_fact_of_types_and_levels() -> None:
+    weights = (Node("a", 2.0, 9.0, weight_bytes=1.0), PAIR.nodes[1])
+    variants = [
+        PAIR,
+        PAIR.replace(nodes=weights),
+        *(PAIR.replace(levels=(Level(4, factor, sync),)) for factor in (1.0, 2.0) for sync in (None, 1.0, 2.0)),
+        PAIR.replace(levels=(Level(2), Level(2))),
+        PAIR.replace(levels=(Level(1), Level(4))),
+        *(
+            PAIR.replace(other_types=(AcceleratorType(*facts),))
+            for facts in (("x", 1), ("y", 1), ("x", 2), ("x", 1, 5.0))
+        ),
+        *(with_times(time, other_types=(AcceleratorType("x", 1),)) for time in (None, 1.0, 2.0)),
+    ]
+    assert len({problem.hash for problem in variants}) == len(variants)
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_our_own_json_holds_every_fact(seed: int) -> None:
+    problem = tiny_extended(seed)
+    data = placement_to_json(problem)
+    jsonschema.validate(data, read_schema("placement-1"))
+    assert placement_from_json(data) == problem
+
+
+def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
+    data = placement_to_json(PAIR)
+    assert {"other_types", "levels"}.isdisjoint(data)
+    assert set(data["nodes"][0]) == {"id", "accelerator_time", "cpu_time"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"levels": {}}, "levels"),
+        ({"levels": [4]}, r"levels\[0\]"),
+        ({"levels": [{"transfer_factor": 2}]}, r"levels\[0\].devices"),
+        ({"levels": [{"devices": 4, "bandwidth": 2}]}, r"levels\[0\].bandwidth"),
+        ({"other_types": [{"name": "fast"}]}, r"other_types\[0\].count"),
+        ({"other_types": [{"name": "fast", "count": 1, "memory": 3}]}, r"other_types\[0\].memory"),
+        (
+            {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "other_times": 3}]},
+            r"nodes\[0\].other_times",
+        ),
+        (
+            {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "weight_bytes": -3}]},
+            r"nodes\[0\].weight_bytes",
+        ),
+    ],
+)
+def test_malformed_files_are_refused_where_the_fault_is(change: dict[str, Any], field: str) -> None:
+    data = {**placement_to_json(PAIR), "edges": [], **change}
+    with pytest.raises(InputError, match=f"^{field} "):
+        placement_from_json(data)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, read_schema("placement-1"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "field"),
+    [
+        (PAIR.replace(levels=(Level(4, 2.0),)), "levels"),
+        (PAIR.replace(other_types=(FAST,)), "other_types"),
+        (PAIR.replace(nodes=(PAIR.nodes[0], Node("b", 3.0, 9.0, weight_bytes=1.0))), r"nodes\[1\].weight_bytes"),
+    ],
+)
+def test_the_published_format_refuses_what_it_cannot_hold(problem: PlacementProblem, field: str) -> None:
+    with pytest.raises(InputError, match=f"^{field} has no place in the published format; write"):
+        placement_to_published(problem)
+
+
+# ---- Our own format keeps every field, refuses what it does not know, and lets defaults be omitted.
+
+
+MINIMAL = {
+    "schema": "pipeplan.placement/1",
+    "accelerators": 1,
+    "cpus": 0,
+    "nodes": [{"id": 1, "accelerator_time": 2, "cpu_time": 3}],
+    "edges": [],
+}
+
+
+@given(placement_problems())
+def test_a_round_trip_keeps_everything(problem: PlacementProblem) -> None:
+    again = placement_from_json(json.loads(dump_json(placement_to_json(problem))))
+    assert again == problem
+    assert again.hash == problem.hash
+    assert [type(node.id) for node in again.nodes] == [type(node.id) for node in problem.nodes]
+
+
+def test_what_is_omitted_has_its_default() -> None:
+    assert placement_from_json(MINIMAL) == PlacementProblem(
+        nodes=(
+            Node(1, 2, 3, size_bytes=0, transfer_time=0, supported=True, backward=False, color=None, name=None),
+        ),
+        edges=(),
+        accelerators=1,
+        cpus=0,
+        memory_bytes=None,
+        name="placement",
+        time_unit="s",
+    )
+
+
+def test_the_writer_omits_the_defaults_of_nodes_only() -> None:
+    assert placement_to_json(placement_from_json(MINIMAL)) == {
+        **MINIMAL,
+        "name": "placement",
+        "time_unit": "s",
+        "memory_bytes": None,
+    }
+
+
+def test_equal_looking_ids_of_two_types_stay_apart() -> None:
+    nodes = [{"id": 1, "accelerator_time": 2, "cpu_time": 3}, {"id": "1", "accelerator_time": 4, "cpu_time": 3}]
+    problem = placement_from_json({**MINIMAL, "nodes": nodes, "edges": [[1, "1"]]})
+    assert problem.arcs == ((0, 1),)
+
+
+def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
+    with pytest.raises(InputError, match='acelerators is an unknown key; write "accelerators" or remove it'):
+        placement_from_json({**MINIMAL, "acelerators": 1})
+
+
+# ---- Times that stand for "forbidden" are taken as they are, and the reader hears how to say it better.
+
+
+def timed(*nodes: Node, accelerators: int = 1, cpus: int = 1) -> PlacementProblem:
+    return PlacementProblem(nodes, (), accelerators, cpus)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        timed(Node("a", 1.0, 2.0), Node("b", 100.0, 1e5)),
+        timed(Node("a", 1e-9, 1e-9), Node("b", 1.0, 1.0)),
+        timed(Node("a", 1e12, 3e12), Node("b", 2e12, 1e12)),
+        timed(Node("a", 1e12, 1.0, supported=False), Node("b", 1.0, 1.0)),
+        timed(Node("a", 1.0, 1e12), Node("b", 1.0, 1.0), cpus=0),
+    ],
+    ids=["ordinary", "small and large", "all are large", "said already", "no CPU"],
+)
+def test_ordinary_times_need_no_remark(given: PlacementProblem) -> None:
+    assert list(remarks(given)) == []
+
+
+def test_a_forbidden_accelerator_has_a_field_of_its_own() -> None:
+    (said,) = remarks(timed(Node("a", 1e12, 1.0), Node("b", 1e12, 1.0), Node("c", 1.0, 1.0)))
+    assert "accelerator_time 1e+12 of node 'a' and of 1 more" in said
+    assert '"supported": false' in said
+
+
+def test_a_forbidden_cpu_has_none() -> None:
+    (said,) = remarks(timed(Node("a", 1.0, 1e9), Node("b", 1.0, 1.0)))
+    assert "cpu_time 1e+09 of node 'a' is" in said
+    assert "supported" not in said
+
+
+def test_another_type_is_forbidden_by_null() -> None:
+    given = PlacementProblem(
+        (Node(0, 1.0, 1.0, other_times=(1e9,)),), (), 1, 0, other_types=(AcceleratorType("old", 1),)
+    )
+    (said,) = remarks(given)
+    assert "other_times 1e+09 of node 0" in said
+    assert "null" in said
+
+
+def test_a_result_carries_the_remark() -> None:
+    given = timed(Node("a", 1e12, 1.0), Node("b", 1.0, 1.0))
+    result = solve(given, planner="one-device", limits=SolveOptions(threads=1))
+    assert set(remarks(given)) <= set(result.messages)

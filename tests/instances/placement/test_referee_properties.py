@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from oracles import placement_definitions as definitions
 from problems.strategies import (
     Case,
-    added,
     cases,
     mutated_plans,
     mutated_problems,
@@ -21,15 +20,13 @@ from problems.strategies import (
     unlimited_cases,
     valid_cases,
     with_device,
-    with_node,
-    without,
 )
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import NodeId, PlacementProblem
-from pipeplan.instances.placement.referee.contiguity import returning_path, stage_order
+from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.structure import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import CONTIGUITIES, verify
 
 RULES = {
@@ -86,112 +83,6 @@ def test_violations_are_single_sentences_without_repetition(case: Case) -> None:
 
 
 # ---- each rule, broken alone ------------------------------------------------------------------------------
-
-
-def accepted_until_now(case: Case, contiguity: str) -> None:
-    assert rules(*case, contiguity) == set()
-
-
-@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
-@settings(deadline=None)
-def test_an_invented_or_repeated_node_breaks_assignment(data: st.DataObject, case: Case, contiguity: str) -> None:
-    accepted_until_now(case, contiguity)
-    d = data.draw(st.integers(0, len(case.plan.devices) - 1))
-    again = case.plan.devices[d].nodes
-    node_id = data.draw(st.sampled_from(["ghost", *again]))
-    assert rules(case.problem, added(case.plan, d, node_id), contiguity) == {"assignment"}
-
-
-@given(st.data(), valid_cases())
-@settings(deadline=None)
-def test_a_dropped_node_breaks_assignment(data: st.DataObject, case: Case) -> None:
-    node = data.draw(st.sampled_from(case.problem.nodes))
-    assert rules(case.problem, without(case.plan, node.id)) == {"assignment"}
-
-
-@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
-@settings(deadline=None)
-def test_a_shared_name_an_unknown_type_or_a_lost_device_breaks_devices(
-    data: st.DataObject, case: Case, contiguity: str
-) -> None:
-    accepted_until_now(case, contiguity)
-    problem, plan = case
-    d = data.draw(st.integers(0, len(plan.devices) - 1))
-    broken = [with_device(plan, d, type="gpu"), with_device(plan, d, name=plan.devices[d - 1].name)]
-    for worse in broken if len(plan.devices) > 1 else broken[:1]:
-        assert rules(problem, worse, contiguity) == {"devices"}
-    if problem.accelerators:
-        fewer = problem.replace(accelerators=problem.accelerators - 1)
-        assert rules(fewer, plan, contiguity) == {"devices"}
-
-
-@given(valid_cases(), st.sampled_from(CONTIGUITIES))
-@settings(deadline=None)
-def test_shrunken_memory_breaks_memory(case: Case, contiguity: str) -> None:
-    accepted_until_now(case, contiguity)
-    used = [d.size_bytes for d in evaluate(*case).devices if d.type == "accelerator"]
-    assume(max(used, default=0) > 0)
-    assert rules(case.problem.replace(memory_bytes=max(used)), case.plan, contiguity) == set()
-    assert rules(case.problem.replace(memory_bytes=max(used) * (1 - 1e-6)), case.plan, contiguity) == {"memory"}
-
-
-@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
-@settings(deadline=None)
-def test_an_unsupported_node_on_an_accelerator_breaks_support(
-    data: st.DataObject, case: Case, contiguity: str
-) -> None:
-    accepted_until_now(case, contiguity)
-    on_accelerators = [i for d in case.plan.devices if d.type == "accelerator" for i in d.nodes]
-    assume(on_accelerators)
-    i = case.problem.index[data.draw(st.sampled_from(on_accelerators))]
-    assert rules(with_node(case.problem, i, supported=False), case.plan, contiguity) == {"support"}
-
-
-@given(st.data(), valid_cases(chain=False))
-@settings(deadline=None)
-def test_a_colour_on_two_devices_breaks_colocation(data: st.DataObject, case: Case) -> None:
-    accepted_until_now(case, "none")
-    busy = [d for d in case.plan.devices if d.nodes]
-    assume(len(busy) > 1)
-    pair = data.draw(st.lists(st.sampled_from(busy), min_size=2, max_size=2, unique_by=lambda d: d.name))
-    problem = case.problem
-    for device in pair:
-        problem = with_node(problem, problem.index[data.draw(st.sampled_from(device.nodes))], color="new")
-    assert rules(problem, case.plan) == {"colocation"}
-
-
-@st.composite
-def scattered(draw: st.DrawFn, pattern: str) -> tuple[Case, list[NodeId]]:
-    """A valid case without edges, with nodes in order on two devices by a pattern such as "ABBA"; and these nodes."""
-    free = small_problems(max_nodes=7, training=False).filter(lambda p: len(p.nodes) >= len(pattern))
-    problem = draw(free)
-    nodes = tuple(replace(node, transfer_time=0.0, color=None, supported=True) for node in problem.nodes)
-    problem = problem.replace(nodes=nodes, edges=(), memory_bytes=None, accelerators=draw(st.integers(1, 3)))
-    devices = draw(st.permutations(range(problem.accelerators + problem.cpus)))
-    owner = {node.id: draw(st.sampled_from(devices)) for node in nodes}
-    chosen = [nodes[i].id for i in sorted(draw(st.permutations(range(len(nodes))))[: len(pattern)])]
-    owner.update({node_id: devices["AB".index(letter)] for node_id, letter in zip(chosen, pattern, strict=True)})
-    return Case(problem, PlacementPlan.from_assignment(problem, owner)), chosen
-
-
-@given(scattered("ABA"))
-@settings(deadline=None)
-def test_a_way_out_and_back_breaks_the_contiguity_of_a_device(drawn: tuple[Case, list[NodeId]]) -> None:
-    case, (u, v, w) = drawn
-    accepted_until_now(case, "device")
-    problem = case.problem.replace(edges=((u, v), (v, w)))
-    assert rules(problem, case.plan, "device") == {"contiguity-device"}
-    assert rules(problem, case.plan, "chain") == {"contiguity-chain"}
-
-
-@given(scattered("ABBA"))
-@settings(deadline=None)
-def test_a_circle_of_devices_breaks_the_chain_alone(drawn: tuple[Case, list[NodeId]]) -> None:
-    case, (a, b, c, d) = drawn
-    accepted_until_now(case, "chain")
-    problem = case.problem.replace(edges=((a, b), (c, d)))
-    assert rules(problem, case.plan, "device") == set()
-    assert rules(problem, case.plan, "chain") == {"contiguity-chain"}
 
 
 @given(st.data(), valid_cases(chain=False))

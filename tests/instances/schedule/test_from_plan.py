@@ -10,19 +10,28 @@ from typing import Any
 
 import pytest
 from problems.chains import random_chain
-from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
+from problems.graph_pipelines_with_plans import chain_problem, random_graph_problem, random_plan
 from problems.placements import random_placement
 from problems.stagings import random_staging
+from problems.three_stages import (
+    BATCHES,
+    CLOSED,
+    DELAY,
+    STAGES,
+    as_pattern,
+    as_placement,
+    as_stage_graph,
+    as_stages,
+)
 
 from pipeplan import evaluate
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.to_schedule import work_in_pieces
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.simulated import work_in_pieces
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.from_plan import ScheduleOptions, schedule_of
 from pipeplan.instances.schedule.order import own_schedule
@@ -31,51 +40,10 @@ from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.simulate import lower_to_schedule, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, DeviceType, StagingProblem
 from pipeplan.instances.timeline.engine import run
 from pipeplan.instances.timeline.model import Simulation
 from pipeplan.studies.stage_schedule import schedule_study
-
-STAGES, BATCHES, DELAY = 3, 8, 0.5
-CLOSED = (BATCHES + STAGES - 1) * 3 + (STAGES - 1) * 2 * DELAY
-"""Eight micro-batches of 1 + 2 through three stages, half a second on each way between two of them."""
-
-
-def as_stage_graph() -> tuple[Problem, Plan]:
-    return chain_problem(STAGES, BATCHES, link=Link(1 / DELAY)), chain_plan(STAGES, 1, BATCHES)
-
-
-def as_stages(layers: int = STAGES, **way: Any) -> tuple[StagingProblem, StagedPlan]:
-    time = 3.0 * STAGES / layers
-    held = tuple(Layer(i, {1: (Configuration("only", time, **way),)}) for i in range(layers))
-    edges = tuple(Edge(u, v, 1.0) for u, v in pairwise(range(layers)))
-    problem = StagingProblem(held, edges, STAGES, 1 / DELAY, BATCHES)
-    each = layers // STAGES
-    runs = [tuple(range(i * each, (i + 1) * each)) for i in range(STAGES)]
-    return problem, StagedPlan(tuple(PlannedStage(run, 1, 1, dict.fromkeys(run, "only")) for run in runs))
-
-
-def as_placement() -> tuple[PlacementProblem, PlacementPlan]:
-    """Half of the delay is paid at each end."""
-    half = DELAY / 2
-    forward = [Node(f"f{i}", 1.0, 9.0, 5.0, half if i + 1 < STAGES else 0.0, color=i) for i in range(STAGES)]
-    backward = [Node(f"b{i}", 2.0, 9.0, 5.0, half if i else 0.0, True, True, i) for i in range(STAGES)]
-    edges = [(f"f{u}", f"f{v}") for u, v in pairwise(range(STAGES))]
-    edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [(f"f{i}", f"b{i}") for i in range(STAGES)]
-    devices = tuple(Device(f"acc{i}", "accelerator", (f"f{i}", f"b{i}")) for i in range(STAGES))
-    return PlacementProblem((*forward, *backward), tuple(edges), STAGES, 0), PlacementPlan(devices)
-
-
-def as_pattern(layers: int = STAGES, allocation: tuple[int, ...] | None = None) -> tuple[ChainProblem, PatternPlan]:
-    one, two = Fraction(STAGES, layers), Fraction(2 * STAGES, layers)
-    problem = ChainProblem(
-        *((float(one),) * layers, (float(two),) * layers, (1,) * (layers + 1), (7,) * layers),
-        *(STAGES, None, 1 / DELAY),
-    )
-    each = layers // STAGES
-    chosen = allocation or tuple(i // each for i in range(layers))
-    return problem, PatternPlan(3, chosen, ((0,) * (2 * layers),), ({},))
-
 
 ALL = pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_placement, as_pattern])
 
@@ -350,14 +318,10 @@ def test_options_that_make_no_sense_are_refused_in_a_sentence(options: Any, word
 
 
 def test_plans_without_backward_passes_or_of_other_problems_are_refused() -> None:
-    problem, plan = as_placement()
-    forward = tuple(node for node in problem.nodes if not node.backward)
-    only = problem.replace(nodes=forward, edges=problem.edges[:2])
-    devices = tuple(replace(device, nodes=device.nodes[:1]) for device in plan.devices)
     with pytest.raises(UsageError, match="schedules are of training"):
-        lower_to_schedule(only, PlacementPlan(devices))
+        lower_to_schedule(*as_placement(training=False))
     with pytest.raises(UsageError, match="does not fit a staging problem"):
-        lower_to_schedule(as_stages()[0], plan)
+        lower_to_schedule(as_stages()[0], as_placement()[1])
     lowered = lower_to_schedule(*as_stages(), micro_batches=1)
     starts = SchedulePlan({block.id: (Fraction(0),) for block in lowered.problem.blocks})
     with pytest.raises(UsageError, match="has no stages to schedule"):

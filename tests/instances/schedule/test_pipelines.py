@@ -6,8 +6,13 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import GENERATORS
-from pipeplan.instances.schedule.pipelines import StagePasses, device_of, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import (
+    GENERATORS,
+    StagePasses,
+    device_of,
+    divided_pipeline,
+    equal_stages,
+)
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 

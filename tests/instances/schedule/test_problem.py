@@ -3,15 +3,20 @@ hash sees what counts."""
 
 from __future__ import annotations
 
+import json
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from recipes.other_kinds import measured_uneven
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, random_schedule, shape
+from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json, schedule_to_json
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
 from pipeplan.instances.schedule.problem import (
     MAX_STARTS,
     Block,
@@ -237,11 +242,6 @@ def test_what_is_wrong_is_named_by_field(said: Any, field: str) -> None:
     assert said().startswith(f"{field} ")
 
 
-def test_duplicates_are_named() -> None:
-    assert "repeats 'F0'" in refused(blocks=(*BLOCKS, F0))
-    assert "repeats 'd0'" in refused(devices=(*DEVICES, DEVICES[0]))
-
-
 def test_more_starts_than_a_plan_can_hold_are_refused() -> None:
     blocks = tuple(Block(f"b{i}", "X", ("d0",), 1) for i in range(100))
     said = refused(blocks=blocks, edges=(), micro_batches=MAX_STARTS // 100 + 1)
@@ -253,3 +253,197 @@ def test_a_pipeline_is_what_it_is_said_to_be() -> None:
     assert made.loads == (15,) * 4
     assert [edge.lag for edge in made.edges if edge.source[1] != edge.target[1]] == [1] * 6
     assert made.memory_bytes == 10
+
+
+# ---- Schedules as plans: exact times in and out, and a sentence for whatever is no time.
+
+
+def test_thirds_are_written_as_ratios() -> None:
+    plan = PeriodicSchedulePlan(Fraction(37, 3), {"F0": Fraction(0), "B0": Fraction(1, 4), "W0": Fraction(-2, 7)})
+    data = plan.to_json()
+    assert data == {
+        "kind": "periodic-schedule", "period": "37/3", "starts": {"F0": 0, "B0": 0.25, "W0": "-2/7"},
+    }  # fmt: skip
+    assert PeriodicSchedulePlan.from_json(json.loads(json.dumps(data))) == plan
+
+
+def test_a_finite_schedule_has_a_row_for_each_block() -> None:
+    plan = SchedulePlan({"F0": (Fraction(0), Fraction(5)), "B0": (Fraction(7, 3), Fraction(1, 10))})
+    assert plan.to_json() == {"kind": "schedule", "starts": {"F0": [0, 5], "B0": ["7/3", 0.1]}}
+    assert SchedulePlan.from_json(plan.to_json()) == plan
+
+
+def test_a_number_is_the_decimal_that_it_prints_as() -> None:
+    assert exact("t", 0.1) == Fraction(1, 10)
+    assert exact("t", 1e22) == 10**22
+    assert exact("t", "6/4") == Fraction(3, 2)
+    assert exact("t", "-12") == -12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_time_comes_back(seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(500):
+        time = Fraction(
+            chosen.randint(-(10**25), 10**25), chosen.choice((1, 2, 3, 10**7, chosen.randint(1, 10**20)))
+        )
+        assert exact("t", json.loads(json.dumps(written(time)))) == time
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, "three", "1/0", "1/2/3", "1.5", "", " 1", "1/-2", [1], {},
+        float("nan"), float("inf"), -float("inf"), "9" * 401,
+    ],
+)  # fmt: skip
+def test_what_is_no_time_is_refused(value: object) -> None:
+    with pytest.raises(InputError) as caught:
+        exact("plan.period", value)
+    assert str(caught.value).startswith("plan.period is ")
+    assert "37/3" in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ({"kind": "schedule"}, "plan.starts"),
+        ({"kind": "schedule", "starts": [1]}, "plan.starts"),
+        ({"kind": "schedule", "starts": {"F0": 3}}, "plan.starts.F0"),
+        ({"kind": "schedule", "starts": {"F0": [0, "x"]}}, "plan.starts.F0[1]"),
+        ({"kind": "placement", "starts": {}}, "plan.kind"),
+        (3, "plan"),
+    ],
+)
+def test_a_plan_of_another_shape_is_named_by_field(data: Any, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        SchedulePlan.from_json(data)
+    assert str(caught.value).startswith(f"{where} ")
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ({"kind": "periodic-schedule", "starts": {}}, "plan.period"),
+        ({"kind": "periodic-schedule", "period": "a", "starts": {}}, "plan.period"),
+        ({"kind": "periodic-schedule", "period": 3, "starts": {"F0": [1]}}, "plan.starts.F0"),
+        ({"kind": "schedule", "period": 3, "starts": {}}, "plan.kind"),
+    ],
+)
+def test_a_periodic_plan_of_another_shape_is_named_by_field(data: Any, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        PeriodicSchedulePlan.from_json(data)
+    assert str(caught.value).startswith(f"{where} ")
+
+
+# ---- ``pipeplan.schedule/1``: what is written comes back, further keys are welcome, slips and gaps are named.
+
+
+MADE: list[ScheduleProblem] = [
+    divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10, 0.5),
+    measured_uneven(),
+    *(shape(name) for name in SHAPES),
+    *(random_schedule(3, 8, None if seed % 2 else 4, seed) for seed in range(20)),
+]
+
+
+def data(**changes: Any) -> dict[str, Any]:
+    """The specification's example, shortened."""
+    return {
+        "schema": SCHEMA, "name": "p1m12", "time_unit": "ms", "memory_unit": "half-activation", "micro_batches": 12,
+        "devices": [{"name": "d0", "memory": 10, "standing": 0}],
+        "blocks": [
+            {"id": "F0", "kind": "F", "stage": 0, "devices": ["d0"], "time": 5, "memory": {"d0": 2}},
+            {"id": "I0", "kind": "I", "stage": 0, "devices": ["d0"], "time": 6, "memory": {"d0": -1}},
+            {"id": "W0", "kind": "W", "stage": 0, "devices": ["d0"], "time": 4, "memory": {"d0": -1}},
+        ],
+        "edges": [{"from": "F0", "to": "I0", "lag": 0}, {"from": "I0", "to": "W0"}],
+        **changes,
+    }  # fmt: skip
+
+
+def refused_file(**changes: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        schedule_from_json(data(**changes))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("problem", MADE, ids=lambda problem: problem.name)
+def test_what_is_written_comes_back(problem: ScheduleProblem) -> None:
+    again = schedule_from_json(json.loads(json.dumps(schedule_to_json(problem))))
+    assert again == problem
+    assert again.hash == problem.hash
+
+
+def test_the_specified_example_is_read() -> None:
+    problem = schedule_from_json(data())
+    assert (problem.name, problem.memory_unit, problem.micro_batches) == ("p1m12", "half-activation", 12)
+    assert problem.loads == (15,)
+
+
+def test_what_equals_its_default_may_be_omitted() -> None:
+    short = schedule_from_json(
+        {
+            "schema": SCHEMA,
+            "devices": [{"name": "d"}],
+            "blocks": [{"id": "a", "kind": "X", "devices": ["d"], "time": 1}],
+        }
+    )
+    assert (short.edges, short.micro_batches, short.leaks) == ((), None, False)
+    assert (short.devices[0].memory, short.devices[0].standing) == (None, 0)
+    assert (dict(short.blocks[0].memory), dict(short.blocks[0].workspace)) == ({}, {})
+
+
+def test_leaks_come_back() -> None:
+    leaking = schedule_from_json(data(leaks=True, blocks=data()["blocks"][:2], edges=[]))
+    assert schedule_from_json(schedule_to_json(leaking)) == leaking
+
+
+def test_further_keys_are_welcome() -> None:
+    more = data(source="a measurement")
+    more["devices"][0]["serial"] = 7
+    more["blocks"][0]["colour"] = "red"
+    more["edges"][0]["tensor"] = [1, 2]
+    assert schedule_from_json(more) == schedule_from_json(data())
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        (lambda d: d.update(micro_batch=d.pop("micro_batches")), 'write "micro_batches"'),
+        (lambda d: d["devices"][0].update(standin=d["devices"][0].pop("standing")), 'write "standing"'),
+        (lambda d: d["blocks"][0].update(memry=d["blocks"][0].pop("memory")), 'write "memory"'),
+        (lambda d: d["edges"][0].update(lags=d["edges"][0].pop("lag")), 'write "lag"'),
+    ],
+)
+def test_a_key_that_looks_like_one_of_ours_is_a_slip(slip: Any, said: str) -> None:
+    mistaken = data()
+    slip(mistaken)
+    with pytest.raises(InputError, match=said):
+        schedule_from_json(mistaken)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"schema": "pipeplan.schedule/9"}, "schema"),
+        ({"devices": None}, "devices"),
+        ({"devices": [3]}, "devices[0]"),
+        ({"devices": [{}]}, "devices[0].name"),
+        ({"blocks": [{"id": "a", "kind": "X", "time": 1}]}, "blocks[0].devices"),
+        ({"blocks": [{"id": "a", "kind": "X", "devices": "d0", "time": 1}]}, "blocks[0].devices"),
+        ({"blocks": [{"id": "a", "kind": "X", "devices": ["d0"]}]}, "blocks[0].time"),
+        ({"blocks": [{"id": "a", "kind": "X", "devices": [["d0"]], "time": 1}]}, "blocks[0].devices[0]"),
+        ({"blocks": [{"id": "a", "kind": "X", "devices": ["d0"], "time": 1, "memory": 3}]}, "blocks[0].memory"),
+        ({"blocks": [{"id": {}, "kind": "X", "devices": ["d0"], "time": 1}], "edges": []}, "blocks[0].id"),
+        ({"edges": [{"from": "F0"}]}, "edges[0].to"),
+        ({"edges": [{"from": "F0", "to": ["I0"]}]}, "edges[0].to"),
+        ({"edges": 5}, "edges"),
+        ({"micro_batches": "12"}, "micro_batches"),
+        ({"leaks": 1}, "leaks"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_shape_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
+    assert refused_file(**changes).startswith(f"{field} ")

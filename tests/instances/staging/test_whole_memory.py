@@ -9,8 +9,8 @@ import pytest
 
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Layer, StagingProblem
-from pipeplan.planners.graph_pipeline.memory import MOST, whole_graph_memory
-from pipeplan.planners.staging.memory import whole_memory
+from pipeplan.planners.graph_pipeline.costs import MOST, whole_graph_memory
+from pipeplan.planners.staging.costs import whole_memory
 
 
 def amount(rng: random.Random) -> float:

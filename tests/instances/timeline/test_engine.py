@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, gpipe_order, kfkb_order, replica_orders
+from pipeplan.instances.graph_pipeline.plan import GraphStage
+from pipeplan.instances.graph_pipeline.referee import in_flight_before
+from pipeplan.instances.timeline.engine import (
+    COMPILED_FROM,
+    DeadlockError,
+    compiled_iteration_time,
+    iteration_time,
+    run,
+    share_devices,
+)
+from pipeplan.instances.timeline.model import (
+    Dependency,
+    Pass,
+    Pipeline,
+    Simulation,
+    Stage,
+    gpipe_order,
+    kfkb_order,
+    replica_orders,
+)
 
 
 def stage(name: str, count: int, warm_up: int, f: float = 1.0, b: float = 2.0, size: int = 1, k: int = 1) -> Stage:
@@ -226,5 +248,173 @@ def test_an_iteration_takes_at_least_the_way_in_the_work_and_the_way_out(seed: i
         assert run(line).iteration >= bound - 1e-9
 
 
-def test_32_stages_and_512_micro_batches() -> None:
-    assert run(chain(32, 512)).iteration == (512 + 31) * 3
+# ---- The compiled loop says what the simulator says, to the last bit.
+
+
+def any_pipeline(seed: int) -> Pipeline:
+    """Any graph, sizes, replicas, warm-ups: many of these schedules lock."""
+    rng = random.Random(seed)
+    count, total = rng.randint(1, 7), 32
+    stages = []
+    for x in range(count):
+        size = rng.choice((1, 2, 4, 8))
+        warm_up = rng.choice((1, 2, 4, 8, 32))
+        orders = replica_orders(total // size, rng.choice((1, 1, 1, 2, 3)), warm_up, rng.choice((1, 2)))
+        orders = orders if rng.random() < 0.9 else tuple(tuple(j for j in order if j > 0) for order in orders)
+        times = rng.uniform(0, 2), rng.uniform(0, 2)
+        stages.append(Stage(f"stage {x}", size, *times, orders, synchronisation=rng.choice((0.0, 3.0))))
+    if any(min(min(order, default=1) for order in stage.orders) > 0 for stage in stages):
+        stages = [_forward_only(stage) for stage in stages]
+    arcs = [
+        Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4
+    ]
+    return Pipeline(tuple(stages), tuple(arcs), total)
+
+
+def _forward_only(stage: Stage) -> Stage:
+    orders = tuple(tuple(j for j in order if j > 0) for order in stage.orders)
+    return Stage(stage.name, stage.micro_batch, stage.forward, 0.0, orders, synchronisation=stage.synchronisation)
+
+
+@pytest.mark.parametrize("seeds", [range(0, 150), range(150, 300)], ids=str)
+def test_both_agree_on_times_and_on_what_cannot_be_run(seeds: range) -> None:
+    answers = [
+        (answer(run, seed), answer(compiled_iteration_time, seed), answer(iteration_time, seed)) for seed in seeds
+    ]
+    assert all(expected == compiled == either for expected, compiled, either in answers)
+    locked = sum(isinstance(expected, str) for expected, _, _ in answers)
+    assert 10 < locked < len(seeds) - 10
+
+
+def answer(how: Callable[[Pipeline], Any], seed: int) -> float | str:
+    """The time of an iteration, or the circle in which stages wait for each other."""
+    try:
+        found = how(any_pipeline(seed))
+    except DeadlockError as circle:
+        return str(circle)
+    return found.iteration if isinstance(found, Simulation) else float(found)
+
+
+def test_a_million_passes_take_the_closed_form() -> None:
+    count, length = 16_384, 32
+    stages = tuple(Stage(f"stage {x}", 1, 1.0, 2.0, replica_orders(count, 1, length - x)) for x in range(length))
+    pipeline = Pipeline(stages, tuple(Dependency(x, x + 1) for x in range(length - 1)), count)
+    assert 2 * count * length > COMPILED_FROM
+    assert iteration_time(pipeline) == (count + length - 1) * 3
+
+
+# ---- Devices that hold several stages: an order that can be run, within the limits, and no device waits without
+# need.
+
+
+def row(count: int, batches: int, forward: float = 1.0, backward: float = 2.0) -> Pipeline:
+    """Stages without orders, one behind the other."""
+    stages = tuple(Stage(f"stage {x}", 1, forward, backward, ((),)) for x in range(count))
+    return Pipeline(stages, tuple(Dependency(x, x + 1) for x in range(count - 1)), batches)
+
+
+def test_stages_with_a_device_each_run_1f1b() -> None:
+    shared = share_devices(row(3, 6), [0, 1, 2], [3, 2, 1])
+    assert [stage.orders[0] for stage in shared.stages] == [kfkb_order(range(1, 7), 3 - x) for x in range(3)]
+    assert run(shared).iteration == (6 + 2) * 3
+
+
+def test_two_devices_with_two_stages_each_wait_less_than_with_one_of_both() -> None:
+    """Interleaved: 8 micro-batches of 4 times 3, on two devices 48 of work each; a row of two waits for 6 more."""
+    interleaved = run(share_devices(row(4, 8), [0, 1, 0, 1], [4, 3, 2, 1]))
+    assert 48 + 3 <= interleaved.iteration <= 48 + 6
+    assert interleaved.bubble == pytest.approx(1 - 48 / interleaved.iteration)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_orders_of_random_graphs_can_be_run_and_keep_the_limits(seed: int) -> None:
+    rng = random.Random(seed)
+    count, batches = rng.randint(1, 6), rng.randint(1, 6)
+    arcs = [(x, y) for y in range(count) for x in range(y) if rng.random() < 0.5]
+    stages = tuple(Stage(f"stage {x}", 1, rng.randint(0, 4), rng.randint(0, 4), ((),)) for x in range(count))
+    pipeline = Pipeline(stages, tuple(Dependency(x, y, rng.random(), rng.random()) for x, y in arcs), batches)
+    devices, limits = [rng.randrange(3) for _ in range(count)], [rng.randint(1, 4) for _ in range(count)]
+    found = run(share_devices(pipeline, devices, limits))
+    assert all(stage.peak_in_flight <= limit for stage, limit in zip(found.stages, limits, strict=True))
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for device, stage in zip(devices, found.stages, strict=True):
+        spans.setdefault(device, []).extend((task.start, task.end) for task in stage.tasks)
+    for tasks in spans.values():
+        tasks.sort()
+        assert all(after[0] >= before[1] for before, after in pairwise(tasks)), "one at a time"
+
+
+def test_where_nothing_is_trained_nothing_runs_backward() -> None:
+    shared = share_devices(row(3, 4), [0, 1, 0], [1, 1, 1], training=False)
+    assert all(j > 0 for order in shared.shared for _, j, _ in order)
+    assert run(shared).iteration == iteration_time(shared) > 0
+
+
+def test_single_passes_can_take_their_own_time() -> None:
+    pipeline = replace(share_devices(row(2, 2), [0, 1], [2, 1]), times={Pass(0, 1): 5.0})
+    assert run(pipeline).iteration == run(replace(pipeline, times={})).iteration + 4
+    assert run(pipeline).stages[0].busy == 5 + 1 + 2 + 2
+
+
+def test_an_order_that_waits_for_itself_is_told() -> None:
+    stages = tuple(Stage(name, 1, 1.0, 1.0, ((1,),)) for name in "ab")
+    pipeline = Pipeline(stages, (Dependency(0, 1),), 1, shared=((Pass(1, 1), Pass(0, 1)),))
+    with pytest.raises(DeadlockError, match="b forward 1 waits for a forward 1"):
+        run(pipeline)
+
+
+def test_devices_run_what_their_stages_run() -> None:
+    stages = tuple(Stage(name, 1, 1.0, 1.0, ((1, 2),)) for name in "ab")
+    with pytest.raises(ValueError, match="in another order"):
+        run(Pipeline(stages, (), 2, shared=((Pass(0, 2), Pass(0, 1), Pass(1, 1), Pass(1, 2)),)))
+
+
+# ---- The published rule for samples in flight against the simulator: what it promises, and where it falls short.
+
+
+SAMPLES = 64
+SIZES = (1, 2, 4)
+
+
+def iteration(shapes: list[tuple[int, int]], held: list[int], backward: float) -> float | None:
+    """A chain of stages (b, k) whose time per sample is 1 forward; None: the schedule locks."""
+    stages = tuple(
+        Stage(f"stage {x}", b, b, backward * b, (kfkb_order(range(1, SAMPLES // b + 1), i // b, k),))
+        for x, ((b, k), i) in enumerate(zip(shapes, held, strict=True))
+    )
+    try:
+        return run(Pipeline(stages, tuple(Dependency(x, x + 1) for x in range(len(shapes) - 1)), SAMPLES)).iteration
+    except DeadlockError:
+        return None
+
+
+def held_by_the_rule(shapes: list[tuple[int, int]]) -> list[int]:
+    held = [shapes[-1][0] * shapes[-1][1]]
+    for (b, k), (next_b, next_k) in reversed(list(itertools.pairwise(shapes))):
+        need = in_flight_before(GraphStage((), 1, b, k), GraphStage((), 1, next_b, next_k), held[0])
+        held.insert(0, min(-(-need // b) * b, SAMPLES))
+    return held
+
+
+@pytest.mark.parametrize("backward", [1.0, 2.0])
+@pytest.mark.parametrize("sizes", list(itertools.product(SIZES, repeat=3)), ids=str)
+def test_1f1b_is_not_slowed_down_by_what_the_rule_lets_it_hold(sizes: tuple[int, ...], backward: float) -> None:
+    """Holding everything but in the last stage is no faster; and one micro-batch less in the first stage is slower
+    where a pass takes as long backward as forward (but for bigger micro-batches after smaller ones)."""
+    shapes = [(b, 1) for b in sizes]
+    held = held_by_the_rule(shapes)
+    best = iteration(shapes, [SAMPLES, SAMPLES, held[-1]], backward)
+    assert iteration(shapes, held, backward) == best
+    if backward == 1 and sizes[0] >= sizes[1]:
+        less = iteration(shapes, [held[0] - sizes[0], *held[1:]], backward)
+        assert best is not None
+        assert less is None or less > best
+
+
+def test_groups_of_four_need_one_more_where_backward_takes_twice_as_long() -> None:
+    """The rule holds 6 samples before the 4 of the last stage and takes 210; with 7 it takes 195."""
+    shapes = [(1, 4), (1, 4)]
+    assert held_by_the_rule(shapes) == [6, 4]
+    assert iteration(shapes, [6, 4], 2.0) == 210
+    assert iteration(shapes, [7, 4], 2.0) == 195 == iteration(shapes, [SAMPLES, 4], 2.0)
+    assert iteration(shapes, [6, 4], 1.0) == iteration(shapes, [SAMPLES, 4], 1.0)

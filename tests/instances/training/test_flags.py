@@ -10,14 +10,13 @@ from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flag_effects import DEEPSPEED_EFFECTS, MEGATRON_EFFECTS, TORCHTITAN_EFFECTS
-from pipeplan.instances.training.flag_words import Given, tell_effects
+from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
-from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
+MIXTRAL = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
 OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
 # Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
 ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
@@ -47,83 +46,116 @@ def test_public_command_lines(line: Line, tmp_path: Path) -> None:
     assert not set(read.aside) & set(read.understood)
 
 
-def test_there_are_at_least_ten_of_three_frameworks() -> None:
-    assert len(LINES) >= 10
-    assert {line.more.get("framework", "megatron") for line in LINES} == {"megatron", "torchtitan", "deepspeed"}
-
-
 def read(text: str, problem: TrainingProblem = LLAMA) -> Read:
     return configuration_from_flags(problem, text)
 
 
-def by_words(text: str, problem: TrainingProblem = LLAMA) -> Configuration:
-    return configuration_from_words(problem, text)
+# ---- words ---------------------------------------------------------------------------------------------
 
-
-# ---- Megatron ------------------------------------------------------------------------------------------
+TITAN = LLAMA.replace(framework="torchtitan")
+BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
+SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
+RECOMPUTE = f"{QUIET} --recompute-granularity"
+STAGES = "--parallelism.pipeline_parallel_degree"
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("problem", "flags", "words"),
     [
-        ("", "tensor=1"),
-        ("--tensor-model-parallel-size=8 --pipeline-model-parallel-size=4", "tensor=8 pipeline=4"),
+        (LLAMA, f"{QUIET} --tensor-model-parallel-size=8 --pipeline_model_parallel_size=4", "tensor=8 pipeline=4"),
         (
-            "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
             "pipeline=4 virtual=4",
         ),
-        ("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2", "pipeline=4 virtual=2"),
         (
-            "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
             "--decoder-last-pipeline-num-layers 20",
             "pipeline=4 layout=19/21/21/21",
         ),
         (
-            "--pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
             "--num-virtual-stages-per-pipeline-rank 2",
             "pipeline=4 virtual=2 layout=12/11/11/7/11/11/11/8",
         ),
         (
-            "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
+            LLAMA,
+            f"{QUIET} --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
             "pipeline=2 layout=40/42",
         ),
-        ("--context-parallel-size 2 --micro-batch-size 2", "context=2 micro-batch=2"),
-        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
-        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
-        ("--recompute-activations", "recompute=core_attn"),
-        ("--recompute-granularity selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
-        ("--tensor_model_parallel_size 4 --bf16", "tensor=4"),
+        (LLAMA, f"{RECOMPUTE} full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
+        (LLAMA, f"{RECOMPUTE} full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
+        (LLAMA, f"{RECOMPUTE} selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
+        (LLAMA, f"{QUIET} --recompute-activations", "recompute=core_attn"),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.tensor_parallel_degree=8 --training.local-batch-size 2",
+            "tensor=8 micro-batch=2",
+        ),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
+            "zero=2",
+        ),
+        (
+            TITAN,
+            f"{BATCH} --parallelism.data_parallel_replicate_degree 64 --training.local_batch_size 1 "
+            "--parallelism.data_parallel_shard_degree 1",
+            "zero=0",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 8 --training.local_batch_size 32 --parallelism.pipeline_parallel_microbatch_size 4",
+            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
+            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
+            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
+            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
+        ),
+        (
+            TITAN,
+            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble --training.local_batch_size 8",
+            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
+        ),
+        (
+            SPEED,
+            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
+            '"bf16": {"enabled": true}}',
+            "micro-batch=2 zero=3",
+        ),
+        (
+            SPEED,
+            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, "bf16": {"enabled": true}, '
+            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
+            '"pipeline": {"activation_checkpoint_interval": 1}}',
+            "tensor=8 micro-batch=32 zero=0 recompute=full",
+        ),
+        (
+            SPEED,
+            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
+            "--micro-batch-size 2 --checkpoint-activations --bf16",
+            "pipeline=4 micro-batch=2 zero=1 recompute=full",
+        ),
     ],
 )
-def test_megatron(flags: str, words: str) -> None:
-    found = read(QUIET + flags)
-    assert (found.configuration, found.notes) == (by_words(words), ())
+def test_flags_and_files_are_configurations(problem: TrainingProblem, flags: str, words: str) -> None:
+    found = read(flags, problem)
+    assert (found.configuration, found.notes) == (configuration_from_words(problem, words), ())
 
 
 def test_embedding_and_head_that_count_as_layers() -> None:
     """78 layers and two more make 80 for 4 ranks."""
     problem = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192, layers=78)
-    flags = (
-        "--pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
-        "--account-for-loss-in-pipeline-split"
-    )
-    assert read(QUIET + flags, problem).configuration.layout == (20, 20, 20, 20)
-    chunks = read(f"{QUIET}{flags} --num-virtual-stages-per-pipeline-rank 2", problem).configuration
+    counted = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"
+    flags = f"{QUIET} --pipeline-model-parallel-size 4 {counted}"
+    assert read(flags, problem).configuration.layout == (20,) * 4
+    chunks = read(f"{flags} --num-virtual-stages-per-pipeline-rank 2", problem).configuration
     assert chunks.layout == (10,) * 8
-
-
-def test_megatrons_defaults_are_said_where_they_are_not_ours() -> None:
-    """A spare command line has whole optimizers, and experts divided as all else is."""
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
-    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
-    found = read(f"{flags} --moe-token-dispatcher-type alltoall", problem)
-    assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
-    assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
-
-
-def test_shards_of_megatrons_own_fsdp() -> None:
-    flags = "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"
-    assert read(flags).configuration.zero == 3
 
 
 @pytest.mark.parametrize(
@@ -131,11 +163,14 @@ def test_shards_of_megatrons_own_fsdp() -> None:
     [
         ("--global-batch-size 128", "--global-batch-size is 128, and the batch of the problem is 256."),
         ("--seq-length 4096", "--seq-length is 4096, and the sequence of the problem is 8192."),
-        ("--num-layers 32", "--num-layers is 32, and the number of layers of the problem is 80."),
         ("--fp8-format hybrid", "The flags ask for fp8, and the precision of the problem is bf16."),
         ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
         ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
         ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
+        (
+            "--tensor-model-parallel-size 8 --sequence-parallel false",
+            "Without --sequence-parallel here, and the problem is one with sequence parallelism.",
+        ),
         (
             "--cpu-offloading --exp-avg-dtype fp32",
             "Memory and time are computed as without this option, not modelled here: --cpu-offloading (what lies in "
@@ -146,35 +181,20 @@ def test_shards_of_megatrons_own_fsdp() -> None:
             "--tensor-parallel-size 7",
             "Not understood: --tensor-parallel-size (perhaps --tensor-model-parallel-size).",
         ),
-        ("--microbatches 7", "Not understood: --microbatches (perhaps --micro-batch-size)."),
     ],
 )
 def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: str) -> None:
     assert read(QUIET + flags).notes == (sentence,)
 
 
-def test_no_sequence_parallelism() -> None:
-    notes = read(f"{OURS} --tensor-model-parallel-size 8 --use-distributed-optimizer").notes
-    assert notes == ("Without --sequence-parallel here, and the problem is one with sequence parallelism.",)
-
-
 # ---- what options change that is not modelled ------------------------------------------------------------
 
-# What changes bytes, seconds or the model, and was put aside without a word.
+# What changes bytes, seconds or the model, is asked for by the reader, and was put aside without a word.
 SILENT = (
-    *("--optimizer sgd", "--optimizer muon", "--use-precision-aware-optimizer", "--exp-avg-dtype fp8"),
-    *("--exp-avg-sq-dtype bf16", "--main-grads-dtype bf16", "--main-params-dtype fp16", "--grad-reduce-in-bf16"),
-    *("--no-gradient-accumulation-fusion", "--fp32-residual-connection", "--fp8-recipe mxfp8"),
-    *("--no-overlap-p2p-communication", "--tp-comm-overlap", "--disable-tp-comm-split-ag", "--delay-wgrad-compute"),
-    *("--data-parallel-sharding-strategy optim", "--transformer-impl local", "--no-masked-softmax-fusion"),
-    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--squared-relu"),
-    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--softmax-type learnable"),
-    *("--make-vocab-size-divisible-by 128000", "--cp-comm-type a2a", "--defer-embedding-wgrad-compute"),
-    *("--microbatch-group-size-per-virtual-pipeline-stage 4", "--overlap-moe-expert-parallel-comm"),
-    *("--ddp-bucket-size 40000000000", "--ddp-num-buckets 1", "--nccl-ub", "--no-bias-swiglu-fusion"),
-    *("--no-bias-gelu-fusion", "--first-last-layers-bf16", "--use-ring-exchange-p2p", "--moe-router-dtype fp32"),
-    *("--hybrid-override-pattern M-M*", "--multi-latent-attention", "--padded-vocab-size 200000"),
-    *("--moe-router-load-balancing-type none", "--moe-router-padding-for-fp8", "--moe-apply-probs-on-input"),
+    *("--optimizer sgd", "--optimizer muon", "--data-parallel-sharding-strategy optim", "--softmax-type learnable"),
+    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--multi-latent-attention"),
+    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--padded-vocab-size 200000"),
+    *("--make-vocab-size-divisible-by 128000", "--microbatch-group-size-per-virtual-pipeline-stage 4"),
 )
 
 
@@ -189,21 +209,18 @@ def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
 def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     """A name in the table that a reader asks for would never be told."""
-    problem = LLAMA.replace(framework=framework)
-    effects = {"megatron": MEGATRON_EFFECTS, "torchtitan": TORCHTITAN_EFFECTS, "deepspeed": DEEPSPEED_EFFECTS}[
-        framework
-    ]
-    given = Given({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
-    said = READERS[framework](problem, given)
-    assert not given.asked
-    tell_effects(said, given)
-    text = " ".join(said.told)
-    assert [name for name in given.options if f"{given.shown(name)} unusual ("[:80] not in text] == []
-    assert not given.left()
+    effects = effects_of(framework)[0]
+    flags = Flags({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
+    READERS[framework](LLAMA.replace(framework=framework), flags)
+    assert not flags.asked
+    flags.tell_effects(framework)
+    text = " ".join(flags.told)
+    assert [name for name in flags.options if f"{flags.shown(name)} unusual ("[:80] not in text] == []
+    assert not flags.left()
 
 
 def test_usual_values_change_nothing() -> None:
-    usual = {name: effect.usual for name, effect in MEGATRON_EFFECTS.items() if effect.usual}
+    usual = {name: effect.usual for name, effect in effects_of("megatron")[0].items() if effect.usual}
     assert len(usual) > 20
     for name, values in usual.items():
         for value in values:
@@ -219,11 +236,12 @@ def test_layers_with_experts_are_compared() -> None:
 
 
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
-    for name in ("use-megatron-fsdp", "use-custom-fsdp"):
-        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy optim")
-        assert found.configuration.zero == 1
+    for name, zero in (("use-megatron-fsdp", 3), ("use-custom-fsdp", 1)):
+        strategy = {3: "optim_grads_params", 1: "optim"}[zero]
+        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy {strategy}")
+        assert found.configuration.zero == zero
         assert found.notes == (
-            f"With --{name}, --data-parallel-sharding-strategy optim decides what is divided (zero=1).",
+            f"With --{name}, --data-parallel-sharding-strategy {strategy} decides what is divided (zero={zero}).",
         )
     alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
     assert alone.configuration.zero == 1
@@ -231,119 +249,43 @@ def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
 
 
 def test_absent_flags_that_mean_something_else_in_megatron() -> None:
-    (precision, others) = read("--use-distributed-optimizer").notes
+    """A spare command line has whole optimizers, and experts divided as all else is."""
+    precision, others = read("--use-distributed-optimizer").notes
     assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
     assert "--cross-entropy-loss-fusion" in others
     assert "dropout" in others
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
-    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", problem).notes
+    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
     assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
+    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
+    found = read(f"{flags} --moe-token-dispatcher-type alltoall", MIXTRAL)
+    assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
+    assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
 
-TITAN = LLAMA.replace(framework="torchtitan")
-BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
-
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flags", "told"),
     [
-        ("--parallelism.tensor_parallel_degree=8 --training.local_batch_size 2", "tensor=8 micro-batch=2 zero=3"),
-        ("--parallelism.tensor-parallel-degree 8 --training.local-batch-size 2", "tensor=8 micro-batch=2 zero=3"),
+        ("", "activation_checkpoint.mode selective computes every layer whose number 2 divides again"),
         (
-            "--parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
-            "zero=2",
+            BATCH + "--parallelism.data_parallel_replicate_degree 4",
+            "Weights are divided within each of 4 groups of replicas",
         ),
-        (
-            "--parallelism.data_parallel_replicate_degree 64 --parallelism.data_parallel_shard_degree 1 "
-            "--training.local_batch_size 1",
-            "zero=0",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 8 --training.local_batch_size 32 "
-            "--parallelism.pipeline_parallel_microbatch_size 4",
-            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
-            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
-            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
-            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble "
-            "--training.local_batch_size 8",
-            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
-        ),
+        (BATCH + "--parallelism.pipeline_parallel_degree 2", "The pipeline is emptied 2 times"),
     ],
 )
-def test_torchtitan(flags: str, words: str) -> None:
-    found = read(BATCH + flags, TITAN)
-    assert (found.configuration, found.notes) == (by_words(words, TITAN), ())
-
-
-def test_torchtitan_says_what_has_no_words_here() -> None:
+def test_torchtitan_says_what_has_no_words_here(flags: str, told: str) -> None:
     """Its usual recomputation, its groups of replicas, and pipelines that are emptied several times."""
-    notes = read("--training.local_batch_size 4", TITAN).notes
-    assert [note.partition(",")[0] for note in notes] == [
-        "activation_checkpoint.mode selective computes every layer whose number 2 divides again"
-    ]
-    assert (
-        "within each of 4 groups of replicas"
-        in read(
-            BATCH + "--parallelism.data_parallel_replicate_degree 4 --training.local_batch_size 4", TITAN
-        ).notes[0]
-    )
-    assert (
-        "emptied 2 times"
-        in read(BATCH + "--parallelism.pipeline_parallel_degree 4 --training.local_batch_size 8", TITAN).notes[0]
-    )
+    assert read(f"{flags} --training.local_batch_size 4", TITAN).notes[0].startswith(told)
 
 
 def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
-    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096, framework="torchtitan")
+    problem = MIXTRAL.replace(framework="torchtitan")
     flags = BATCH + "--training.local_batch_size 1 --parallelism.tensor_parallel_degree 2"
-    assert read(flags, problem).configuration.degrees.expert_tensor == 2
-    apart = f"{flags} --parallelism.expert_parallel_degree 4"
-    assert read(apart, problem).configuration.degrees.expert_tensor == 1
-
-
-# ---- DeepSpeed -----------------------------------------------------------------------------------------
-
-SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
-            '"bf16": {"enabled": true}}',
-            "micro-batch=2 zero=3",
-        ),
-        (
-            '{"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, '
-            '"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}',
-            "zero=2",
-        ),
-        (
-            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, '
-            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
-            '"pipeline": {"activation_checkpoint_interval": 1}, '
-            '"bf16": {"enabled": true}}',
-            "tensor=8 micro-batch=32 zero=0 recompute=full",
-        ),
-        (
-            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
-            "--micro-batch-size 2 --checkpoint-activations --bf16",
-            "pipeline=4 micro-batch=2 zero=1 recompute=full",
-        ),
-    ],
-)
-def test_deepspeed(text: str, words: str) -> None:
-    found = read(text, SPEED)
-    assert (found.configuration, found.notes) == (by_words(words, SPEED), ())
+    for more, degree in (("", 2), (" --parallelism.expert_parallel_degree 4", 1)):
+        assert read(flags + more, problem).configuration.degrees.expert_tensor == degree
 
 
 # ---- whose flags they are --------------------------------------------------------------------------------
@@ -369,6 +311,15 @@ def test_flags_of_another_framework_say_so() -> None:
             "--tensor-model-parallel-size is 'four'; give a whole number.",
         ),
         ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
+        (
+            "--recompute-granularity full",
+            "--recompute-method is missing; give uniform or block, as full recomputation",
+        ),
+        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
+        (
+            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
+            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
+        ),
         ("--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0'; give a whole number from 1 on."),
         (
             "--micro-batch-size 3",
@@ -381,19 +332,10 @@ def test_flags_of_another_framework_say_so() -> None:
             "--pipeline-model-parallel-layout, or other numbers.",
         ),
         (
-            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
-            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
-        ),
-        (
             "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*40|t*41,L",
             "--pipeline-model-parallel-layout holds 83 letters that are not the model's 82; give E, 80 times t and L "
             "in this order.",
         ),
-        (
-            "--recompute-granularity full",
-            "--recompute-method is missing; give uniform or block, as full recomputation needs.",
-        ),
-        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
         (
             "--recompute-granularity selective --recompute-modules mpl",
             "--recompute-modules holds 'mpl'; give some of core_attn, mla_up_proj, moe_act, layernorm, mlp, "
@@ -412,7 +354,7 @@ def test_flags_of_another_framework_say_so() -> None:
             "tok_embeddings, layers.0 to layers.79, norm and output.",
         ),
         ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
-        ("nothing.yaml", "nothing.yaml: file does not exist; check the path."),
+        ("--job.config_file nowhere.toml", "nowhere.toml: file does not exist; check the path."),
         ("", "command line holds no flag; give a framework's flags, as in "),
     ],
 )
@@ -429,11 +371,6 @@ def test_files_that_are_no_toml(content: str, tmp_path: Path) -> None:
     path.write_text(content, "utf-8")
     with pytest.raises(InputError, match="is no TOML"):
         read(str(path))
-
-
-def test_files_that_are_not_there() -> None:
-    with pytest.raises(InputError, match=r"nowhere\.toml"):
-        read("--job.config_file nowhere.toml")
 
 
 @pytest.mark.timing

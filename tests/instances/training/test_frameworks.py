@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.instances.training.frameworks import FRAMEWORKS, fault_of_word, one_name_each
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import framework_faults
-from pipeplan.instances.training.scope import KEYS, Scope, read_scope
+from pipeplan.instances.training.referee import evaluate_configuration, framework_faults
+from pipeplan.instances.training.scope import KEYS, read_scope
 from pipeplan.planners.training.space import all_words
 
 from ...problems.trainings import random_configuration, random_own_training, random_training
@@ -68,8 +67,9 @@ def test_words_that_can_be_run_are_those_that_the_search_looks_at(framework: str
 
 def test_no_two_words_say_the_same() -> None:
     """Else one of them would be a way around a `--forbid` of the other."""
+    assert Recompute(("mlp", "core_attn")) == Recompute(("core_attn", "mlp", "mlp"))
     for seed in (2, 5, 6, 9, 21):
-        problem = random_training(seed, devices=1, framework="megatron")
+        problem = random_training(seed, devices=1, framework="megatron", efficiencies=Efficiencies())
         costs = [cost(problem, Recompute(modules)) for modules in all_words(problem)]
         assert len(costs) == len({*costs}), seed
 
@@ -79,12 +79,8 @@ def test_no_two_words_say_the_same() -> None:
     [
         ("llama-3-8b", "megatron", "layernorm", "recompute=none"),
         ("llama-3-8b", "megatron", "core_attn,layernorm,mlp", "recompute=core_attn,mlp"),
-        ("llama-3-8b", "megatron", "moe", "recompute=none"),
-        ("llama-3-8b", "megatron", "mlp,mla_up_proj,shared_experts", "recompute=mlp"),
         ("llama-3-8b", "megatron", "mlp:3", "choose mlp, or full:3"),
-        ("llama-3-8b", "megatron", "layernorm:3", "choose none, or full:3"),
         ("qwen3-30b-a3b", "megatron", "moe,moe_act", "recompute=moe"),
-        ("qwen3-30b-a3b", "megatron", "mlp", "recompute=none"),
         ("llama-3-8b", "torchtitan", "full:1", "recompute=full or none"),
         ("llama-3-8b", "deepspeed", "mlp", "recompute=full or none"),
     ],
@@ -98,10 +94,6 @@ def test_a_word_that_cannot_be_run_is_refused_with_one_that_can(
     assert told in why
     remedy = told.removeprefix("recompute=").removeprefix("choose ").partition(" or ")[0].removesuffix(",")
     assert fault_of_word(problem, "1f1b", read_recompute("recompute", remedy)) is None
-
-
-def test_modules_in_another_order_are_the_same_word() -> None:
-    assert Recompute(("mlp", "core_attn")) == Recompute(("core_attn", "mlp", "mlp"))
 
 
 def test_flags_that_change_nothing_are_told_and_left_out() -> None:
@@ -142,21 +134,5 @@ def test_what_is_fixed_and_forbidden_is_refused(key: str) -> None:
     value = {"schedule": "1f1b", "recompute": "none"}.get(key, "1")
     with pytest.raises(InputError, match=f"fixes {key}={value} and forbids it; drop one of the two"):
         read_scope([f"{key}={value}"], [f"{key}={value}"])
-
-
-def test_whole_layers_are_forbidden_in_any_number() -> None:
-    with pytest.raises(InputError, match="forbids it"):
+    with pytest.raises(InputError, match="forbids it"):  # whole layers, in any number
         read_scope(["recompute=full:2"], ["recompute=full"])
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: Recompute(([],)),  # type: ignore[arg-type]
-        lambda: Scope({"schedule": []}),  # type: ignore[dict-item]
-        lambda: Configuration(Degrees(), 1, 0, [], (1,), (Recompute(),)),  # type: ignore[arg-type]
-    ],
-)
-def test_a_list_in_place_of_a_word_is_refused(made: Callable[[], object]) -> None:
-    with pytest.raises(InputError):
-        made()

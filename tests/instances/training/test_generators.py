@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+
 import pytest
 from problems.trainings import random_configuration, random_own_training, random_training
 
 from pipeplan.instances.physics.optimizers import KEPT
-from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import GENERATORS
-from pipeplan.instances.training.plan import Configuration
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
+from pipeplan.instances.training.plan import Configuration, Degrees
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee import verify_configuration
 
 GENERATOR = GENERATORS["training"]
-
-
-def test_a_seed_is_a_problem() -> None:
-    assert GENERATOR(seed=3) == GENERATOR(seed=3)
-    assert len({GENERATOR(seed=seed).hash for seed in range(20)}) == 20
-
-
-def test_parameters_of_the_family_do_what_they_say() -> None:
-    problem = GENERATOR(accelerators=8, layers=5, experts=True, latent=True)
-    assert (problem.devices, problem.model.layers) == (8, 5)
-    assert problem.model.experts is not None
-    assert problem.model.attention is not None
-    assert problem.model.attention.latent
-    assert GENERATOR(accelerators=1, layers=1, experts=True).devices == 1
+DEGREES = [entry.name for entry in fields(Degrees)]
 
 
 @pytest.mark.parametrize("make", [random_training, random_own_training])
-def test_random_problems_come_back_from_their_files(make: object) -> None:
-    assert callable(make)
-    for seed in range(20):
-        problem = make(seed)
-        assert training_from_json(training_to_json(problem)) == problem
-
-
-@pytest.mark.parametrize("make", [random_training, random_own_training])
-def test_random_configurations_keep_every_rule_and_hold_every_unit(make: object) -> None:
-    assert callable(make)
+def test_random_configurations_keep_every_rule_and_come_back(make: Callable[[int], TrainingProblem]) -> None:
     for seed in range(60):
         problem = make(seed)
         plan = random_configuration(problem, seed)
         d = plan.degrees
+        assert training_from_json(training_to_json(problem)) == problem
         assert not [broken for broken in verify_configuration(problem, plan) if broken.rule != "memory"]
         assert d.tensor * d.context * d.pipeline * d.data == problem.devices
         assert sum(plan.layout) == len(problem.model.units)
         assert len(plan.layout) == len(plan.recompute) == d.chunks
         assert plan.micro_batches(problem.batch) * d.data * plan.micro_batch == problem.batch
         assert Configuration.from_json(plan.to_json()) == plan
+
+
+def test_a_seed_is_a_problem_of_the_family_that_is_asked_for() -> None:
+    assert GENERATOR(seed=3) == GENERATOR(seed=3) != GENERATOR(seed=4)
+    model = GENERATOR(accelerators=8, layers=5, experts=True, latent=True).model
+    assert model.experts is not None
+    assert model.attention is not None
+    assert (model.layers, model.attention.latent) == (5, True)
 
 
 def test_random_configurations_have_everything() -> None:
@@ -60,10 +51,7 @@ def test_random_configurations_have_everything() -> None:
         plan = random_configuration(problem, seed)
         assert problem.model.attention is not None
         seen |= {(problem.framework, plan.schedule), (problem.framework, plan.zero)}
-        seen |= {
-            name for name in ("tensor", "context", "pipeline", "virtual", "data") if getattr(plan.degrees, name) > 1
-        }
-        seen |= {name for name in ("expert", "expert_tensor") if getattr(plan.degrees, name) > 1}
+        seen |= {name for name in DEGREES if getattr(plan.degrees, name) > 1}
         seen |= {module for word in plan.recompute for module in word.modules}
         seen |= {"latent"} if problem.model.attention.latent else set()
         seen |= {"prediction"} if problem.model.prediction_layers else set()
@@ -71,5 +59,4 @@ def test_random_configurations_have_everything() -> None:
     for name, framework in FRAMEWORKS.items():
         assert {(name, schedule) for schedule in framework.schedules} <= seen
         assert {(name, zero) for zero in KEPT[name].stages} <= seen
-    degrees = {"tensor", "context", "pipeline", "virtual", "data", "expert", "expert_tensor"}
-    assert degrees | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen
+    assert {*DEGREES} | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen

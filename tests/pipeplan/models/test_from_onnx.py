@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import pytest
 from command_line import Plan, done, refused
 
 import pipeplan
-from pipeplan.instances.networks.profile.profile import profile_to_json
+from pipeplan.instances.networks.profile.profile import ProfileNode, profile_to_json
 from pipeplan.instances.physics.hardware import DEVICES
 
 onnx = pytest.importorskip("onnx")
@@ -23,10 +24,7 @@ A100 = DEVICES["a100-80gb"]
 
 
 def weights(name: str, *shape: int, kind: int = FLOAT) -> Any:
-    count = 1
-    for size in shape:
-        count *= size
-    return h.make_tensor(name, kind, shape, [1] * count)
+    return h.make_tensor(name, kind, shape, [1] * math.prod(shape))
 
 
 def model(
@@ -35,12 +33,13 @@ def model(
     inputs: dict[str, Sequence[Any]],
     outputs: Sequence[str],
     held: Sequence[Any] = (),
+    opset: int = 20,
 ) -> Path:
     graph = h.make_graph(
         nodes, "small", [h.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()],
         [h.make_tensor_value_info(name, FLOAT, None) for name in outputs], held,
     )  # fmt: skip
-    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 20), h.make_opsetid("other", 1)]), path)
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", opset), h.make_opsetid("other", 1)]), path)
     return path
 
 
@@ -149,28 +148,25 @@ def test_what_depends_on_no_parameter_is_no_node(tmp_path: Path) -> None:
     assert [t.id for t in profile.tensors] == ["y", "z"]
 
 
-def test_a_table_moves_what_is_looked_up(tmp_path: Path) -> None:
+def imported(path: Path, *how: Any) -> tuple[ProfileNode, ...]:
+    """The nodes of a model that has these operators, and so on."""
+    return pipeplan.import_onnx(model(path, *how), hardware="a100-80gb").nodes
+
+
+def test_weights_that_are_looked_up_not_trained_or_filled_in(tmp_path: Path) -> None:
+    """A table moves what is looked up; means and masks are buffers; a matrix may be a shape and one number."""
+    path = tmp_path / "m.onnx"
     nodes = [node("Cast", "x", "i", "cast", to=INT64), node("Gather", "table i", "y", "look")]
-    path = model(tmp_path / "m.onnx", nodes, {"x": (3,)}, ["y"], [weights("table", 1000, 16)])
-    (look,) = pipeplan.import_onnx(path, hardware="a100-80gb").nodes
+    (look,) = imported(path, nodes, {"x": (3,)}, ["y"], [weights("table", 1000, 16)])
     assert look.forward == pytest.approx(3 * 16 * 4 / A100.memory_bytes_per_s + A100.launch_s)
     assert (look.flops_forward, dict(look.parameters)) == (0, {"table": 64000.0})
-
-
-def test_numbers_that_no_training_updates_are_buffers(tmp_path: Path) -> None:
     nodes = [node("BatchNormalization", "x s b mean var", "y", "norm"), node("Where", "causal y y", "z", "mask")]
     held = [*(weights(name, 3) for name in ("s", "b", "mean", "var")), weights("causal", 3, 4, kind=BOOL)]
-    profile = pipeplan.import_onnx(
-        model(tmp_path / "m.onnx", nodes, {"x": (2, 3, 4)}, ["z"], held), hardware="a100-80gb"
-    )
-    assert [(dict(n.parameters), n.buffer_bytes) for n in profile.nodes] == [({"b": 12.0, "s": 12.0}, 24), ({}, 12)]
-
-
-def test_a_weight_that_the_file_fills_with_one_number_is_a_parameter(tmp_path: Path) -> None:
+    norm, mask = imported(path, nodes, {"x": (2, 3, 4)}, ["z"], held)
+    assert (dict(norm.parameters), norm.buffer_bytes) == ({"b": 12.0, "s": 12.0}, 24)
+    assert (dict(mask.parameters), mask.buffer_bytes) == ({}, 12)
     nodes = [node("ConstantOfShape", "size", "w", "fill"), node("MatMul", "x w", "y", "fc")]
-    size = h.make_tensor("size", INT64, (2,), [8, 4])
-    path = model(tmp_path / "m.onnx", nodes, {"x": (2, 8)}, ["y"], [size])
-    (only,) = pipeplan.import_onnx(path, hardware="a100-80gb").nodes
+    (only,) = imported(path, nodes, {"x": (2, 8)}, ["y"], [h.make_tensor("size", INT64, (2,), [8, 4])])
     assert (dict(only.parameters), only.flops_forward) == ({"w": 128.0}, 2 * 2 * 8 * 4)
 
 
@@ -207,15 +203,8 @@ def test_attention_has_scores_and_a_mixture(tmp_path: Path) -> None:
         *(node("MatMul", f"x {w}", w.upper(), f"/attn/{w}/MatMul") for w in "qkv"),
         node("Attention", "Q K V", "y", "/attn/Attention", q_num_heads=2, kv_num_heads=1),
     ]
-    graph = h.make_graph(
-        nodes,
-        "attention",
-        [h.make_tensor_value_info("x", FLOAT, (2, 6, 8))],
-        [h.make_tensor_value_info("y", FLOAT, None)],
-        [weights("q", 8, 8), weights("k", 8, 4), weights("v", 8, 4)],
-    )
-    path = tmp_path / "m.onnx"
-    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 23)]), path)
+    held = [weights("q", 8, 8), weights("k", 8, 4), weights("v", 8, 4)]
+    path = model(tmp_path / "m.onnx", nodes, {"x": (2, 6, 8)}, ["y"], held, opset=23)
     profile = pipeplan.import_onnx(path, hardware="a100-80gb", granularity="op")
     assert profile.nodes[-1].flops_forward == 2 * 2 * 2 * 6 * 6 * (4 + 4)
 
@@ -275,11 +264,7 @@ def branch(path: Path) -> Path:
 
 
 def data_size(path: Path) -> Path:
-    made = [
-        node("MatMul", "x w", "a", "first"),
-        node("NonZero", "a", "i", "where"),
-        node("Cast", "i", "y", "last", to=1),
-    ]
+    made = [node("MatMul", "x w", "a", "a"), node("NonZero", "a", "i", "where"), node("Cast", "i", "y", "y", to=1)]
     return model(path, made, {"x": (4, 8)}, ["y"], [weights("w", 8, 8)])
 
 

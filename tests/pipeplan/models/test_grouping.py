@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import pytest
@@ -12,13 +12,13 @@ torch = pytest.importorskip("torch")
 
 import networkx as nx  # noqa: E402
 from problems.models import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
+from problems.nets import Net  # noqa: E402
 from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
 from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
-from pipeplan.models.kernels import trace  # noqa: E402
-from pipeplan.models.torch_profile import costs  # noqa: E402
+from pipeplan.models.torch_profile import costs, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -80,13 +80,12 @@ def test_the_blocks_of_a_transformer() -> None:
         "transformer.ln_f", "lm_head",
     ]  # fmt: skip
     assert grouped.tied == (("transformer.wte.weight", "lm_head.weight"),)
-
-
-def test_a_table_that_three_modules_share() -> None:
-    assert group(captured("t5")).tied == (
-        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-        ("encoder.embed_tokens.weight", "lm_head.weight"),
-    )
+    # Masks and positions belong to nobody.
+    assert {"arange", "cumsum"} <= {str(node.name) for node in grouped.auxiliary}
+    assert not grouped.auxiliary & set(grouped.owner)
+    # A table that three modules share.
+    first = "encoder.embed_tokens.weight"
+    assert group(captured("t5")).tied == ((first, "decoder.embed_tokens.weight"), (first, "lm_head.weight"))
 
 
 def test_the_towers_of_clip_stand_side_by_side() -> None:
@@ -100,27 +99,22 @@ def test_the_towers_of_clip_stand_side_by_side() -> None:
     assert nx.descendants(graph, text) & nx.descendants(graph, image)
 
 
-def test_masks_and_positions_belong_to_nobody() -> None:
-    grouped = group(captured("gpt2"))
-    assert {"arange", "cumsum"} <= {str(node.name) for node in grouped.auxiliary}
-    assert not grouped.auxiliary & set(grouped.owner)
-
-
 # ---- granularities -------------------------------------------------------------------------------------
 
 
-class Small(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            nn.ModuleDict({"a": nn.Linear(8, width), "b": nn.Linear(width, 8)}) for width in (8, 8, 512)
-        )
-        self.head = nn.Linear(8, 1)
+def blocks(*made: nn.Module) -> nn.ModuleList:
+    """These blocks, or three small ones."""
+    return nn.ModuleList(made or [nn.Linear(4, 4) for _ in range(3)])
 
-    def forward(self, x: Any) -> Any:
-        for block in self.blocks:
+
+def small() -> nn.Module:
+    def run(net: Any, x: Any) -> Any:
+        for block in net.blocks:
             x = x + block["b"](torch.relu(block["a"](x)))
-        return self.head(x).sum()
+        return net.head(x).sum()
+
+    made = (nn.ModuleDict({"a": nn.Linear(8, width), "b": nn.Linear(width, 8)}) for width in (8, 8, 512))
+    return Net(run, blocks=blocks(*made), head=nn.Linear(8, 1))
 
 
 @pytest.mark.parametrize(
@@ -132,122 +126,103 @@ class Small(nn.Module):
     ],
 )
 def test_modules_are_divided_while_they_hold_much_of_the_work(granularity: str, expected: list[str]) -> None:
-    nodes = [name for name in group(of(Small(), torch.randn(4, 8)), granularity).nodes if "/" not in name]
+    whole = of(small(), torch.randn(4, 8))
+    nodes = [name for name in group(whole, granularity).nodes if "/" not in name]
     assert [name for name in nodes if name in expected] == expected
+    assert len(group(whole, "op").nodes) == len(whole.operations)
 
 
 @pytest.mark.parametrize("text", ["blocks", "share", "share:", "share:0", "share:2", "share:x", ""])
 def test_a_granularity_that_is_none(text: str) -> None:
     with pytest.raises(InputError, match=r"--granularity is .*; give .*share:0\.1"):
-        group(of(Small(), torch.randn(4, 8)), text)
-
-
-def test_every_operation_may_be_a_node() -> None:
-    whole = of(Small(), torch.randn(4, 8))
-    grouped = group(whole, "op")
-    assert len(grouped.nodes) == len(whole.operations)
+        group(of(small(), torch.randn(4, 8)), text)
 
 
 # ---- structure -----------------------------------------------------------------------------------------
 
 
-class Twice(nn.Module):
+def twice() -> nn.Module:
     """One module that is called two times."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.layer = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.unused = nn.Linear(3, 5)
-
-    def forward(self, x: Any) -> Any:
-        return self.layer(self.inner(self.layer(x))).sum()
+    modules = {"inner": nn.Linear(4, 4), "layer": nn.Linear(4, 4), "unused": nn.Linear(3, 5)}
+    return Net(lambda net, x: net.layer(net.inner(net.layer(x))).sum(), **modules)
 
 
 def test_a_second_call_is_a_second_node_and_its_parameters_are_tied() -> None:
-    model = Twice()
+    model = twice()
     grouped = group(of(model, torch.randn(2, 4)))
     assert list(grouped.nodes) == ["layer", "inner", "layer@1"]
     assert grouped.tied == (("layer.weight", "layer.weight@1"), ("layer.bias", "layer.bias@1"))
     assert held_once(grouped) == sum(4 * p.numel() for p in model.parameters())
 
 
-class Circle(nn.Module):
+def circle() -> nn.Module:
     """Two blocks, each of which reads from the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]) for _ in range(2))
-
-    def forward(self, x: Any) -> Any:
-        for layer in range(2):
-            for block in self.blocks:
-                x = block[layer](x)  # type: ignore[index]
-        return x.sum()
+    made = (nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]) for _ in range(2))
+    order = ((0, 0), (1, 0), (0, 1), (1, 1))
+    return Net(
+        lambda net, x: reduce(lambda y, at: net.blocks[at[0]][at[1]](y), order, x).sum(), blocks=blocks(*made)
+    )
 
 
 def test_blocks_that_read_from_each_other_become_one() -> None:
-    grouped = group(of(Circle(), torch.randn(2, 4)))
+    grouped = group(of(circle(), torch.randn(2, 4)))
     assert list(grouped.nodes) == ["blocks.0"]
     assert len(grouped.parameters["blocks.0"]) == 8
 
 
-class OwnCode(nn.Module):
+def own_code() -> nn.Module:
     """A container with parameters of its own before and behind its children."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.start, self.end = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4, 4))
-        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
-
-    def forward(self, x: Any) -> Any:
-        x = x @ self.start
-        for block in self.blocks:
+    def run(net: Any, x: Any) -> Any:
+        x = x @ net.start
+        for block in net.blocks:
             x = block(x)
-        return (x @ self.end.t()).sum()
+        return (x @ net.end.t()).sum()
+
+    net = Net(run, blocks=blocks())
+    net.start, net.end = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4, 4))
+    return net
 
 
 def test_the_code_of_a_container_closes_no_circle() -> None:
-    assert list(group(of(OwnCode(), torch.randn(2, 4))).nodes) == ["(root)", "blocks.0", "blocks.1", "(root)/1"]
+    nodes = group(of(own_code(), torch.randn(2, 4))).nodes
+    assert list(nodes) == ["(root)", "blocks.0", "blocks.1", "blocks.2", "(root)/1"]
 
 
-class Writes(nn.Module):
+def writes() -> nn.Module:
     """The second block writes into what the first one made, through a view."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+    def run(net: Any, x: Any) -> Any:
+        made = net.blocks[0](x) * 1
+        made[0].mul_(net.blocks[1](made)[0].detach())
+        return net.blocks[2](made).sum()
 
-    def forward(self, x: Any) -> Any:
-        made = self.blocks[0](x) * 1
-        made[0].mul_(self.blocks[1](made)[0].detach())
-        return self.blocks[2](made).sum()
+    return Net(run, blocks=blocks())
 
 
 def test_a_write_into_anothers_memory_merges_the_two() -> None:
-    model = Writes()
+    model = writes()
     grouped = group(of(model, torch.randn(2, 4)))
     assert list(grouped.nodes) == ["blocks.0", "blocks.2"]
     assert "blocks.1.weight" in grouped.parameters["blocks.0"]
     assert "(root)/mul_" not in group(of(model, torch.randn(2, 4)), "module").nodes
 
 
-class Filled(nn.Module):
+def filled() -> nn.Module:
     """A tensor of zeros that one block fills and the next one reads."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
-
-    def forward(self, x: Any) -> Any:
+    def run(net: Any, x: Any) -> Any:
         kept = torch.zeros_like(x)
-        kept[:, :] = self.blocks[0](x)
-        return self.blocks[1](kept).sum()
+        kept[:, :] = net.blocks[0](x)
+        return net.blocks[1](kept).sum()
+
+    return Net(run, blocks=blocks())
 
 
-@pytest.mark.parametrize("model", [Twice, OwnCode, Writes, Filled, Small])
+@pytest.mark.parametrize("model", [twice, own_code, writes, filled, small])
 def test_pieces_of_odd_models_calculate_the_same(model: Callable[[], nn.Module]) -> None:
     torch.manual_seed(0)
-    made, x = model(), torch.randn(2, 8 if model is Small else 4)
+    made, x = model(), torch.randn(2, 8 if model is small else 4)
     expected = made(x)
     expected.backward()
     gradients = [p.grad.clone() for p in made.parameters() if p.grad is not None]
@@ -261,47 +236,42 @@ def test_pieces_of_odd_models_calculate_the_same(model: Callable[[], nn.Module])
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, gradients, strict=True))
 
 
-class Normed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten())
-
-    def forward(self, x: Any) -> Any:
-        return self.layers(x).sum()
+def normed() -> nn.Module:
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten())
+    return Net(lambda net, x: net.layers(x).sum(), layers=layers)
 
 
 def test_updates_of_buffers_stay_with_their_module() -> None:
-    grouped = group(of(Normed(), torch.randn(2, 3, 8, 8)))
+    grouped = group(of(normed(), torch.randn(2, 3, 8, 8)))
     assert list(grouped.nodes) == ["layers.0", "layers.1"]
     assert grouped.buffer_bytes["layers.1"] == 4 * 4 * 2 + 8
 
 
-class Averages(nn.Module):
+def averages() -> Any:
     """Updates a buffer where no gradients are kept, by code that nobody reads."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
-        self.register_buffer("average", torch.zeros(4))
-
-    def forward(self, x: Any) -> Any:
-        x = self.blocks[0](x)
+    def run(net: Any, x: Any) -> Any:
+        x = net.blocks[0](x)
         with torch.no_grad():
-            self.average.mul_(0.5)  # type: ignore[union-attr, operator]
-            self.average.view(2, 2).add_(x.mean(0).view(2, 2))  # type: ignore[union-attr, operator]
-        return self.blocks[1](x + self.average).sum()
+            net.average.mul_(0.5)
+            net.average.view(2, 2).add_(x.mean(0).view(2, 2))
+        return net.blocks[1](x + net.average).sum()
+
+    net = Net(run, blocks=blocks())
+    net.register_buffer("average", torch.zeros(4))
+    return net
 
 
 def test_buffers_are_updated_where_no_gradients_are_kept() -> None:
     torch.manual_seed(0)
-    model, x = Averages(), torch.randn(2, 4)
-    expected, average = model(x).item(), model.average.clone()  # type: ignore[operator, union-attr]
-    model.average.zero_()  # type: ignore[operator, union-attr]
+    model, x = averages(), torch.randn(2, 4)
+    expected, average = model(x).item(), model.average.clone()
+    model.average.zero_()
     whole = of(model, x)
     grouped = group(whole)
     loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), len(grouped.nodes)))
     assert loss == pytest.approx(expected)
-    assert torch.equal(model.average, average)  # type: ignore[arg-type]
+    assert torch.equal(model.average, average)
 
 
 def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
@@ -316,38 +286,29 @@ def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
     assert not names & {value for piece in pieces for value in piece.outputs}
 
 
-class Heavy(nn.Module):
+def heavy() -> nn.Module:
     """Most of the work depends on the input alone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(64, 1)
-
-    def forward(self, x: Any) -> Any:
-        return self.layer(x @ x @ x).sum()
+    return Net(lambda net, x: net.layer(x @ x @ x).sum(), layer=nn.Linear(64, 64))
 
 
-def test_heavy_auxiliary_operations_are_refused() -> None:
-    whole = of(Heavy(), torch.randn(64, 64))
-    with pytest.raises(
-        InputError, match=r"the model calculates \d\d% .*from the inputs alone.*; give their results"
-    ):
-        costs(trace(whole), whole, group(whole), None)
-
-
-class Casts(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(64, 64)
-
-    def forward(self, x: Any) -> Any:
+def casts() -> nn.Module:
+    def run(net: Any, x: Any) -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.layer(x).sum()
+            return net.layer(x).sum()
+
+    return Net(run, layer=nn.Linear(64, 64))
 
 
-def test_work_inside_autocast_is_refused() -> None:
-    whole = of(Casts(), torch.randn(4, 64))
-    with pytest.raises(InputError, match=r"inside torch\.autocast.*; give the model in bfloat16"):
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (heavy, r"the model calculates \d\d% .*from the inputs alone.*; give their results"),
+        (casts, r"inside torch\.autocast.*; give the model in bfloat16"),
+    ],
+)
+def test_work_that_a_profile_would_hide_is_refused(model: Callable[[], nn.Module], message: str) -> None:
+    whole = of(model(), torch.randn(64, 64))
+    with pytest.raises(InputError, match=message):
         costs(trace(whole), whole, group(whole), None)
 
 

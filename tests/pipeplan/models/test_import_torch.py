@@ -75,13 +75,12 @@ def test_from_a_model_to_a_plan(plan: Plan, file: Path, tmp_path: Path) -> None:
 
 
 def test_the_profile_says_where_it_comes_from(plan: Plan, file: Path) -> None:
-    data = plan(
-        "import", "torch", f"{file}:build", *DEVICE, "--efficiency", 0.25, "--kernel-start", "1us", "--json"
-    ).json
-    assert data["source"]["how"] == "torch-export"
-    assert data["source"]["torch"] == torch.__version__
-    assert re.fullmatch("[0-9a-f]{64}", data["source"]["graph_sha256"])
-    assert data["source"]["times"] == "analytic: h100-80gb, efficiency 0.25, 1 us a kernel"
+    figures = ("--efficiency", 0.25, "--kernel-start", "1us")
+    data = plan("import", "torch", f"{file}:build", *DEVICE, *figures, "--json").json
+    source = data["source"]
+    assert (source["how"], source["torch"]) == ("torch-export", torch.__version__)
+    assert re.fullmatch("[0-9a-f]{64}", source["graph_sha256"])
+    assert source["times"] == "analytic: h100-80gb, efficiency 0.25, 1 us a kernel"
     assert data["micro_batch"] == 4
     assert [node["id"] for node in data["nodes"]] == ["blocks.0", "blocks.1", "blocks.2", "blocks.3", "head"]
     assert data["tensors"][0] == {
@@ -114,47 +113,34 @@ def test_curves_over_several_sizes(plan: Plan, file: Path) -> None:
     assert data["nodes"][0]["saved_bytes"] > 0
 
 
-def test_every_kind_takes_the_profile(file: Path) -> None:
-    profile = pipeplan.import_torch(f"{file}:build", hardware="h100-80gb")
-    on = {"devices": 2, "memory_bytes": 1e9, "bandwidth": 1e9}
-    assert profile.to_placement(**on).kind == "placement"
-    assert profile.to_staging(**on).kind == "staging"
-    assert profile.to_graph_pipeline(**on).kind == "graph-pipeline"
-    assert profile.to_chain(**on).kind == "chain"
-
-
 def test_a_checkpoint_is_said(plan: Plan, file: Path) -> None:
     said = done(plan("import", "torch", f"{file}:checkpointed", *DEVICE, "--json"))
     assert "torch.utils.checkpoint" in said.err
     assert said.json["source"]["warnings"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nowhere.py:build", *DEVICE), r"nowhere\.py: file does not exist; check the path"),
-        (("my.py", *DEVICE), r"FILE:FUNCTION is 'my\.py'; give a file and a function in it, such as my\.py:build"),
-        (("my.py:biuld", *DEVICE), r"my\.py: file has no function 'biuld'.*build.*; name one that it defines"),
-        (("my.py:answer", *DEVICE), r"my\.py: file has 'answer', but that is no function"),
-        (("broken.py:build", *DEVICE), r"broken\.py: file cannot be run \(NameError: .*\); correct it"),
-        (("notes.txt:build", *DEVICE), r"notes\.txt: file is no Python file; name one that ends in \.py"),
-        (
-            ("my.py:branches", *DEVICE),
-            r"the model, .*my\.py line 27, branches on or takes sizes from .*; make it static",
-        ),
-        (("my.py:build",), r"Give --hardware, one of .*h100-80gb.*, or --measure"),
-        (("my.py:build", *DEVICE, "--measure"), r"not both"),
-        (("my.py:build", "--measure", "--efficiency", "0.5"), r"belong to calculated times"),
-        (("my.py:build", "--hardware", "h100"), r"There is no hardware named 'h100'.*h100-80gb"),
-        (("my.py:build", *DEVICE, "--efficiency", "2"), r"--efficiency is 2; give a share"),
-        (("my.py:build", *DEVICE, "--kernel-start", "2s"), r"--kernel-start is 2 s; give a short time"),
-        (("my.py:build", *DEVICE, "--micro-batch", "4,4"), r"--micro-batch names a size twice"),
-        (("my.py:build", *DEVICE, "--micro-batch", "0"), r"--micro-batch"),
-        (("my.py:fixed", *DEVICE, "--micro-batch", "8"), r"takes no argument micro_batch; let it be def build"),
-        (("my.py:build", "--measure", "--repeats", "0"), r"--repeats"),
-    ],
-    ids=lambda value: " ".join(value[:1]) if isinstance(value, tuple) else None,
-)
+BAD: list[tuple[tuple[Any, ...], str]] = [
+    (("nowhere.py:build", *DEVICE), r"nowhere\.py: file does not exist; check the path"),
+    (("my.py", *DEVICE), r"FILE:FUNCTION is 'my\.py'; give a file and a function in it, such as my\.py:build"),
+    (("my.py:biuld", *DEVICE), r"my\.py: file has no function 'biuld'.*build.*; name one that it defines"),
+    (("my.py:answer", *DEVICE), r"my\.py: file has 'answer', but that is no function"),
+    (("broken.py:build", *DEVICE), r"broken\.py: file cannot be run \(NameError: .*\); correct it"),
+    (("notes.txt:build", *DEVICE), r"notes\.txt: file is no Python file; name one that ends in \.py"),
+    (("my.py:branches", *DEVICE), r"the model, .*my\.py line 27, branches on or takes sizes .*; make it static"),
+    (("my.py:build",), r"Give --hardware, one of .*h100-80gb.*, or --measure"),
+    (("my.py:build", *DEVICE, "--measure"), r"not both"),
+    (("my.py:build", "--measure", "--efficiency", "0.5"), r"belong to calculated times"),
+    (("my.py:build", "--hardware", "h100"), r"There is no hardware named 'h100'.*h100-80gb"),
+    (("my.py:build", *DEVICE, "--efficiency", "2"), r"--efficiency is 2; give a share"),
+    (("my.py:build", *DEVICE, "--kernel-start", "2s"), r"--kernel-start is 2 s; give a short time"),
+    (("my.py:build", *DEVICE, "--micro-batch", "4,4"), r"--micro-batch names a size twice"),
+    (("my.py:build", *DEVICE, "--micro-batch", "0"), r"--micro-batch"),
+    (("my.py:fixed", *DEVICE, "--micro-batch", "8"), r"takes no argument micro_batch; let it be def build"),
+    (("my.py:build", "--measure", "--repeats", "0"), r"--repeats"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_ends_in_one_sentence(
     plan: Plan, file: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
@@ -162,24 +148,18 @@ def test_bad_input_ends_in_one_sentence(
     Path("broken.py").write_text("nonsense\n", encoding="utf-8")
     Path("notes.txt").write_text("text\n", encoding="utf-8")
     said = plan("import", "torch", *arguments, "-o", "out.json")
-    assert said.code == 2
+    refused(said)
     assert re.search(message, " ".join(said.err.split()))
     assert len(said.err.strip()) < 400  # nothing of torch's own
     assert not Path("out.json").exists()
 
 
-def test_somewhere_to_put_it(plan: Plan, file: Path) -> None:
-    refused(plan("import", "torch", f"{file}:build", *DEVICE), "give -o my.profile.json, or --json")
-
-
-def test_without_torch_a_sentence_says_what_to_install(
+def test_without_torch_or_somewhere_to_put_it_a_sentence_says_so(
     plan: Plan, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused(plan("import", "torch", f"{file}:build", *DEVICE), "give -o my.profile.json, or --json")
+    with pytest.raises(pipeplan.InputError, match=r"argument build is an int, not a function"):
+        pipeplan.import_torch(3, hardware="h100-80gb")  # type: ignore[arg-type]
     monkeypatch.setattr(from_torch, "find_spec", lambda package: None)
     said = plan("import", "torch", f"{file}:build", *DEVICE, "--json")
     refused(said, "torch is not installed; run pip install 'pipeplan[torch]'")
-
-
-def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(pipeplan.InputError, match=r"argument build is an int, not a function"):
-        pipeplan.import_torch(3, hardware="h100-80gb")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from problems.profiles import profiles
 
 from pipeplan.instances.base.graph import adjacency, topological_order
 from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
 from pipeplan.models.stages import stages_of
 
 ABC = row(["a", "b", "c", "d"])

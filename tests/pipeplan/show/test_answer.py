@@ -1,45 +1,48 @@
-"""The answer in one sentence: what limits the pipeline, how good the plan is proven to be, what an even split costs."""
+"""The answer in one sentence: what limits the pipeline, how good the plan is proven to be, what an even split costs;
+what is said of one iteration, which takes as long as the simulator says; and the command that asks again."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, has
 
+import pipeplan
 from pipeplan.instances.base.cluster import Cluster
+from pipeplan.instances.base.kind import Samples
 from pipeplan.instances.base.result import Asked, Found, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import AcceleratorType, PlacementProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.referee import Ruling, rules_of
+from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.search import shares
 from pipeplan.planners.staging.equal import equal_plans
 from pipeplan.show.answer import (
     answer,
     command_of,
-    equal_blocks,
+    describe_iteration,
     even,
     even_split,
     how_good,
+    iteration_of,
     no_plan,
     optimal,
-    staging_plans,
 )
-from pipeplan.show.view import view_of
+from pipeplan.show.views import view_of
+from pipeplan.show.views.staging import even_plans
 
 
-def sentence(name: str, planner: str, **options: Any) -> str:
-    problem = load_packaged(name)
-    result = solve(problem, planner=planner, options=options)
+def sentence(problem: Any, **asked: Any) -> str:
+    result = solve(problem, **asked)
     rules = rules_of(problem, result.options)
-    view = None if result.plan is None else view_of(problem, result.plan, rules)
-    return answer(problem, result, view, rules)
+    return answer(problem, result, None if result.plan is None else view_of(problem, result.plan, rules), rules)
 
 
 @pytest.mark.parametrize(
@@ -58,20 +61,23 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
         ("tiny-levels", "dp-piper",
          "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
+        ("tiny-levels", "dp-piper", "; this is an even split (as many layers in each stage, the same degrees"),
         ("tiny-graph", "graphpipe", " per iteration: stage "),
+        ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
         ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
+        ("memory-tight", "greedy",
+         "; no even split that was tried fits (as many nodes on each accelerator): the nearest holds 335 MiB on its "
+         "fullest device, 35 MiB more than it has."),
     ],
 )  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
-    said = sentence(name, planner)
+    said = sentence(load_packaged(name), planner=planner)
     assert words in said
     assert said.endswith(".")
 
 
 def test_an_infeasible_problem_is_said_to_be_one() -> None:
-    problem = load_packaged("tiny-chain").replace(accelerators=1)
-    result = solve(problem, planner="dp")
-    said = answer(problem, result, None, rules_of(problem, result.options))
+    said = sentence(load_packaged("tiny-chain").replace(accelerators=1), planner="dp")
     assert said == "Proven: there is no plan (among contiguous plans, which form a chain of stages)."
 
 
@@ -83,127 +89,92 @@ def test_a_gap_is_said_as_a_share_of_the_value() -> None:
     assert how_good(problem, result) == (
         "proven: no plan saves more than 26.3 % of this time (among contiguous plans, which form a chain of stages)"
     )
-    assert (1 - 5 / 19) * result.objective == pytest.approx(result.bound), "so much less time, and it is the bound"
+    assert (optimal(0.0), optimal(5e-7)) == ("optimal, proven", "optimal, proven within 0.00005 %")
 
 
 def test_whoever_starts_from_a_plan_is_told_how_far_it_is() -> None:
     problem = load_packaged("tiny-chain")
     own = PlacementPlan.from_assignment(problem, dict(zip(problem.index, (0, 0, 0, 1, 1, 2), strict=True)))
-    result = solve(problem, planner="dp", warm_start=own)
-    rules = rules_of(problem, result.options)
-    value = rules.value(problem, own)
-    said = answer(problem, result, None if result.plan is None else view_of(problem, result.plan, rules), rules)
-    assert result.objective == 6.0
-    assert value == 7.0
-    assert "; your plan would be 16.7 % slower; " in said
+    assert rules_of(problem, {}).value(problem, own) == 7.0
+    assert "; your plan would be 16.7 % slower; " in sentence(problem, planner="dp", warm_start=own)
 
 
-def test_a_bound_within_the_tolerance_reads_as_a_proof() -> None:
-    assert optimal(0.0) == "optimal, proven"
-    assert optimal(5e-7) == "optimal, proven within 0.00005 %"
-
-
-def test_shares_differ_by_one_at_most() -> None:
-    assert [len(share) for share in shares(range(7), 3)] == [3, 2, 2]
-    assert [len(share) for share in shares(range(2), 3)] == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("tiny-chain", 6.0),  # two nodes each
-        ("golden-4", 18.0),  # two layers each: both batches wait for each other's memory
-        ("tiny-stages", 6.0),
-        ("memory-tight", None),  # no even split fits
-        ("tiny-levels", 6.0),
-    ],
-)
-def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) -> None:
-    problem = load_packaged(name)
-    even = even_split(problem, rules_of(problem, {}))
-    assert (None if even is None else even.value) == value
+# ---- even splits -------------------------------------------------------------------------------------
 
 
 def test_of_equal_stages_so_many_are_tried_as_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds would make the plan that others are compared with one of the machine."""
     problem = load_packaged("tiny-stages")
-    monkeypatch.setattr("pipeplan.show.answer.MOST_LAYERS", 0)
-    assert list(staging_plans(problem)) == [next(equal_plans(problem, "paper", True))]
+    monkeypatch.setattr("pipeplan.show.views.staging.MOST_LAYERS", 0)
+    assert list(even_plans(problem)) == [next(equal_plans(problem, "paper", True))]
 
 
 def on_two_types(memory_bytes: float | None = None) -> PlacementProblem:
     """The six layers, numbered, on two accelerators of its own and one on which each takes twice as long."""
     problem = load_packaged("tiny-chain")
     name = {node.id: f"h.{i}" for i, node in enumerate(problem.nodes)}
-    nodes = tuple(
-        replace(node, id=name[node.id], other_times=(2 * node.accelerator_time,)) for node in problem.nodes
-    )
+    nodes = (replace(node, id=name[node.id], other_times=(2 * node.accelerator_time,)) for node in problem.nodes)
     edges = tuple((name[source], name[target]) for source, target in problem.edges)
     others = (AcceleratorType("slow", 1, memory_bytes),)
-    return problem.replace(accelerators=2, nodes=nodes, edges=edges, other_types=others)
+    return problem.replace(accelerators=2, nodes=tuple(nodes), edges=edges, other_types=others)
 
 
-@pytest.mark.parametrize("split", [even_split, equal_blocks])
-def test_the_even_split_of_a_placement_is_over_accelerators_of_every_type(
-    split: Callable[..., Ruling | None],
-) -> None:
+def test_even_splits_of_a_placement_are_over_accelerators_of_every_type() -> None:
     problem = on_two_types()
-    even = split(problem, rules_of(problem, {}))
-    assert even is not None
-    assert isinstance(even.plan, PlacementPlan)
-    types = [device.accelerator_type for device in even.plan.devices]
-    assert types in ([None, None, "slow"], ["slow", None, None])
-    assert [len(device.nodes) for device in even.plan.devices] == [2, 2, 2]
+    for plans in ("even_plans", "block_plans"):
+        split = even_split(problem, rules_of(problem, {}), plans)
+        assert split is not None
+        assert isinstance(split.plan, PlacementPlan)
+        types = [device.accelerator_type for device in split.plan.devices]
+        assert types in ([None, None, "slow"], ["slow", None, None])
+        assert [len(device.nodes) for device in split.plan.devices] == [2, 2, 2]
 
 
 def test_an_even_split_that_one_type_has_no_memory_for_names_the_device() -> None:
     """The fullest device holds no more than it may."""
     problem = on_two_types(1.0)
-    rules = rules_of(problem, {})
-    said = even(problem, PlacementPlan(()), rules, 1.0)
+    said = even(problem, PlacementPlan(()), rules_of(problem, {}), 1.0)
     assert re.search(r"the nearest holds [\d.]+ [KMG]?i?B on acc\d, [\d.]+ [KMG]?i?B more than it has$", said)
 
 
-def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
+@pytest.mark.slow
+def test_an_even_split_of_a_graph_is_as_long_as_its_simulation_and_tells_its_micro_batches() -> None:
+    """They are its best ones, also where somebody asks for a plan with others, which may then be slower."""
     problem = load_packaged("case-study")
-    even = even_split(problem, rules_of(problem, {"objective": "iteration"}))
-    assert even is not None
-    assert even.value is not None
-    assert even.value > 0.0850733
+    split = even_split(problem, rules_of(problem, {"objective": "iteration"}))
+    assert split is not None
+    assert (split.value or 0.0) > 0.0850733
+    large = load_packaged("mmt-8")
+    other = sentence(large, planner="graphpipe", options={"micro_batch": 64})
+    assert "one stage behind the other) with micro-batches of " in other
+    assert "behind the other) would" in sentence(large, planner="spp-pipedream", options={"micro_batch": 4})
 
 
 @pytest.mark.slow
-def test_an_even_split_of_a_graph_tells_its_micro_batches_where_the_plan_has_others() -> None:
-    """They are its best ones, also where somebody asks for a plan with others, which may then be slower."""
-    assert "one stage behind the other) with micro-batches of " in sentence("mmt-8", "graphpipe", micro_batch=64)
-    assert "behind the other) would" in sentence("mmt-8", "spp-pipedream", micro_batch=4)
-
-
-def test_an_even_split_is_not_compared_with_itself() -> None:
-    said = sentence("tiny-stages", "equi")
-    assert said.endswith("; this is an even split (as many layers in each stage, the same degrees for all).")
-    assert "would" not in said
+def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan) -> None:
+    """There may be more even splits than can be tried."""
+    on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
+    degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "600s")
+    has(plan("solve", "llama-3-8b", *on, *degrees).out, "even split")
 
 
 @pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-stages", "tiny-levels", "tiny-graph"])
-@pytest.mark.parametrize("proof", ["optimal", "gap", "infeasible"])
-def test_no_scope_is_read_as_the_claim_itself(name: str, proof: str) -> None:
+def test_no_scope_is_read_as_the_claim_itself(name: str) -> None:
     """What is proven comes first, and the plans that it is proven for behind it, without a colon of their own."""
     problem = load_packaged(name)
     result = solve(problem, limits=SolveOptions(time_limit_s=600))
     assert result.scope
     assert result.bound is not None
-    if proof == "infeasible":
-        told = no_plan(problem, replace(result, stop=Stop.INFEASIBLE, found=Found.NOTHING, plan=None))
-        assert told.startswith("Proven: there is no plan (among ")
-    elif proof == "gap":
-        worse = replace(result, stop=Stop.TIME, found=Found.FEASIBLE, objective=2 * result.bound)
-        told = how_good(problem, worse)
-        assert told.startswith("proven: no plan saves more than 50 % of this time (among ")
-    else:
-        told = how_good(problem, replace(result, stop=Stop.PROVEN, found=Found.OPTIMAL, objective=result.bound))
-        assert told.startswith("optimal, proven among ")
-    assert ":" not in told.partition(" among ")[2]
+    none = replace(result, stop=Stop.INFEASIBLE, found=Found.NOTHING, plan=None)
+    worse = replace(result, stop=Stop.TIME, found=Found.FEASIBLE, objective=2 * result.bound)
+    best = replace(result, stop=Stop.PROVEN, found=Found.OPTIMAL, objective=result.bound)
+    for told, claim in (
+        (no_plan(problem, none), "Proven: there is no plan (among "),
+        (how_good(problem, worse), "proven: no plan saves more than 50 % of this time (among "),
+        (how_good(problem, best), "optimal, proven among "),
+    ):
+        assert told.startswith(claim)
+        assert ":" not in told.partition(" among ")[2]
 
 
 def test_the_command_repeats_what_was_asked_for() -> None:
@@ -216,3 +187,94 @@ def test_the_command_repeats_what_was_asked_for() -> None:
     )
     own = load_packaged("tiny-chain").replace(name="mine")
     assert command_of(solve(own, planner="dp")) is None, "a program's own problem has no file"
+
+
+# ---- one iteration -----------------------------------------------------------------------------------
+
+
+def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_samples() -> None:
+    problem = load_packaged("tiny-stages")
+    plan = solve(problem).plan
+    assert plan is not None
+    found, said = pipeplan.simulate(problem, plan), describe_iteration(problem, plan)
+    assert iteration_of(problem, plan) == found
+    assert said is not None
+    assert said.in_words() == (
+        f"one iteration of 8 micro-batches: {found.iteration:.7g} s, {8 / found.iteration:.4g} micro-batches/s; "
+        f"devices of the plan idle {100 * found.bubble:.3g} % of it"
+    )
+    of_four, each = describe_iteration(problem, plan, Samples(4, training=True, tokens=1000)), 32 / found.iteration
+    assert of_four is not None
+    assert f", {each:.4g} samples/s, {1000 * each:.4g} tokens/s; " in of_four.in_words()
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "words"),
+    [
+        ("resnet50-inference", "greedy", None),
+        ("zero-bubble-4x12", "1f1b", None),  # a schedule
+        ("golden-4", "exact-beaumont",
+         "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_does_not_say_how_many_micro_batches_is_simulated_with_some_or_has_no_iteration(
+    name: str, planner: str, words: str | None
+) -> None:
+    problem = load_packaged(name)
+    plan = solve(problem, planner=planner).plan
+    assert plan is not None
+    said = describe_iteration(problem, plan)
+    assert said is None if words is None else said is not None and said.in_words().startswith(words)
+
+
+CLUSTER = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
+
+
+@pytest.fixture
+def table(plan: Plan, tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(plan("import", "table", "--template").out, encoding="utf-8")
+    return path
+
+
+def test_solve_show_and_report_say_the_same(plan: Plan, table: Path, tmp_path: Path) -> None:
+    result, page = tmp_path / "r.json", tmp_path / "r.html"
+    told = json.loads(plan("solve", table, *CLUSTER, "--json", "-o", result).out)["iteration"]
+    assert (told["count"], told["counted"]) == (4, "micro-batches")
+    assert told["samples_per_second"] is None  # nobody has said what a micro-batch of the table is
+    assert told["tokens_per_second"] is None
+    assert 0 < told["idle"] < 1
+    assert json.loads(plan("show", table, result, "--json").out)["iteration"] == told
+    plan("report", result, "-o", page)
+    texts = (plan("solve", table, *CLUSTER).out, plan("show", table, result).out, page.read_text("utf-8"))
+    for text in texts:
+        has(" ".join(text.split()), f"one iteration of 4 micro-batches: {told['time'] / 1000:.7g} s")
+
+
+def test_a_table_has_samples_where_somebody_says_how_many(plan: Plan, table: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "p.json"
+    for count in (1, 4):
+        plan("import", "table", table, "--micro-batch", count, "-o", profile)
+        told = json.loads(plan("solve", profile, *CLUSTER, "--json").out)["iteration"]
+        assert told["samples_per_second"] == pytest.approx(count * told["counted_per_second"])
+
+
+def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) -> None:
+    cluster = ("--devices", 4, "--memory", "16GB", "--bandwidth", "12GB/s", "--optimizer", "adam")
+    said = plan("solve", table, *cluster, "--recompute").out
+    has(" ".join(said.split()), " again ", "again: layers that recompute their activations")
+    assert " again " not in plan("solve", table, *CLUSTER, "--recompute").out
+
+
+@pytest.mark.sweeps("on1", "on2")
+@pytest.mark.parametrize(
+    "on",
+    [
+        ("--bandwidth", "12GB/s"),
+        ("--levels", "2x12GB/s,2x1GB/s"),
+        ("--bandwidth", "12GB/s", "--kind", "graph-pipeline", "--batch", 8),
+    ],
+)
+def test_an_even_split_that_does_not_fit_says_by_how_much(plan: Plan, table: Path, on: tuple[Any, ...]) -> None:
+    said = " ".join(plan("solve", table, "--devices", 4, "--memory", "14GB", *on).out.split())
+    assert re.search(r"the nearest holds 1\d\.\d GB on its fullest device, [\d.]+ [MG]B more than it has\.", said)

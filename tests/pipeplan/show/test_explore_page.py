@@ -17,10 +17,10 @@ import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.model import Simulation
-from pipeplan.show.explore import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
+from pipeplan.show.report import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
 
+# Plans whose stages are a chain of single devices, with the planner and a number of micro-batches.
 PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}
-"""Plans whose stages are a chain of single devices, with the planner and a number of micro-batches."""
 
 
 def random_settings(seed: int) -> dict[str, Any]:
@@ -44,32 +44,26 @@ def planned(name: str) -> tuple[Any, Any, int]:
 # ---- without a browser ---------------------------------------------------------------------------------
 
 
-def test_the_page_loads_nothing_and_runs_its_own_scripts_alone() -> None:
+def test_the_page_loads_nothing_runs_its_own_scripts_alone_and_keeps_names_from_files_in_their_place() -> None:
     text = explore_page()
-    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:)", text)
-    assert "https://" not in text
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:)|https://", text)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy.startswith("default-src 'none';")
     assert policy.count("'sha256-") == text.count("<script>") == 3
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
-
-
-def test_a_name_from_a_file_cannot_leave_its_place() -> None:
     problem, plan, count = planned("golden-4")
     hostile = problem.replace(name="</script><script>alert('x')</script>")
     text = plan_explorer(pipeline_of(hostile, plan, micro_batches=count), hostile.memory_bytes)
-    assert text.count("<script>") == 3
-    assert text.count("</script>") == 4
+    assert (text.count("<script>"), text.count("</script>")) == (3, 4)
 
 
 @pytest.mark.parametrize(
     ("name", "planner", "reason"),
     [
-        ("case-study", "graphpipe", "its stages are no chain"),
-        ("tiny-chain", "dp", "it has no backward passes"),
+        ("case-study", "graphpipe", "its stages are no chain"), ("tiny-chain", "dp", "it has no backward passes"),
         ("resnet50-stages", "equi", "a stage has several devices"),
     ],
-)
+)  # fmt: skip
 def test_what_the_sliders_cannot_say_is_refused_with_the_reason(name: str, planner: str, reason: str) -> None:
     problem = pipeplan.load_packaged(name)
     plan = pipeplan.solve(problem, planner=planner).plan
@@ -85,6 +79,7 @@ def about(simulation: Simulation) -> list[str]:
     return [f"{simulation.iteration:g} ms", f"{100 * simulation.bubble:.1f} %", *held]
 
 
+# What each situation has its reader try.
 CHANGES: dict[str, list[dict[str, Any]]] = {
     "GPipe runs out of memory": [{}, {"schedule": "1f1b"}],
     "More micro-batches, smaller bubble": [{}, {"batches": 32}, {"batches": 64}],
@@ -92,7 +87,6 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     "Devices wait for slow links": [{}, {"schedule": "kfkb"}],
     "The first device holds the most": [{}],
 }
-"""What each situation has its reader try."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
@@ -111,8 +105,8 @@ def test_the_situations_show_what_their_names_say() -> None:
     waiting = simulated(slow)
     assert [round(stage.busy / waiting.iteration, 1) for stage in waiting.stages] == [0.5, 0.5, 0.9, 0.5]
     assert all(simulated({**slow, "schedule": name}).iteration > 1000 for name in SCHEDULES)
-    held = [simulated({**links, "schedule": name}).stages[0] for name in ("1f1b", "kfkb")]
-    assert [stage.peak_in_flight for stage in held] == [4, 8]
+    held = [simulated({**links, "schedule": name}).stages[0].peak_in_flight for name in ("1f1b", "kfkb")]
+    assert held == [4, 8]
     assert [stage.peak_in_flight for stage in simulated(first).stages] == list(range(12, 0, -1))
 
 
@@ -132,6 +126,12 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser: Any, path: Path) -> Iterator[Any]:
     yield opened(browser, path)
     assert browser.get_log("browser") == []
+
+
+def keys() -> Any:
+    from selenium.webdriver.common.keys import Keys
+
+    return Keys
 
 
 def text_of(page: Any, selector: str) -> str:
@@ -156,11 +156,9 @@ def test_fifty_settings_give_what_the_simulator_gives(page: Any, number: int) ->
         settings = random_settings(seed)
         found = page.execute_script(BY_HAND if seed % 5 == 0 else AT_ONCE, settings)
         assert page.execute_script("return shown.settings") == settings
-        expected = shown_of(simulated(settings))
-        assert [len(device["passes"]) for device in found["devices"]] == [2 * settings["batches"]] * settings[
-            "stages"
-        ]
-        assert leaves(found) == pytest.approx(leaves(expected), rel=1e-9, abs=0), settings
+        passes = [len(device["passes"]) for device in found["devices"]]
+        assert passes == [2 * settings["batches"]] * settings["stages"]
+        assert leaves(found) == pytest.approx(leaves(shown_of(simulated(settings))), rel=1e-9, abs=0), settings
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -179,13 +177,11 @@ def test_the_page_of_a_plan_gives_what_its_simulation_gives(browser: Any, tmp_pa
 
 
 def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(page: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     page.execute_script("control.schedule.value = 'kfkb'; control.slow.value = 1; update()")
     for slider in SLIDERS:
         knob = page.find_element("id", slider.key)
         assert knob.accessible_name == slider.name
-        knob.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+        knob.send_keys(keys().HOME, keys().ARROW_RIGHT)
         value = page.execute_script("return shown.settings[arguments[0]]", slider.key)
         assert value == slider.low + (slider.step or 0)
         assert text_of(page, f"output[for={slider.key}]") == f"{value:g} {slider.unit}".rstrip()
@@ -197,53 +193,46 @@ def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(pag
 def test_the_answer_is_in_words_and_heard_when_the_sliders_rest(page: Any) -> None:
     from selenium.webdriver.support.wait import WebDriverWait
 
+    answer, verdict = "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s.", ".numbers .verdict"
     page.execute_script(BY_HAND, {**USUAL, "batches": 16, "schedule": "gpipe"})
-    assert text_of(page, ".answer") == "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s."
-    assert (
-        text_of(page, ".numbers .verdict.no")
-        == "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
-    )
+    assert text_of(page, ".answer") == answer
+    most = "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
+    assert text_of(page, f"{verdict}.no") == most
     heard = page.find_element("css selector", ".heard[aria-live=polite]")
-    said = "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s. Out of memory: every device needs more"
+    said = f"{answer} Out of memory: every device needs more"
     WebDriverWait(page, 5).until(lambda _: heard.get_attribute("textContent").startswith(said))
     page.execute_script(BY_HAND, {"schedule": "1f1b"})
-    assert text_of(page, ".numbers .verdict.yes") == "It fits: no device needs more than 8 of 16 GiB."
+    assert text_of(page, f"{verdict}.yes") == "It fits: no device needs more than 8 of 16 GiB."
     page.execute_script(BY_HAND, {"limit": 6})
-    assert text_of(page, ".numbers .verdict.no").startswith("Out of memory: 2 of 4 devices need more than 6 GiB")
+    assert text_of(page, f"{verdict}.no").startswith("Out of memory: 2 of 4 devices need more than 6 GiB")
     rows = [row.text for row in page.find_elements("css selector", "[data-part=memory] svg.picture text.over")]
     assert rows == ["8 GiB, 2 over", "7 GiB, 1 over"]
 
 
 def test_a_situation_is_chosen_and_left_by_a_slider(page: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     for entry in SITUATIONS:
-        page.find_element("id", "situation").send_keys(Keys.ARROW_DOWN)
+        page.find_element("id", "situation").send_keys(keys().ARROW_DOWN)
         assert text_of(page, "#lesson") == entry.see
         assert page.execute_script("return shown.settings") == entry.settings
-    page.find_element("id", "batches").send_keys(Keys.ARROW_RIGHT)
+    page.find_element("id", "batches").send_keys(keys().ARROW_RIGHT)
     assert text_of(page, "#lesson") == ""
     assert page.execute_script("return situation.value") == ""
 
 
 def test_the_timeline_is_walked_with_the_keyboard_after_it_has_changed(page: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     page.execute_script(BY_HAND, {"batches": 3, "transfer": 2.5})
     timeline = page.find_element("css selector", "[data-part=timeline]")
-    timeline.find_element("css selector", ".mark[tabindex='0']").send_keys(Keys.ARROW_RIGHT)
+    timeline.find_element("css selector", ".mark[tabindex='0']").send_keys(keys().ARROW_RIGHT)
     assert timeline.find_element("css selector", ".said").text == "forward of micro-batch 2, device 1: 10 to 20 ms"
-    page.switch_to.active_element.send_keys(Keys.END)
+    page.switch_to.active_element.send_keys(keys().END)
     assert timeline.find_element("css selector", ".said").text.startswith("backward of micro-batch 3, device 4")
 
 
 def test_zooming_brings_the_numbers_of_narrow_passes(page: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     labels = "return document.querySelectorAll('[data-part=timeline] svg.picture text.inside').length"
     page.execute_script(BY_HAND, {"batches": 64, "stages": 16})
     assert page.execute_script(labels) == 0
-    page.find_element("css selector", ".chart input").send_keys(Keys.END)
+    page.find_element("css selector", ".chart input").send_keys(keys().END)
     assert page.execute_script(labels) == 2 * 64 * 16
 
 
@@ -274,23 +263,22 @@ def address(**changes: object) -> str:
     return urlencode({**USUAL, **changes})
 
 
+ONCE = "it does not give each setting of this page once"
+
+
 @pytest.mark.parametrize(
     ("part", "fault"),
     [
-        ("<script>alert(1)</script>", "it does not give each setting of this page once"),
-        ("stages=4", "it does not give each setting of this page once"),
-        (address() + "&stages=4", "it does not give each setting of this page once"),
-        (address(other=1), "it does not give each setting of this page once"),
-        (address(__proto__=1), "it does not give each setting of this page once"),
-        (address(stages=99), "stages is not from 1 to 16"),
-        (address(slow=5), "slow stage is not from 0 to 4"),
+        ("<script>alert(1)</script>", ONCE), ("stages=4", ONCE), (address() + "&stages=4", ONCE),
+        (address(other=1), ONCE), (address(__proto__=1), ONCE),
+        (address(stages=99), "stages is not from 1 to 16"), (address(slow=5), "slow stage is not from 0 to 4"),
         (address(stages=2.5), "stages is not in steps of 1"),
         (address(forward="1e999"), "forward pass is no plain number"),
         (address(forward="0x10"), "forward pass is no plain number"),
         (address(limit=""), "memory of a device is no plain number"),
         (address(schedule="magic"), "there is no such schedule"),
     ],
-)
+)  # fmt: skip
 def test_an_address_with_a_fault_is_ignored_with_a_sentence(page: Any, part: str, fault: str) -> None:
     page.execute_script("location.hash = arguments[0]; readAddress()", part)
     assert text_of(page, "#refused") == f"The settings in the address are ignored: {fault}."

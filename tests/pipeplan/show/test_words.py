@@ -1,4 +1,5 @@
-"""Amounts in units that can be read: times between 1 and 1000 of theirs, in one unit throughout an answer."""
+"""Amounts in units that can be read, times between 1 and 1000 of theirs, and layers as ranges: whole where there is
+room, shortened from the middle where there is not."""
 
 from __future__ import annotations
 
@@ -10,32 +11,36 @@ import pytest
 from command_line import done, has
 
 from pipeplan.instances.catalogue import load_packaged, packaged_names
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.page import tag, to_html
 from pipeplan.show.pictures import draw_plan
 from pipeplan.show.report import result_page
-from pipeplan.show.view import view_of
-from pipeplan.show.words import amount, time_scale
+from pipeplan.show.views import view_of
+from pipeplan.show.words import IN_BYTES, Order, Range, amount, memory_unit, order_of, shortened, time_scale
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
     [
-        (0.1464206, "s", "146.4206 ms"),
-        (0.08278499, "s", "82.78499 ms"),
-        (30568.0, "us", "30.568 ms"),
-        (26.61478, "ms", "26.61478 ms"),
-        (1000.0, "ms", "1 s"),
-        (0.0, "s", "0 s"),
-        (0.5, "ns", "0.5 ns"),
-        (0.25, None, "0.25"),
+        (0.1464206, "s", "146.4206 ms"), (30568.0, "us", "30.568 ms"), (12.0, "us", "12 µs"), (1000.0, "ms", "1 s"),
+        (0.0, "s", "0 s"), (7200.0, "s", "7200 s"), (0.5, "ns", "0.5 ns"), (0.25, None, "0.25"),
         (0.25, "cycles", "0.25 cycles"),
-        (7200.0, "s", "7200 s"),
     ],
-)
+)  # fmt: skip
 def test_times_are_told_in_the_unit_that_suits_them(value: float, unit: str | None, said: str) -> None:
     assert amount(value, unit) == said
+
+
+def test_bytes_are_told_in_the_multiple_that_suits_them_and_an_unknown_unit_has_no_name() -> None:
+    assert memory_unit("bytes") is IN_BYTES
+    assert IN_BYTES.text(2e9) == "1.86 GiB"
+    assert IN_BYTES.scale(2e9) == (2**30, "GiB")
+    assert IN_BYTES.like([None, 80e9]).text(2e9) == "2 GB", "somebody has written 80GB"
+    assert IN_BYTES.like([None, 2**33, 123456789.0]) is IN_BYTES
+    assert memory_unit(None).text(2e9) == "2000000000"
+    assert memory_unit(None).scale(7) == (1, "")
 
 
 @pytest.mark.at_once(7, "slow")
@@ -43,14 +48,10 @@ def test_times_are_told_in_the_unit_that_suits_them(value: float, unit: str | No
 @pytest.mark.parametrize(
     ("name", "planner"),
     [
-        ("tiny-chain", "dp"),
-        ("tiny-chain", "latency-greedy"),
-        ("case-study", "graphpipe"),
-        ("golden-4", "exact-beaumont"),
-        ("bert-large-stages", "equi"),
-        ("tiny-levels", "dp-piper"),
+        ("tiny-chain", "dp"), ("tiny-chain", "latency-greedy"), ("case-study", "graphpipe"),
+        ("golden-4", "exact-beaumont"), ("bert-large-stages", "equi"), ("tiny-levels", "dp-piper"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str, unit: str) -> None:
     problem = load_packaged(name).replace(time_unit=unit)
@@ -61,31 +62,24 @@ def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str,
     wanted = re.search(r"[\d.e+-]+ (s|ms|µs|ns)\b", view.value)
     assert wanted is not None
     assert {view.unit, view.time_unit} <= {wanted[1], view.unit if "iteration" in view.value else wanted[1], unit}
-    if view.legend:
-        assert re.search(rf": {view.unit} per ", view.legend) or "load" not in view.legend
+    assert not view.legend or re.search(rf": {view.unit} per ", view.legend) or "load" not in view.legend
     for row in view.tables[0].rows:
         assert row.load <= view.full_load * (1 + 1e-9)
         assert not row.times
-
-
-def test_what_runs_when_is_as_long_in_any_unit() -> None:
-    problem = load_packaged("golden-4").replace(time_unit="us")
-    result = solve(problem, planner="exact-beaumont")
-    assert result.plan is not None
-    view = view_of(problem, result.plan, rules_of(problem, result.options))
-    assert view.timelines[0].end == pytest.approx(view.full_load)
+    if name == "golden-4":
+        assert view.timelines[0].end == pytest.approx(view.full_load), "a period is as long in any unit"
 
 
 # ---- wherever a packaged instance is shown -----------------------------------------------------------
 
 
+# A planner of each kind that takes a moment.
 QUICK = {
     "placement": "greedy", "chain": "contiguous", "staging": "equi", "graph-pipeline": "spp-pipedream",
     "schedule": "1f1b",
 }  # fmt: skip
-"""A planner of each kind that takes a moment."""
+# The unit as files spell it, and numbers that nobody reads at a glance.
 RAW = re.compile(r"\bus\b|(?<![\d.])\d{7,}|\d+e\+\d+")
-"""The unit as files spell it, and numbers that nobody reads at a glance."""
 NAMES = [(kind, name) for kind in QUICK for name in packaged_names(kind)]
 
 
@@ -95,11 +89,6 @@ def seen(text: str) -> str:
         r"<(style|script|pre|metadata).*?</\1>|<dt>instance hash</dt><dd>.*?</dd>", "", text, flags=re.DOTALL
     )
     return "\n".join(re.findall(r">([^<>]*\S[^<>]*)<", text))
-
-
-def without_rows(text: str) -> str:
-    """What a terminal says, without what it draws: there digits are marks."""
-    return "\n".join(line for line in text.splitlines() if "|" not in line)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +105,11 @@ def test_units_suit_eyes_wherever_a_packaged_instance_is_shown(
     if result.plan is None:
         pytest.skip(f"{planner} has no plan for {name}")
     draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
+    said = plan("solve", name, "--planner", planner, "--verbose").out
     shown = {
         "page": seen(result_page(problem, result)),
         "picture": seen((tmp_path / "plan.svg").read_text("utf-8")),
-        "terminal": without_rows(plan("solve", name, "--planner", planner, "--verbose").out),
+        "terminal": "\n".join(line for line in said.splitlines() if "|" not in line),  # where digits are marks
     }
     assert all(len(text) > 200 for text in shown.values())
     assert {where: RAW.findall(text) for where, text in shown.items() if RAW.search(text)} == {}
@@ -145,10 +135,88 @@ def test_what_more_memory_is_worth_has_a_name_and_an_axis_from_zero(plan: Any, t
     has(words, "time per micro-batch (s)", "0")
 
 
-def test_spaces_that_do_not_break_are_spaces() -> None:
-    assert "gap 5\N{NO-BREAK SPACE}%" in to_html(tag("p", None, "gap 5\N{NO-BREAK SPACE}%"))
-    assert r"\x07" in to_html(tag("p", None, "\a"))
+def test_spaces_that_do_not_break_are_spaces_and_control_characters_stay_readable() -> None:
+    text = to_html(tag("p", None, "gap 5\N{NO-BREAK SPACE}%\a"))
+    assert "gap 5\N{NO-BREAK SPACE}%\\x07" in text
 
 
-def test_microseconds_have_their_sign() -> None:
-    assert amount(12.0, "us") == "12 µs"
+# ---- names of layers ---------------------------------------------------------------------------------
+
+
+NUMBERED = [str(i) for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("names", "places", "text"),
+    [
+        (NUMBERED, range(12), "0-11"), (NUMBERED, (9, 2, 3, 0, 4), "0, 2-4, 9"), (NUMBERED, (), ""),
+        ([f"layer {i}" for i in range(12)], (3, 4, 5), "layer 3-5"),
+        ([f"layer{i}" for i in range(12)], (3, 4, 5), "layer3-layer5"),
+        (["embedding", "layer0", "layer1"], (0, 1, 2), "embedding-layer1"),
+        (["conv-1", "conv-2"], (0, 1), "conv-1 to conv-2"),  # a hyphen of their own
+    ],
+)  # fmt: skip
+def test_neighbours_become_ranges_in_the_order_in_which_they_run(
+    names: list[str], places: tuple[int, ...], text: str
+) -> None:
+    assert Order(dict(enumerate(names))).fold(places).text() == text
+
+
+def test_what_is_held_is_named_and_counted() -> None:
+    order = Order(dict(enumerate(NUMBERED)))
+    assert [order.fold(ids).named("layer") for ids in ([4], [4, 5], [])] == ["layer 4", "layers 4-5", "no layers"]
+    assert order.fold([4, 5]).named("layer", 9) == "4-5", "no room"
+    assert Order({0: "layer0", 1: "layer1"}).fold([0, 1]).named("layer") == "layer0-layer1"
+    implied = order.fold([4, 5, 8], implied={8})
+    assert (implied.count, implied.text()) == (3, "4-5")
+    assert order.fold([4, 99]).count == 1, "unknown"
+
+
+def test_texts_keep_to_their_width() -> None:
+    names = [f"block{i}.attention.projection" for i in range(30)]
+    held = Order(dict(enumerate(names))).fold([*range(5), 7, *range(9, 20), 25])
+    for most in range(13, 60):
+        text = held.text(most)
+        assert len(text) <= most
+        assert text.startswith("b")
+        assert held.text() == text or ".." in text or "+" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "most", "said"),
+    [
+        ("branch0.0.attention", "branch0.1.down", 24, "branch0.0..-1.down"),
+        ("branch0.0.attention", "branch0.1.down", 26, "branch0.0.attention-1.down"),
+        ("model.layers.12.attn", "model.layers.17.mlp", 30, "model.layers.12.attn-17.mlp"),
+        ("model.layers.12.attn", "model.layers.17.mlp", 60, "model.layers.12.attn-model.layers.17.mlp"),
+        ("branch0.1.attention", "branch0.1.attention", 13, "branch0.1.."),
+        ("ParallelTransformerLayer17", "ParallelTransformerLayer17", 12, "Paral..yer17"),
+        ("short", "short", 12, "short"),
+    ],
+)
+def test_what_names_share_goes_first_then_what_stands_behind_their_numbers_or_in_their_middle(
+    first: str, last: str, most: int, said: str
+) -> None:
+    assert Range(first, last).text(most) == said
+
+
+def test_no_number_is_cut_and_dots_stand_alone() -> None:
+    for most in range(8, 24):
+        assert re.search(r"(?<!\d)1234$", shortened("TransformerLayerOfMine1234", most))
+        assert "..." not in shortened("model.embed_tokens", most)
+
+
+@pytest.mark.parametrize(
+    ("ids", "names", "edges", "order"),
+    [
+        ("cab", (None, None, None), (("a", "b"), ("b", "c")), "a, b, c"),  # along the edges where the file is not
+        ("ab", ("in", "out"), (), "in, out"), ("ab", ("same", "same"), (), "a, b"), ("ab", ("in", None), (), "a, b"),
+    ],
+)  # fmt: skip
+def test_nodes_stand_as_they_run_and_go_by_names_of_their_own(
+    ids: str, names: tuple[str | None, ...], edges: tuple[tuple[str, str], ...], order: str
+) -> None:
+    own = zip(ids, names, strict=True)
+    nodes = tuple(Node(id=i, name=name, accelerator_time=1.0, cpu_time=1.0) for i, name in own)
+    problem = PlacementProblem(name="p", nodes=nodes, edges=edges, accelerators=1, cpus=0, memory_bytes=None)
+    assert ", ".join(order_of(problem, problem.nodes).names) == order

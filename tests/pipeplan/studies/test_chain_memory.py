@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -13,11 +12,11 @@ import pytest
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.show.front import draw_front, of_chain, verdict
+from pipeplan.show.front import verdict
 from pipeplan.studies import chain_memory as module
 from pipeplan.studies.chain_memory import (
     DEFAULT_METHODS,
@@ -40,7 +39,6 @@ from pipeplan.studies.sweep import (
     proven,
     sweep,
     with_bounds_from_above,
-    write_csv,
 )
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
@@ -207,25 +205,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return asked
 
 
-def test_a_finished_sweep_is_not_repeated(
-    chain: ChainProblem, swept: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "points.jsonl"
-    first = sweep(chain, settings(), path)
-    before = path.read_bytes()
-    asked = counted(monkeypatch)
-    again = sweep(chain, settings(), path)
-    assert asked == []
-    assert path.read_bytes() == before
-    assert [p.facts(swept.kind.columns) for p in again.points] == [
-        {**p.facts(swept.kind.columns), "seconds": a.facts(swept.kind.columns)["seconds"]}
-        for p, a in zip(first.points, again.points, strict=True)
-    ]
-    assert [p.value for p in first.points] == [p.value for p in swept.points]
-
-
 @pytest.mark.sweeps("0", "1", "2")
-@pytest.mark.parametrize("lines", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("lines", [0, 1, 2, 3, 7, 9])
 def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
     chain: ChainProblem, swept: Curve, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +215,7 @@ def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
     given = settings(levels=3, methods=methods)
     whole = sweep(chain, given, path)
     text = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(text[:lines]) + text[lines][: len(text[lines]) // 2])
+    path.write_text("".join([*text[:lines], *(line[: len(line) // 2] for line in text[lines : lines + 1])]))
     asked = counted(monkeypatch)
     again = sweep(chain, given, path)
     ends = lines < 3  # a head and two preparations, the second of which asks once; then a line for each point
@@ -279,26 +260,6 @@ def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_
         sweep(chain, given, path)
 
 
-def test_an_interrupt_keeps_what_is_done(
-    chain: ChainProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, given = tmp_path / "points.jsonl", settings(levels=3, methods=("contiguous", "gpipe"))
-    solve, calls = module.solve, []
-
-    def interrupted(*arguments: object, **facts: object) -> object:
-        calls.append(facts)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return solve(*arguments, **facts)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "solve", interrupted)
-    cut = sweep(chain, given, path)
-    assert not cut.complete
-    assert len(cut.points) == 2
-    monkeypatch.setattr(module, "solve", solve)
-    assert sweep(chain, given, path).complete
-
-
 # ---- refusals, progress, files ---------------------------------------------------------------------------------
 
 
@@ -313,23 +274,6 @@ def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
     records: list[Progress] = []
     sweep(chain, settings(levels=2, methods=("contiguous",)), on_progress=records.append)
     assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
-
-
-@pytest.mark.sweeps
-def test_points_become_csv_and_pictures(swept: Curve, tmp_path: Path) -> None:
-    write_csv(swept, tmp_path / "points.csv")
-    with (tmp_path / "points.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == len(swept.points)
-    assert (rows[0]["method"], float(rows[0]["period"]), rows[0]["certified"]) == (EXACT, 13, "yes")
-    absent = [row for row in rows if not row["period"]]
-    assert {row["found"] for row in absent} == {"nothing"}
-    draw_front(of_chain(swept), tmp_path / "curves.svg")
-    picture = (tmp_path / "curves.svg").read_text()
-    for words in (*DEFAULT_METHODS, "optimum without a limit", "golden-4, 2 GPUs", "memory of a GPU (B)"):
-        assert words in picture
-    draw_front(of_chain(swept), tmp_path / "again.svg")
-    assert (tmp_path / "again.svg").read_text() == picture
 
 
 def test_an_unknown_bound_stays_unknown() -> None:

@@ -24,21 +24,15 @@ from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.memory import memory_of_ranks
-from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.referee import evaluate_configuration, memory_of_ranks, verify_configuration
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.run.claims import recompute
-from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
-from pipeplan.studies.configure.answer import Answer, Asked
-from pipeplan.studies.configure.choices import MOST_CHARACTERS, MOST_JUDGED, stored_answer
-from pipeplan.studies.configure.judge import judge
-from pipeplan.studies.configure.least_change import least_change, memory_of_few
-from pipeplan.studies.configure.loss import by_part, lost
-from pipeplan.studies.configure.nearest import nearest_miss
-from pipeplan.studies.configure.result import result_of
-from pipeplan.studies.configure.search import search_configurations
+from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
+from pipeplan.studies.configure.answer import Answer, Asked, by_part, lost
+from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
+from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
+from pipeplan.studies.configure.search import nearest_miss, search_configurations
 
 ASKED = Asked(error=0.05, memory_error=0.03)
 
@@ -193,17 +187,6 @@ def test_a_list_of_one_is_called_so(answer: Answer) -> None:
 def test_everything_is_counted_in_words(answer: Answer) -> None:
     assert counted_in_words(answer).startswith(f"{answer.report.considered:,} choices in the scope: ")  # type: ignore[union-attr]
     assert "recomputation" in lost_in_words(answer, answer.judged[1])
-
-
-def test_a_narrower_scope_is_kept() -> None:
-    problem = tiny()
-    asked = Asked(0.05, 0.03, ("tensor=2",), ("zero=0", "virtual=1"))
-    report = search_configurations(problem, asked, None, nobody)
-    assert report.listed
-    for own in report.listed:
-        assert own.plan.degrees.tensor == 2
-        assert own.plan.zero != 0
-        assert own.plan.degrees.virtual != 1
 
 
 def test_a_search_without_time_says_that_its_list_may_lack_some() -> None:

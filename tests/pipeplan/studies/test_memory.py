@@ -1,10 +1,8 @@
-"""Values against memory, of stagings and schedules: enumeration, points by hand and by published optima; a sweep goes
-on where it was left."""
+"""Values against memory and GPUs: enumeration, points by hand and by published optima; a sweep goes on where it was
+left."""
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,18 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done, has
 from oracles.leveled_staging import best_leveled
+from oracles.schedule import least_period
 from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
+from pipeplan.instances.training.kind_functions import with_devices
+from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
+from pipeplan.studies.memory import devices_of, memory_study
 from pipeplan.studies.sweep import Curve, NothingKnownError, Settings, sweep
 
 
@@ -83,13 +87,6 @@ def test_tiny_levels_by_hand() -> None:
     assert curve.ends.lower == 12.0 == curve.ends.least.need
 
 
-def test_devices_with_memories_of_their_own_have_no_curve() -> None:
-    kinds = (DeviceType("big", 2, 1.0, 40.0), DeviceType("small", 2, 0.5, 20.0))
-    typed = load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds)
-    with pytest.raises(InputError, match="device_types have memories of their own"):
-        sweep(typed)
-
-
 def test_no_time_is_said() -> None:
     nothing = pipeplan.SolveOptions(time_limit_s=0.0)
     with pytest.raises(NothingKnownError, match="give a longer --time-limit"):
@@ -114,7 +111,7 @@ def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
 # ---- schedules: points by hand and by the published optima -----------------------------------------------------
 
 
-def small(micro_batches: int | None = 3) -> ScheduleProblem:
+def three_batches(micro_batches: int | None = 3) -> ScheduleProblem:
     """Two stages of 1, 1 and 1, which take 2 and give back 1 and 1."""
     return divided_pipeline(equal_stages(2, 1, 1, 1), micro_batches, 4, name="small")
 
@@ -125,7 +122,7 @@ def test_a_curve_by_hand() -> None:
     With 4 device 0 runs F F and idles until the first gradient is there at 3: 9 passes and 1. With room for a third F
     it never idles.
     """
-    curve = sweep(small(), Settings(chosen=(1, 2, 4, 12), options={"objective": "span"}))
+    curve = sweep(three_batches(), Settings(chosen=(1, 2, 4, 12), options={"objective": "span"}))
     assert curve.complete
     assert [point.certified for point in curve.points] == [True] * 4
     assert [point.value for point in curve.points] == [None, 15, 10, 9]
@@ -138,7 +135,7 @@ def test_a_curve_by_hand() -> None:
 
 
 def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum() -> None:
-    curve = sweep(small(), Settings(levels=3, options={"objective": "makespan"}))
+    curve = sweep(three_batches(), Settings(levels=3, options={"objective": "makespan"}))
     assert curve.ends is not None
     assert curve.ends.least_proven
     assert curve.ends.lower == 2 == curve.points[0].limit
@@ -158,7 +155,7 @@ def test_the_published_optima_are_points_of_one_curve() -> None:
 
 
 def test_a_schedule_without_memory_has_no_curve() -> None:
-    problem = small()
+    problem = three_batches()
     bare = problem.replace(blocks=tuple(replace(block, memory={}) for block in problem.blocks))
     with pytest.raises(UsageError, match="takes any memory"):
         sweep(bare)
@@ -167,71 +164,76 @@ def test_a_schedule_without_memory_has_no_curve() -> None:
 # ---- the command ---------------------------------------------------------------------------------------
 
 
-ASKED = {
-    "tiny-stages": (("--points", "3"), "smallest memory with any plan"),
-    "tiny-levels": (("--points", "3"), "smallest memory with any plan: 12 B (proven)"),
-    "small": (
-        ("--objective", "span", "--memory", "2", "--memory", "4", "--memory", "12"),
-        "smallest memory with any schedule: 2 half-activation (proven)",
-    ),
-}
-"""The options, and what is said, by instance."""
+def test_each_point_is_the_optimum_on_so_many_gpus() -> None:
+    problem: Any = pipeplan.load_packaged("tiny-training")
+    found = sweep(problem)
+    assert found.complete
+    assert [point.limit for point in found.points] == [1, 2, 4]
+    best = float("inf")
+    for point in found.points:
+        alone = pipeplan.solve(with_devices(problem, int(point.limit)))
+        best = min(best, alone.objective or best)
+        assert point.value == (None if best == float("inf") else best)
+        if point.plan is not None:
+            assert devices_of(point.plan) <= point.limit
+            assert point.bound is not None
+            assert point.bound <= point.value * (1 + 1e-9)
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("instance", ASKED)
-def test_the_command_writes_table_points_csv_and_picture_and_goes_on(
-    plan: Plan, tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curve.svg")}
-    pipeplan.save(small(), tmp_path / "small.json")
-    options, words = ASKED[instance]
-    problem = tmp_path / "small.json" if instance == "small" else instance
-    asked = ("pareto", problem, *options, "--output", files["points.jsonl"])
-    said = done(plan(*asked, "--csv", files["points.csv"], "--picture", files["curve.svg"]))
-    assert words in said.out
-    rows = list(csv.DictReader(files["points.csv"].read_text().splitlines()))
-    assert [row["certified"] for row in rows] == ["yes"] * 3
-    assert "</svg>" in files["curve.svg"].read_text()
-    monkeypatch.setattr(memory, "solve", None)  # everything is in the file
-    again = plan(*asked, "--json").json
-    assert [point["value"] for point in again["points"]] == [float(row["value"]) for row in rows]
-    head = json.loads(files["points.jsonl"].read_text().splitlines()[0])
-    assert head["problem"]["kind"] == again["problem"]["kind"] == ("schedule" if instance == "small" else "staging")
-    assert again["problem"].get("memory_unit") == ("half-activation" if instance == "small" else None)
-    assert head["settings"].get("objective") == ("span" if instance == "small" else None)
+def test_the_command_draws_json_table_and_picture(plan: Plan, tmp_path: Any) -> None:
+    picture, report = tmp_path / "curve.svg", tmp_path / "curve.html"
+    told = done(
+        plan(
+            "pareto", "tiny-training", "--gpus", 2, "--gpus", 4, "--json", "--picture", picture, "--report", report
+        )
+    )
+    assert [point["gpus"] for point in told.json["points"]] == [2, 4]
+    assert picture.stat().st_size > 1000
+    assert report.stat().st_size > 10_000
+    said = plan("pareto", "tiny-training", "--points", 2)
+    has(said.out, "time of an iteration in ms", "GPU time")
 
 
-def test_memories_in_place_of_levels(plan: Plan) -> None:
-    data = plan("pareto", "tiny-stages", "--memory", "35B", "--memory", "50B", "--json").json
-    assert [(point["memory_bytes"], point["value"]) for point in data["points"]] == [(35.0, 6.0), (50.0, 5.0)]
-    assert plan("pareto", "tiny-stages", "--memory", "35B", "--points", 3).code == 2
+SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")
+LIMITS = SolveOptions(time_limit_s=600, threads=1)
 
 
-def test_a_plan_that_was_changed_does_not_stand(plan: Plan, tmp_path: Path) -> None:
-    file = tmp_path / "points.jsonl"
-    assert plan("pareto", "tiny-levels", "--points", 3, "--output", file).code == 0
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    for line in lines:
-        if line.get("record") == "point" and line["plan"] is not None:
-            line["plan"]["stages"] = line["plan"]["stages"] * 2
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    refused(plan("pareto", "tiny-levels", "--points", 3, "--output", file), "is rejected by the referee")
+@pytest.mark.slow
+def test_every_point_of_the_study_is_the_optimum_with_so_much_memory() -> None:
+    study = memory_study(SMALL, limits=LIMITS)
+    assert study.least.memory_bytes == 2
+    assert study.complete
+    assert len(study.points) > 1
+    for point in study.points:
+        optimum = least_period(with_memory(SMALL, point.memory_bytes))
+        assert optimum is not None
+        assert point.certified
+        assert point.value == pytest.approx(float(optimum), rel=1e-12)
+    best = study.no_more_helps
+    assert best is not None
+    assert best.value == 4  # the work of a device
+    assert len({point.memory_bytes for point in study.points}) == len(study.points)
 
 
-def test_what_belongs_to_chains_is_refused(plan: Plan) -> None:
-    said = plan("pareto", "tiny-stages", "--method", "contiguous")
-    refused(said, "--method says nothing about the curve of a staging problem")
+def test_where_the_value_without_a_limit_is_missing_nothing_is_said_of_more_memory() -> None:
+    study = memory_study(SMALL, limits=LIMITS, points=2)
+    assert study.no_more_helps is not None
+    assert replace(study, open_above=True).no_more_helps is None
+    assert replace(study, open_above=True).to_json()["no_more_helps_from_bytes"] is None
 
 
-def test_another_objective_is_another_curve(plan: Plan, tmp_path: Path) -> None:
-    instance, points = tmp_path / "small.json", tmp_path / "points.jsonl"
-    pipeplan.save(small(), instance)
-    assert plan("pareto", instance, "--objective", "span", "--memory", "4", "--output", points).code == 0
-    said = plan("pareto", instance, "--objective", "makespan", "--memory", "4", "--output", points)
-    refused(said, "settings.objective")
+def written(problem: ScheduleProblem, folder: Path) -> Path:
+    path = folder / "small.json"
+    write_json(str(path), schedule_to_json(problem))
+    return path
 
 
-def test_options_of_other_curves_mean_nothing(plan: Plan) -> None:
-    assert "--objective says nothing" in plan("pareto", "golden-4", "--objective", "span").err
-    assert "--gpus says nothing" in plan("pareto", "zero-bubble-4x12", "--gpus", "5").err
+def test_the_command_says_the_unit(plan: Callable[..., Any], tmp_path: Path) -> None:
+    said = done(plan("memory", written(SMALL, tmp_path), "--points", 2))
+    assert "small: 2 half-activation of memory per device is the least with a plan (proven" in said.out
+    assert "more memory does not help" in said.out
+    assert "bytes" not in said.out
+
+
+# ---- better devices ------------------------------------------------------------------------------------

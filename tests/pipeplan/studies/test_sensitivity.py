@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import done
+from oracles.schedule import least_period
 from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Level, PlacementProblem
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
+from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingProblem
+from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import sensitivity as module
 from pipeplan.studies.sensitivity import Worth, sensitivity, variants
+from pipeplan.studies.stage_schedule import best_rule, rule_schedules
 
 
 def changes(problem: Any, **steps: float) -> dict[str, Any]:
@@ -168,11 +178,7 @@ def test_a_problem_that_takes_no_time_has_a_plan() -> None:
 def test_facts_as_json() -> None:
     data = sensitivity(load_packaged("tiny-stages")).to_json()
     assert (data["schema"], data["planner"], data["objective"]) == ("pipeplan.sensitivity/1", "dp-piper", 6.0)
-    assert {row["change"] for row in data["changes"]} == {
-        "one more device",
-        "1 GB more memory",
-        "10 % more bandwidth",
-    }
+    assert len(data["changes"]) == 3
     assert all(row["stop"] == "proven" and row["verified"] for row in data["changes"])
 
 
@@ -186,3 +192,62 @@ def test_an_interrupt_leaves_out_the_rest(monkeypatch: pytest.MonkeyPatch) -> No
     found = sensitivity(load_packaged("tiny-stages"))
     assert found.interrupted
     assert [isinstance(worth, Worth) for worth in found.changes] == [True]
+
+
+SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")
+BYTES = replace(SMALL, memory_unit="bytes")
+LIMITS = SolveOptions(time_limit_s=600, threads=1)
+
+
+def written(problem: ScheduleProblem, folder: Path) -> Path:
+    path = folder / "small.json"
+    write_json(str(path), schedule_to_json(problem))
+    return path
+
+
+# ---- better devices ------------------------------------------------------------------------------------
+
+
+def changes_of_schedule(problem: ScheduleProblem) -> dict[str, Any]:
+    return {variant.change: variant.problem for variant in variants(problem)}
+
+
+def test_more_memory_is_a_share_where_it_is_not_counted_in_bytes() -> None:
+    found = changes_of_schedule(SMALL)
+    assert [device.memory for device in found["10 % more memory"].devices] == [3.3, 3.3]
+    assert [device.memory for device in changes_of_schedule(BYTES)["1 GB more memory"].devices] == [3 + 1e9] * 2
+
+
+def test_one_device_at_a_time_is_faster_and_so_are_all_lags() -> None:
+    found = changes_of_schedule(SMALL)
+    assert list(found) == [
+        "10 % more memory", "d0 1.1 times as fast", "d1 1.1 times as fast", "10 % more bandwidth",
+    ]  # fmt: skip
+    assert [block.time for block in found["d1 1.1 times as fast"].blocks] == [1, 2, 1, 0.9091, 1.818, 0.9091]
+    assert {edge.lag for edge in found["10 % more bandwidth"].edges} == {0, 1}
+
+
+def test_links_and_devices_without_limits_get_no_more() -> None:
+    free = with_memory(SMALL, None)
+    assert "10 % more memory" not in changes_of_schedule(free)
+
+
+@pytest.mark.sweeps
+def test_the_command_says_what_each_change_is_worth(plan: Callable[..., Any], tmp_path: Path) -> None:
+    said = done(plan("sensitivity", written(SMALL, tmp_path), "--time-limit", "600s"))
+    assert said.out.startswith("as it is (2 devices, 3 half-activation): ")
+    assert "10 % more memory (3.3 half-activation)" in said.out
+    for change, better in changes_of_schedule(SMALL).items():
+        assert change in said.out
+        optimum = least_period(better)
+        assert optimum is not None
+        assert f"{float(optimum):.7g}" in said.out
+
+
+def test_of_rules_that_are_as_fast_the_one_with_the_least_memory_is_named() -> None:
+    """GPipe holds all micro-batches and 1F1B one for each device; on equal stages both take as long."""
+    problem = replace(pipeplan.load_packaged("v-shape-4"), micro_batches=8)
+    rules = {known.rival.name: known for known in rule_schedules(problem, "makespan", LIMITS)}
+    assert rules["gpipe"].rival.value == rules["1f1b"].rival.value
+    assert rules["gpipe"].rival.peak == 8 > rules["1f1b"].rival.peak == 4
+    assert best_rule([rules["gpipe"], rules["1f1b"]]) is rules["1f1b"]

@@ -90,72 +90,42 @@ def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:
     assert outcome.warm_start.outcome == StartOutcome.NONE
 
 
-def test_integer_and_continuous_columns_together(backend: Backend, mixed: MatrixModel) -> None:
-    outcome = solve(backend.name, mixed, ONE_THREAD)
-    assert outcome.stop == Stop.PROVEN
-    assert outcome.objective == pytest.approx(2.5)
-    assert_solution(mixed, outcome.values, outcome.objective)
-
-
-def test_equations_and_negative_bounds(backend: Backend) -> None:
-    """x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3."""
-    model = from_rows([0.0, 1.0], [({0: 1.0, 1: 2.0}, -5.0, -5.0)], [-4.0] * 2, [4.0] * 2, [True] * 2)
+@pytest.mark.parametrize(
+    ("model", "objective", "values"),
+    [
+        # x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3.
+        (from_rows([0, 1], [({0: 1, 1: 2}, -5, -5)], [-4] * 2, [4] * 2, [True] * 2), -4, [3, -4]),
+        (from_rows([-1, -1], [({0: 3, 1: 5}, 6, 7)], [0] * 2, [9] * 2, [True] * 2), -2, [2, 0]),
+        (from_rows([1, 1, 0], [({0: 1}, 2, INF)], [0, 3, 1], [5, 3, 4], [True] * 3), 5, None),
+        (from_rows([0] * 3, [({0: 1, 1: 1, 2: 1}, 2, 2)], [0] * 3, [1] * 3, [True] * 3, offset=4.5), 4.5, None),
+        (from_rows([1, -1], [], [-2, 0], [2, 7], [True] * 2), -9, [-2, 7]),
+        (from_rows([], [], [], [], [], offset=2), 2, []),
+    ],
+    ids=["equation", "two sides", "fixed and unused columns", "no costs", "no rows", "no columns"],
+)
+def test_small_models_have_their_optimum(
+    backend: Backend, model: MatrixModel, objective: float, values: list[float] | None
+) -> None:
     outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 3.0, "x1": -4.0})
-
-
-def test_rows_with_two_sides(backend: Backend) -> None:
-    model = from_rows([-1.0, -1.0], [({0: 3.0, 1: 5.0}, 6.0, 7.0)], [0.0] * 2, [9.0] * 2, [True] * 2)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 2.0, "x1": 0.0})
-
-
-def test_fixed_and_unused_columns_have_values(backend: Backend) -> None:
-    model = from_rows([1.0, 1.0, 0.0], [({0: 1.0}, 2.0, INF)], [0.0, 3.0, 1.0], [5.0, 3.0, 4.0], [True] * 3)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert outcome.stop == Stop.PROVEN
-    assert outcome.objective == pytest.approx(5)
+    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, objective, pytest.approx(objective))
     assert_solution(model, outcome.values, outcome.objective)
-
-
-def test_a_feasibility_problem_has_its_constant_as_objective(backend: Backend) -> None:
-    model = from_rows(
-        [0.0] * 3, [({0: 1.0, 1: 1.0, 2: 1.0}, 2.0, 2.0)], [0.0] * 3, [1.0] * 3, [True] * 3, offset=4.5
-    )
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, 4.5, 4.5)
-    assert_solution(model, outcome.values, outcome.objective)
-
-
-def test_a_model_without_rows(backend: Backend) -> None:
-    model = from_rows([1.0, -1.0], [], [-2.0, 0.0], [2.0, 7.0], [True] * 2)
-    outcome = solve(backend.name, model, ONE_THREAD)
-    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": -2.0, "x1": 7.0})
-
-
-def test_a_model_without_columns(backend: Backend) -> None:
-    outcome = solve(backend.name, from_rows([], [], [], [], [], offset=2.0), ONE_THREAD)
-    assert (outcome.stop, outcome.objective, outcome.values) == (Stop.PROVEN, 2.0, {})
+    assert values is None or list((outcome.values or {}).values()) == values
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("row", "lower"),
     [
-        [({0: 2.0, 1: 2.0}, 1.0, 1.0)],  # only the integers forbid it
-        [({0: 1.0, 1: 1.0}, 3.0, INF)],  # the relaxation forbids it as well
-        [({}, 1.0, INF)],  # no column can help
+        (({0: 2.0, 1: 2.0}, 1.0, 1.0), 0.0),  # only the integers forbid it
+        (({0: 1.0, 1: 1.0}, 3.0, INF), 0.0),  # the relaxation forbids it as well
+        (({}, 1.0, INF), 0.0),  # no column can help
+        (({0: 1.0, 1: 1.0}, 0.0, 3.0), 2.0),
     ],
-    ids=["parity", "relaxation", "empty row"],
+    ids=["parity", "relaxation", "empty row", "crossed bounds"],
 )
-def test_infeasible(backend: Backend, rows: Any) -> None:
-    model = from_rows([1.0, 1.0], rows, [0.0] * 2, [1.0] * 2, [True] * 2)
+def test_infeasible(backend: Backend, row: Any, lower: float) -> None:
+    model = from_rows([1.0, 1.0], [row], [lower, 0.0], [1.0] * 2, [True] * 2)
     outcome = solve(backend.name, model, ONE_THREAD)
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.INFEASIBLE, None, None)
-
-
-def test_crossed_bounds_are_infeasible(backend: Backend) -> None:
-    model = from_rows([1.0, 1.0], [({0: 1.0, 1: 1.0}, 0.0, 3.0)], [2.0, 0.0], [1.0, 1.0], [True] * 2)
-    assert solve(backend.name, model, ONE_THREAD).stop == Stop.INFEASIBLE
 
 
 UNBOUNDED = from_rows([-1.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0)], [0.0] * 2, [INF] * 2, [True, True])
@@ -191,11 +161,10 @@ def test_a_linear_program(backend: Backend) -> None:
         [1.0] * 2,
         [False] * 2,
     )
+    outcome = solve(backend.name, model, ONE_THREAD)
     if backend.capabilities.continuous:
-        outcome = solve(backend.name, model, ONE_THREAD)
         assert outcome.stop == Stop.PROVEN
         assert outcome.objective == pytest.approx(0.4)
-    outcome = solve(backend.name, model, ONE_THREAD)
     assert outcome.bound is not None
     assert outcome.bound <= 0.4 + 1e-6
 
@@ -292,13 +261,14 @@ def start_of(model: MatrixModel, numbers: list[float]) -> dict[str, float]:
     ],
     ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"],
 )
-def test_what_becomes_of_a_warm_start(
+def test_integers_and_a_continuous_column_have_their_optimum_whatever_the_start(
     backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: StartOutcome, value: float | None
 ) -> None:
     result = solve(backend.name, mixed, ONE_THREAD, start_of(mixed, numbers))
     assert result.warm_start.outcome == outcome
     assert result.warm_start.value == (None if value is None else pytest.approx(value))
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(2.5))
+    assert_solution(mixed, result.values, result.objective)
 
 
 @pytest.mark.timing

@@ -17,8 +17,8 @@ import pytest
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import BACKENDS, MatrixModel, from_rows, solve
-from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.backends.files import safe_names, write_model
+from pipeplan.planners.backends.model import compile_pyomo
 
 INF = float("inf")
 

@@ -13,10 +13,10 @@ from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_c
 from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import anneal_kernel
-from pipeplan.planners.chain.annealing import Annealer, canonical
-from pipeplan.planners.chain.contiguous import best_contiguous
+from pipeplan.planners.chain.baselines import best_contiguous
+from pipeplan.planners.chain.schedule import Annealer, canonical
 
 PERIOD = 400
 
@@ -66,12 +66,6 @@ def test_memory_is_counted_as_the_referee_counts_it(seed: int, mode: str) -> Non
         on_it = [t for t in range(chain.tasks) if state.gpu[chain.layer_of(t)] == device.gpu]
         held = max(anneal_kernel.held(annealer.tables, state, task, PERIOD) for task in on_it)
         assert anneal_kernel.standing(annealer.tables, state, device.gpu) + held == device.peak_bytes
-
-
-def test_most_layouts_of_the_tests_are_complete() -> None:
-    _, _, annealer = chain_and_annealer()
-    complete = [not anneal_kernel.lay_out(annealer.tables, laid_out(annealer, seed), PERIOD) for seed in range(12)]
-    assert sum(complete) >= 8
 
 
 @pytest.mark.sweeps

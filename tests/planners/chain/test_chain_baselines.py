@@ -9,27 +9,24 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import baselines
 from pipeplan.planners.chain.baselines import (
+    Stages,
+    best_contiguous,
     measured_period,
     memory_levels,
+    one_f_one_b,
     pareto,
     peak_memory,
+    pipedream_partition,
     pipedream_points,
     repeated,
     run_eagerly,
     simulate,
-)
-from pipeplan.planners.chain.contiguous import (
-    Stages,
-    best_contiguous,
-    bounds_to_allocation,
-    one_f_one_b,
-    pipedream_partition,
 )
 from pipeplan.planners.chain.exact import PLANNER as EXACT
 from pipeplan.planners.contract import Request
@@ -67,9 +64,6 @@ def test_the_contiguous_optimum_of_the_papers_family_is_nearly_twice_the_general
         assert plan is not None
         assert plan.period == pytest.approx(known.answers["contiguous"])
         assert verify_pattern(known.problem, plan) == ()
-
-
-def test_no_contiguous_stages_hold_lemma_2() -> None:
     assert best_contiguous(theory.lemma_2().problem) is None
 
 
@@ -157,11 +151,6 @@ def test_gpipe_of_equal_stages_has_its_textbook_length() -> None:
     assert max(trace.completed) == (6 + 4 - 1) * 3
 
 
-def test_memory_levels_grow_with_the_batches_in_flight() -> None:
-    least, most = memory_levels(chain())
-    assert 0 < least < most
-
-
 def test_the_pareto_set_trades_memory_for_time() -> None:
     points = list(pipedream_points(chain()))
     front = pareto(points)
@@ -195,7 +184,3 @@ def test_a_number_of_batches_between_flushes_can_be_wished_for() -> None:
     outcome = baselines.GPIPE.plan(Request(chain(), options={"batches_per_flush": 5}))
     assert isinstance(outcome.plan, PatternPlan)
     assert outcome.plan.batches_per_period == 5
-
-
-def test_borders_name_the_gpus() -> None:
-    assert bounds_to_allocation([0, 2, 3, 6]) == (0, 0, 1, 2, 2, 2)

@@ -18,11 +18,11 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.planners.chain import window_kernel
-from pipeplan.planners.chain.annealing import array, coarser, tables
-from pipeplan.planners.chain.contiguous import best_contiguous
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
+from pipeplan.planners.chain import sets_kernel
+from pipeplan.planners.chain.baselines import best_contiguous
 from pipeplan.planners.chain.exact import coarse_steps
+from pipeplan.planners.chain.schedule import array, coarser, tables
 from pipeplan.planners.chain.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -137,7 +137,7 @@ def test_what_the_windows_refute_has_no_pattern(seed: int) -> None:
     table = tables(integer_chain(problem, Fraction(1)))
     for allocation in allocations(problem):
         for period in range(1, sequential(problem) + 1):
-            if window_kernel.refuted(table, array(allocation), period, 200):
+            if sets_kernel.refuted(table, array(allocation), period, 200):
                 assert not Search(problem, allocation, period, 1).found()
 
 

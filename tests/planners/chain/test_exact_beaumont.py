@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 import pytest
 
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
+from pipeplan.planners.backends.client import Solver
 from pipeplan.planners.chain.allocation import packed_pattern
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.chain.schedule import best_schedule
-from pipeplan.planners.chain.solver import Solver
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -54,107 +52,46 @@ def test_without_a_memory_limit(known: KnownChain) -> None:
     assert_optimal(known.problem.replace(memory_bytes=None), known.answers["unlimited"])
 
 
-def test_figure_5_needs_more_memory_for_a_shorter_period() -> None:
-    problem = theory.figure_5().problem
-    assert_optimal(problem.replace(memory_bytes=7), 5)
-    assert_optimal(problem.replace(memory_bytes=8), 4)
+FIGURE_5, GOLDEN = theory.figure_5().problem, theory.golden_chains()[0].problem
+ONE_GPU = ChainProblem((1, 1, 1), (1, 1, 1), (0,) * 4, (0,) * 3, gpus=1)
+TIMES = {"forward": tuple(0.1234567 * time for time in GOLDEN.forward)}
+TIMES["backward"] = tuple(0.1234567 * time for time in GOLDEN.backward)
 
 
-def test_co_location_is_an_equivalence() -> None:
-    """E1: on one GPU all six tasks take their turn."""
-    assert_optimal(ChainProblem((1, 1, 1), (1, 1, 1), (0,) * 4, (0,) * 3, gpus=1), 6)
+@pytest.mark.parametrize(
+    ("problem", "period"),
+    [
+        (FIGURE_5.replace(memory_bytes=7), 5),
+        (FIGURE_5.replace(memory_bytes=8), 4),
+        (ONE_GPU, 6),  # E1: all six tasks take their turn
+        (ONE_GPU.replace(activations=(1,) * 4, memory_bytes=5, bandwidth=0.5), 6),  # E3: nothing is ever sent
+        (GOLDEN.replace(**TIMES), 11 * 0.1234567),
+    ],
+    ids=["figure 5, 7", "figure 5, 8", "one GPU", "no slots", "no whole numbers"],
+)
+def test_other_chains(problem: ChainProblem, period: float) -> None:
+    assert_optimal(problem, period)
 
 
-def test_local_edges_need_no_slots_and_no_transfers() -> None:
-    """E3: with one GPU nothing is ever sent."""
-    assert_optimal(ChainProblem((1, 1, 1), (1, 1, 1), (1,) * 4, (0,) * 3, gpus=1, memory_bytes=5, bandwidth=0.5), 6)
-
-
-@pytest.mark.sweeps
-def test_no_three_partition_no_short_pattern() -> None:
-    """E6: with the sizes shifted, 80 would need six numbers that split into triples; these do not."""
-    known = theory.theorem_3((6, 6, 6, 6, 7, 9))
+@pytest.mark.parametrize(
+    ("sizes", "period"), [(None, 80), pytest.param((6, 6, 6, 6, 7, 9), 81, marks=pytest.mark.sweeps)]
+)
+def test_a_short_pattern_is_a_three_partition(sizes: tuple[int, ...] | None, period: float) -> None:
+    """E6: with the sizes shifted, 80 needs six numbers that split into triples."""
+    known = theory.theorem_3() if sizes is None else theory.theorem_3(sizes)
     chain = integer_chain(known.problem, Fraction(1))
     assert known.allocation is not None
     schedule = best_schedule(known.problem, chain, known.allocation, None, Solver())
     assert schedule.proven
     assert schedule.plan is not None
-    assert schedule.plan.period == 81
-
-
-def test_three_partition_gives_the_short_pattern() -> None:
-    known = theory.theorem_3()
-    assert known.allocation is not None
-    schedule = best_schedule(
-        known.problem, integer_chain(known.problem, Fraction(1)), known.allocation, None, Solver()
-    )
-    assert schedule.plan is not None
-    assert schedule.plan.period == known.answers["fixed"] == 80
+    assert schedule.plan.period == period
     assert verify_pattern(known.problem, schedule.plan) == ()
-
-
-def random_chain(seed: int) -> ChainProblem:
-    """Four layers, two GPUs, memory that binds."""
-    rng = random.Random(seed)
-    layers = 4
-    problem = ChainProblem(
-        forward=tuple(rng.randint(1, 3) for _ in range(layers)),
-        backward=tuple(rng.randint(1, 3) for _ in range(layers)),
-        activations=tuple(rng.randint(0, 4) for _ in range(2 * layers + 1)),
-        weights=tuple(rng.randint(0, 2) for _ in range(layers)),
-        gpus=2,
-        transfer_times=tuple(rng.randint(0, 1) for _ in range(2 * layers - 1)) if seed % 2 else None,
-        duplex=rng.choice(("half", "full")),
-        memory_mode=rng.choice(("reserved", "inputs")),
-    )
-    return problem.replace(
-        memory_bytes=rng.randint(10, 30) if problem.memory_mode == "reserved" else rng.randint(6, 18)
-    )
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_search_finds_what_all_allocations_one_by_one_give(seed: int) -> None:
-    """Relaxation, cores and levels lose nothing: the fixed-allocation model alone, tried on everything, agrees."""
-    problem = random_chain(seed)
-    chain = integer_chain(problem, Fraction(60))
-    solver, best = Solver(), None
-    for rest in product(range(2), repeat=problem.layers - 1):
-        schedule = best_schedule(problem, chain, (0, *rest), best, solver)
-        assert schedule.proven
-        best = best if schedule.plan is None else schedule.plan.period
-    assert_optimal(problem, best)
-
-
-def test_times_that_are_no_whole_numbers_are_proven_within_the_tolerance() -> None:
-    problem = theory.golden_chains()[0].problem
-    scaled = problem.replace(
-        forward=tuple(time * 0.1234567 for time in problem.forward),
-        backward=tuple(time * 0.1234567 for time in problem.backward),
-    )
-    assert_optimal(scaled, 11 * 0.1234567)
-
-
-def test_exclusive_buffers_cost_nothing_or_time_but_never_overrun() -> None:
-    problem = theory.golden_chains()[6].problem.replace(exclusive_buffers=True)
-    outcome = answer(problem)
-    assert outcome.plan is not None
-    assert verify_pattern(problem, outcome.plan) == ()
-    assert outcome.plan.period >= 7
 
 
 def test_periods_that_only_overrun_slots_reach_are_refuted() -> None:
     """E5: 7 with overruns; without them intervals of periods are refuted, as not every longer period need fit."""
     known = theory.e5_overrun()
     assert_optimal(known.problem.replace(exclusive_buffers=True), known.answers["exclusive"])
-
-
-@pytest.mark.parametrize("seed", range(1, 25))
-def test_exclusive_buffers_cost_what_the_whole_model_says(seed: int) -> None:
-    """cp-beaumont decides allocation, orders and period in one model."""
-    problem = random_chain(seed).replace(exclusive_buffers=True, memory_mode="reserved")
-    whole = solve(problem, formulation="cp-beaumont", solver="cp-sat")
-    assert whole.stop in (Stop.PROVEN, Stop.INFEASIBLE)
-    assert_optimal(problem, whole.objective)
 
 
 def test_bounds_rise_plans_improve_and_never_cross() -> None:
@@ -198,12 +135,6 @@ def test_a_limit_leaves_a_plan_and_a_bound() -> None:
     assert outcome.bound >= sum(problem.durations) / 4
 
 
-def test_strict_memory_is_refused_with_a_remedy() -> None:
-    problem = theory.golden_chains()[0].problem.replace(memory_mode="strict")
-    with pytest.raises(InputError, match="exclusive buffers"):
-        answer(problem)
-
-
 def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     """With no time at all, that plan is the answer; a better one replaces it where there is time."""
     problem = recipe.resnet_like(8, 4, seed=1)
@@ -218,22 +149,6 @@ def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     assert result.objective == best.period
     refused = solve(problem, planner="exact-beaumont", warm_start=start, limits=SolveOptions(time_limit_s=0.0))
     assert refused.warm_start.outcome == StartOutcome.REJECTED
-
-
-def test_a_plan_of_several_batches_is_outside_the_proof() -> None:
-    known = theory.figure_5().problem
-    best = answer(known).plan
-    assert best is not None
-    twice = replace(
-        best,
-        period=2 * best.period,
-        starts=(best.starts[0], tuple(time + best.period for time in best.starts[0])),
-        transfers=(best.transfers[0], {edge: time + best.period for edge, time in best.transfers[0].items()}),
-    )
-    assert verify_pattern(known, twice) == ()
-    result = solve(known, planner="exact-beaumont", warm_start=twice)
-    assert result.warm_start.outcome == StartOutcome.OUTSIDE
-    assert result.objective == 5
 
 
 def test_the_dynamic_program_for_placements_is_no_start_for_chains() -> None:

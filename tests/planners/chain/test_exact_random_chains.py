@@ -10,10 +10,9 @@ from oracles.chain import agrees
 from problems.chains import random_chain
 
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain.referee.evaluate import verify_pattern
-from pipeplan.planners.chain import layer_sets, search
-from pipeplan.planners.chain.baselines import pipedream_points
-from pipeplan.planners.chain.contiguous import best_contiguous
+from pipeplan.instances.chain.referee import verify_pattern
+from pipeplan.planners.chain import exact, layer_sets
+from pipeplan.planners.chain.baselines import best_contiguous, pipedream_points
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.contract import Board, Request
 from pipeplan.planners.options import Progress, SolveOptions
@@ -25,7 +24,7 @@ ALL = range(13, 201)
 @pytest.fixture(autouse=True)
 def _walks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer_sets, "compiled", getattr)
-    monkeypatch.setattr(search, "BRIEF_S", 0.0)
+    monkeypatch.setattr(exact, "BRIEF_S", 0.0)
 
 
 def check(seed: int) -> None:

@@ -10,7 +10,7 @@ import random
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 
 import pytest
 
@@ -18,17 +18,15 @@ from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from pipeplan.instances.base.compiled import compiled
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import theory
-from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import verify_pattern
-from pipeplan.planners.chain import cover_kernel, layer_sets, search
-from pipeplan.planners.chain.annealing import canonical
-from pipeplan.planners.chain.exact import PLANNER
-from pipeplan.planners.chain.layer_sets import Covering, Facts, Partitions, layers_of
-from pipeplan.planners.chain.schedule import fit
-from pipeplan.planners.chain.search import Levels
-from pipeplan.planners.chain.solver import Solver
+from pipeplan.instances.chain.referee import verify_pattern
+from pipeplan.planners.backends.client import Solver
+from pipeplan.planners.chain import exact, layer_sets
+from pipeplan.planners.chain.exact import PLANNER, Levels
+from pipeplan.planners.chain.layer_sets import Facts, Partitions, layers_of
+from pipeplan.planners.chain.schedule import canonical, fit
 from pipeplan.planners.contract import Request
 from pipeplan.planners.options import SolveOptions
 
@@ -121,58 +119,12 @@ def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
     assert facts.refuted((0b1111,), chain.load(0) - 1, 0)
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
-def test_sets_are_left_out_where_loads_or_areas_forbid_them(seed: int) -> None:
-    """Those that are left out overload this GPU or the others, or are refuted by a schedule of this GPU alone."""
-    chain = whole(small_chain(seed))
-    facts = every(chain)
-    loads = [chain.load(layer) for layer in range(chain.layers)]
-    period = max(loads) + 2
-    by_load = {
-        members
-        for members in range(1, 1 << chain.layers)
-        if sum(loads) - 2 * period <= sum(loads[i] for i in layers_of(members)) <= period
-    }
-    found = facts.load_sets(period)
-    assert found is not None
-    assert len(set(found)) == len(found)
-    assert set(found) <= by_load
-    assert all(facts.refuted((members,), period, 1) for members in by_load - set(found))
-    assert facts.load_sets(period, len(found) - 1) is None
-
-
 def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
     while not partitions.done:
         allocation = partitions.next()
         if allocation is not None:
             partitions.settle()
             yield allocation
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_all_partitions_are_listed_once_unless_two_of_their_sets_are_apart(seed: int) -> None:
-    chain, draw = whole(small_chain(seed)), random.Random(seed)
-    period = sum(chain.durations)
-    sets = draw.sample(range(1, 1 << chain.layers), 12)
-    apart = set(combinations(sorted(draw.sample(sets, 6)), 2))
-    covering = Covering(every(chain), dict.fromkeys(sets, 0), period)
-    for i, j in combinations(range(len(sets)), 2):
-        if tuple(sorted((sets[i], sets[j]))) in apart:
-            covering.put_apart(i, j)
-    listed = []
-    for root in covering.roots():
-        walk = covering.begin(root)
-        while covering.go_on(walk, 10**6) == cover_kernel.FOUND:
-            listed.append(tuple(sorted(sets[i] for i in covering.chosen(walk))))
-    wanted = {
-        chosen
-        for count in range(1, chain.gpus + 1)
-        for chosen in combinations(sorted(sets), count)
-        if sum(chosen) == (1 << chain.layers) - 1
-        and all(not a & b and (a, b) not in apart for a, b in combinations(chosen, 2))
-    }
-    assert len(listed) == len(set(listed))
-    assert set(listed) == wanted
 
 
 @pytest.mark.parametrize("seed", range(1, 13))
@@ -276,8 +228,8 @@ def test_with_walks_and_without_the_answer_is_the_known_one(
     known: KnownChain, walk_from_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How busy a machine is may decide which it is, and nothing else: loops are loaded after some seconds."""
-    monkeypatch.setattr(search, "BRIEF_S", walk_from_s)
-    monkeypatch.setattr(search, "QUICK_S", walk_from_s)
+    monkeypatch.setattr(exact, "BRIEF_S", walk_from_s)
+    monkeypatch.setattr(exact, "QUICK_S", walk_from_s)
     outcome = PLANNER.plan(Request(known.problem, limits=SolveOptions(threads=2)))
     assert outcome.stop == Stop.PROVEN
     assert outcome.plan is not None
@@ -294,11 +246,11 @@ def test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors
 ) -> None:
     """Solvers run in other processes, whose time is not counted; small problems are done before loops are made."""
     chain = integer_chain(small_chain(0), Fraction(1))
-    begun = search.Search(small_chain(0), chain, Solver(), 0, None, lambda plan, bound: None)
+    begun = exact.Search(small_chain(0), chain, Solver(), 0, None, lambda plan, bound: None)
     began_s, spent_s = begun.started, begun.spent_before
-    monkeypatch.setattr(search, "now", lambda: began_s + clock_s)
-    monkeypatch.setattr(search, "processor_seconds", lambda: spent_s + processor_s)
-    monkeypatch.setattr(search, "is_kept", lambda unit, entry: on_disk)
+    monkeypatch.setattr(exact, "now", lambda: began_s + clock_s)
+    monkeypatch.setattr(exact, "processor_seconds", lambda: spent_s + processor_s)
+    monkeypatch.setattr(exact, "is_kept", lambda unit, entry: on_disk)
     begun._load_loops()
     assert (begun.levels.facts is not None) == loaded
     assert begun.annealer is None

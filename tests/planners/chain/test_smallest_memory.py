@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
+from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import theory
+from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.planners.chain.smallest_memory import smallest_memory
+from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
+from pipeplan.planners.chain import smallest_memory as searching
+from pipeplan.planners.chain.smallest_memory import smallest_memory, sweep
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -35,15 +35,6 @@ def test_brute_force_over_all_allocations_agrees(seed: int) -> None:
     problem = random_chain(seed)
     assert smallest_memory(problem, LIMITS).memory_bytes == least_memory(problem)
     assert_it_just_fits(problem)
-
-
-@pytest.mark.parametrize("mode", ["reserved", "inputs", "weights", "strict"])
-def test_every_memory_mode_has_its_own(mode: str) -> None:
-    problem = recipe.resnet_like(8, 3).replace(memory_mode=mode)
-    assert_it_just_fits(problem)
-    if mode == "strict":
-        reserved = problem.replace(memory_mode="reserved")
-        assert smallest_memory(problem, LIMITS).memory_bytes < smallest_memory(reserved, LIMITS).memory_bytes
 
 
 def test_layers_of_one_gpu_need_not_be_neighbours() -> None:
@@ -77,8 +68,41 @@ def least_memory_of_doubled(problem: ChainProblem) -> int:
     )
 
 
-def test_no_time_leaves_a_plan_and_a_lower_value() -> None:
+# ---- The sweep decides exactly which limits some allocation keeps, or says that it cannot tell.
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_fits_from_the_least_memory_on(seed: int) -> None:
+    problem = random_chain(seed)
+    data = payload(sizes_of(problem), min(problem.gpus, problem.layers), ())
+    least = int(least_memory(problem))
+    unit = least // next(limit for limit in range(1, least + 1) if sweep(data, limit).fits)
+    for limit in range(1, 2 * least // unit):
+        answer = sweep(data, limit)
+        assert answer.fits is (limit * unit >= least)
+        if answer.allocation is not None:
+            assert len(set(answer.allocation)) <= problem.gpus
+            needed = searching.memory_of(problem, answer.allocation).memory_bytes
+            assert least <= needed <= limit * unit
+
+
+def test_too_many_states_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = recipe.resnet_like(18, 4)
-    found = smallest_memory(problem, SolveOptions(time_limit_s=1e-9, threads=1))
-    assert 0 < found.lower_bytes <= found.memory_bytes < math.inf
-    assert verify_pattern(problem.replace(memory_bytes=found.memory_bytes), found.plan) == ()
+    data = payload(sizes_of(problem), 4, ())
+    assert sweep(data, 1000).fits
+    assert sweep(data, 1000, over=lambda: True).fits is None
+    monkeypatch.setattr(searching, "MOST_STATES", 3)
+    assert sweep(data, 1000).fits is None
+    assert sweep(data, 500).fits is False
+
+
+@pytest.mark.parametrize("layers", [6, 8])
+def test_the_solver_takes_over_where_the_sweep_cannot_tell(monkeypatch: pytest.MonkeyPatch, layers: int) -> None:
+    """CP-SAT and the sweep share no code, and find the same."""
+    problem = recipe.resnet_like(layers, 3).replace(memory_mode="inputs")
+    swept = smallest_memory(problem)
+    monkeypatch.setattr(searching, "MOST_STATES", 0)
+    solved = smallest_memory(problem, SolveOptions(threads=1))
+    assert swept.proven
+    assert solved.proven
+    assert swept.memory_bytes == solved.memory_bytes

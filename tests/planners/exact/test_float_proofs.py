@@ -21,7 +21,7 @@ from pipeplan.planners.backends.trust import (
     second_opinion_limits,
     second_opinions,
 )
-from pipeplan.planners.exact.attempt import Attempt
+from pipeplan.planners.exact import Attempt
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

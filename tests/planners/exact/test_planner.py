@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 import pytest
-from problems.small import random_problem
+from problems.placements import random_problem
 
+import pipeplan
+from pipeplan.instances.base import clock
 from pipeplan.instances.base.result import Found, StartOutcome, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.planners.exact import planner
+from pipeplan.planners import exact
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rule
 from pipeplan.planners.run import judge, warm_start
@@ -23,31 +25,27 @@ LIMITS = SolveOptions(threads=1)
 SOLVERS = ("highs", "cp-sat", "scip")
 
 
-def brute_force(problem: PlacementProblem, **options: object) -> float | None:
-    return solve(problem, planner="brute-force", options=options).objective
+def agree(problem: PlacementProblem, device_contiguity: bool = False, **asked: Any) -> None:
+    """The integer program and enumeration have the same optimum, or both have none."""
+    options = asked.pop("options")
+    rules = {"device_contiguity": True} if device_contiguity else options
+    expected = solve(problem, planner="brute-force", options=rules).objective
+    result = solve(problem, formulation="ip-tarnawski", options=options, limits=LIMITS, **asked)
+    if expected is None:
+        assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
+        return
+    assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
+    assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert result.bound is not None
+    assert result.bound <= result.objective
+    assert not device_contiguity or not verify(problem, result.plan, contiguity="device")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("seed", range(10))
 def test_three_solvers_agree_with_enumeration(seed: int, solver: str) -> None:
-    problem = random_problem(seed)
-    for non_contiguous in (False, True):
-        expected = brute_force(problem, non_contiguous=non_contiguous)
-        result = solve(
-            problem,
-            formulation="ip-tarnawski",
-            solver=solver,
-            options={"non_contiguous": non_contiguous},
-            limits=LIMITS,
-            warm_start="none",
-        )
-        if expected is None:
-            assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
-        else:
-            assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
-            assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
-            assert result.bound is not None
-            assert result.bound <= result.objective
+    for free in (False, True):
+        agree(random_problem(seed), solver=solver, options={"non_contiguous": free}, warm_start="none")
 
 
 @pytest.mark.parametrize("seed", range(20, 32))
@@ -55,36 +53,13 @@ def test_three_solvers_agree_with_enumeration(seed: int, solver: str) -> None:
 @pytest.mark.parametrize("non_contiguous", [False, True])
 def test_the_portfolio_agrees_with_enumeration(seed: int, objective: str, non_contiguous: bool) -> None:
     """With cut-offs, reductions and warm starts, as users run it."""
-    problem = random_problem(seed)
-    options = {"non_contiguous": non_contiguous, "objective": objective}
-    expected = brute_force(problem, **options)
-    result = solve(problem, formulation="ip-tarnawski", options=options, limits=LIMITS)
-    if expected is None:
-        assert result.stop == Stop.INFEASIBLE
-    else:
-        assert result.found == Found.OPTIMAL, result.messages
-        assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    agree(random_problem(seed), options={"non_contiguous": non_contiguous, "objective": objective})
 
 
 @pytest.mark.parametrize("solver", ["highs", "cp-sat"])
 @pytest.mark.parametrize("seed", range(40, 46))
 def test_the_plain_program_asks_for_contiguity_of_each_device_alone(seed: int, solver: str) -> None:
-    problem = random_problem(seed)
-    expected = brute_force(problem, device_contiguity=True)
-    result = solve(
-        problem,
-        formulation="ip-tarnawski",
-        solver=solver,
-        options={"variant": "plain"},
-        limits=LIMITS,
-        warm_start="none",
-    )
-    if expected is None:
-        assert result.stop == Stop.INFEASIBLE
-    else:
-        assert result.objective == pytest.approx(expected, rel=1e-5, abs=1e-6), result.messages
-        assert result.plan is not None
-        assert not verify(problem, result.plan, contiguity="device")
+    agree(random_problem(seed), True, solver=solver, options={"variant": "plain"}, warm_start="none")
 
 
 def chain(length: int = 12) -> PlacementProblem:
@@ -125,7 +100,7 @@ def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPat
         asked.append(plan)
         return rule(problem, plan, rules)
 
-    for module in (judge, planner, warm_start):
+    for module in (judge, exact, warm_start):
         monkeypatch.setattr(module, "rule", counted)
     optimum = solve(chain(), formulation="ip-tarnawski", limits=LIMITS, warm_start="none").plan
     asked.clear()
@@ -169,7 +144,61 @@ def test_solvers_load_while_the_model_is_made(
 ) -> None:
     """Those that are asked first, and the one that is asked whether a float solver is right."""
     begun: list[str] = []
-    monkeypatch.setattr(planner, "load_ahead", begun.append)
+    monkeypatch.setattr(exact, "load_ahead", begun.append)
     problem = random_problem(1)
-    planner.load_solvers(problem, choose(problem, formulation, None, solver, {}).request_options())
+    exact.load_solvers(problem, choose(problem, formulation, None, solver, {}).request_options())
     assert begun == loaded
+
+
+# ---- Building a model takes time of the limit: what is left is the solver's, and where nothing is left none is asked.
+
+BUILDING_S = 4.0
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of limits goes on while a model is built, and then alone."""
+    compile_pyomo, seconds = exact.compile_pyomo, 0.0
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        nonlocal seconds
+        seconds += BUILDING_S
+        return compile_pyomo(*given, **named)
+
+    monkeypatch.setattr(clock, "wall", lambda: seconds)
+
+    monkeypatch.setattr(exact, "compile_pyomo", slowly)
+
+
+def solved(limit: float, solver: str = "highs") -> pipeplan.Result:
+    return pipeplan.solve(
+        "tiny-chain",
+        formulation="ip-tarnawski",
+        solver=solver,
+        limits=SolveOptions(time_limit_s=limit),
+        warm_start="none",
+    )
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_solver_has_the_time_that_building_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    submit = exact.submit
+
+    def heard(name: str, model: Any, options: SolveOptions, **more: Any) -> Any:
+        limits.append(options.time_limit_s or 0.0)
+        return submit(name, model, options, **more)
+
+    monkeypatch.setattr(exact, "submit", heard)
+    assert solved(60.0).stop == pipeplan.Stop.PROVEN
+    assert limits
+    assert max(limits) <= 60.0 - BUILDING_S
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_model_that_took_all_the_time_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the next one built."""
+    monkeypatch.setattr(exact, "submit", None)
+    result = solved(BUILDING_S / 2, "highs,cp-sat")
+    assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)
+    assert result.seconds["build"] == BUILDING_S

@@ -18,9 +18,8 @@ from pipeplan.instances.files import save
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.stored_results import result_from_json
-from pipeplan.planners.run import cross_check as checking
-from pipeplan.planners.run.claims import recompute
-from pipeplan.planners.run.proof_check import Answer, verify_proof
+from pipeplan.planners.run import solve as solving
+from pipeplan.planners.run.claims import Answer, recompute, verify_proof
 from pipeplan.show.answer import how_good
 
 CONTIGUOUS = {"ip-tarnawski": {"formulation": "ip-tarnawski"}, "dp": {"planner": "dp"}}
@@ -107,7 +106,7 @@ def test_a_start_that_breaks_a_rule_of_the_problem_is_still_refused() -> None:
 
 def test_a_better_plan_of_the_cross_check_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, better = _beyond_a_chain()
-    monkeypatch.setattr(checking, "cross_check", lambda *facts: ({"contradiction": None}, better))
+    monkeypatch.setattr(solving, "cross_check", lambda *facts: ({"contradiction": None}, better))
     result = solve(problem, planner="dp", warm_start="none", cross_check=True)
     assert (result.plan, result.stop, result.warm_start.outcome) == (better, Stop.COMPLETED, StartOutcome.NONE)
     assert result.in_scope is not None

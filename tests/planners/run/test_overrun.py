@@ -15,7 +15,7 @@ from pipeplan.formulations import registry
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.contract import Board, Outcome, Request
-from pipeplan.planners.run import overrun
+from pipeplan.planners.run import solve as solving
 
 LIMIT_S = 3.0
 
@@ -49,7 +49,7 @@ class Plugin:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     moved = Clock()
     monkeypatch.setattr(Board, "seconds", property(lambda board: moved.seconds))
-    monkeypatch.setattr(overrun, "TICK_S", 0.001)
+    monkeypatch.setattr(solving, "TICK_S", 0.001)
     return moved
 
 

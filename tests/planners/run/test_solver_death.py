@@ -17,9 +17,8 @@ import pipeplan
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base import clock
 from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan.planners import exact
 from pipeplan.planners.backends import Job, client
-from pipeplan.planners.chain import solver as of_planners
-from pipeplan.planners.exact import attempt
 from pipeplan.planners.options import SolveOptions
 
 pytestmark = pytest.mark.timing
@@ -56,7 +55,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
         return job
 
     client.end_workers()  # a process that still loads its solver cannot have answered before its memory is looked at
-    for module in (attempt, of_planners):
+    for module in (exact, client):
         monkeypatch.setattr(module, "submit", watched)
     yield asked
     client.end_workers()
@@ -118,7 +117,7 @@ def test_a_solver_that_dies_late_leaves_time_for_a_heuristic(monkeypatch: pytest
         os.kill(job.pid, signal.SIGKILL)
         return job
 
-    monkeypatch.setattr(attempt, "submit", dies_late)
+    monkeypatch.setattr(exact, "submit", dies_late)
     monkeypatch.setattr(clock, "wall", lambda: seconds)
     result = pipeplan.solve(
         "zero-bubble-4x12",

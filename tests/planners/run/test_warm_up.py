@@ -17,7 +17,7 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
-from pipeplan.planners.run import warm_up
+from pipeplan.planners.run import solve as solving
 
 PLAN = [sys.executable, "-m", "pipeplan"]
 
@@ -56,11 +56,11 @@ def test_no_limit_keeps_a_method_from_asking_for_all_its_code(monkeypatch: pytes
     """On a slow machine a limit would be over before that. Where a run would be long, it has fewer cycles."""
     runs: dict[str, dict[str, Any]] = {}
 
-    def run(problem: object, *, planner: str, formulation: str | None, **named: Any) -> None:
+    def run(problem: object, *, planner: str = "", formulation: str = "", **named: Any) -> None:
         runs[formulation or planner] = named
 
-    monkeypatch.setattr(warm_up, "solve", run)
-    warm_up.warm_up(lambda name: None)
+    monkeypatch.setattr(solving, "solve", run)
+    solving.warm_up(lambda name: None)
     assert runs.keys() == {entry.name for entry in all_methods() if entry.compiles_on}
     assert {name for name, named in runs.items() if named["options"]} == {"lns", "latency-lns"}
     assert all("limits" not in named and "time_limit_s" not in named for named in runs.values())
@@ -107,5 +107,5 @@ def test_a_small_problem_is_planned_without_machine_code(name: str, monkeypatch:
 
     monkeypatch.setattr("pipeplan.instances.base.compiled._compiled", refuse)
     for seconds in ("now", "processor_seconds"):
-        monkeypatch.setattr(f"pipeplan.planners.chain.search.{seconds}", lambda: 0.0)
+        monkeypatch.setattr(f"pipeplan.planners.chain.exact.{seconds}", lambda: 0.0)
     assert solve(load_packaged(name)).stop == Stop.PROVEN

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from oracles.schedule import least_makespan, least_span, tiny_problem
+from oracles.schedule import least_makespan, least_period, least_span, tiny_problem
 from problems.schedule_tables import list_schedule
 from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import V_SHAPE
-from pipeplan.instances.schedule.generators import random_pipeline, random_schedule
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import (
+    divided_pipeline,
+    equal_stages,
+    random_pipeline,
+    random_schedule,
+    shape,
+)
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
-from pipeplan.planners.schedule.alone import order_alone
-from pipeplan.planners.schedule.list_schedule import better_and_better
-from pipeplan.planners.schedule.listing import as_plan, cost, listed, mirrored, rules, why_none
+from pipeplan.planners.schedule.list_schedule import better_and_better, one_by_one, periodic_list_schedule
+from pipeplan.planners.schedule.listing import (
+    as_plan,
+    in_whole_numbers,
+    listed,
+    order_alone,
+    rules,
+    why_none,
+)
 from pipeplan.planners.schedule.named import rule_schedules
-from pipeplan.planners.schedule.whole import in_whole_numbers
+
+
+def value_of(problem: ScheduleProblem, plan: Any, objective: str) -> Any:
+    """Of a plan that there is."""
+    assert plan is not None
+    value = evaluate_schedule(problem, plan).objective(objective)
+    assert value is not None
+    return value
 
 
 @pytest.mark.parametrize("seeds", range(25))
@@ -53,10 +72,8 @@ def test_a_schedule_is_found_exactly_where_there_is_one_and_is_no_better_than_th
     for objective, least in (("makespan", least_makespan(problem)), ("span", least_span(problem))):
         plan = list_schedule(problem, objective, most_runs=500)
         assert (plan is None) == (least is None)
-        if plan is not None and least is not None:
-            value = evaluate_schedule(problem, plan).objective(objective)
-            assert value is not None
-            assert value >= least
+        if least is not None:
+            assert value_of(problem, plan, objective) >= least
 
 
 def two_ways(memory: float) -> ScheduleProblem:
@@ -102,23 +119,6 @@ def test_what_is_left_behind_must_fit_for_all_micro_batches() -> None:
     assert why_none(more) == "what the micro-batches leave behind does not fit the memory"
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_mirrored_schedule_is_one_of_the_mirrored_problem(seed: int) -> None:
-    problem = random_schedule(3, 8, 3, seed)
-    whole = in_whole_numbers(problem)
-    alone = order_alone(whole)
-    if isinstance(alone, bool):
-        return
-    backwards = whole.mirrored()
-    assert backwards.mirrored() == whole
-    starts = listed(backwards, next(rules(backwards)), alone[::-1], 3)
-    assert starts is not None
-    there = mirrored(whole, starts)
-    assert mirrored(whole, mirrored(whole, there)) == mirrored(whole, starts)
-    faults = verify_schedule(problem, as_plan(whole, there))
-    assert {fault.rule for fault in faults} <= ({"memory"} if 0 in whole.times else set())
-
-
 @pytest.mark.sweeps
 def test_each_plan_is_better_than_the_one_before() -> None:
     problem = random_pipeline(4, 8, 8, 1, 3)
@@ -126,7 +126,7 @@ def test_each_plan_is_better_than_the_one_before() -> None:
         values = []
         for plan in better_and_better(problem, objective):
             assert not verify_schedule(problem, plan)
-            values.append(evaluate_schedule(problem, plan).objective(objective))
+            values.append(value_of(problem, plan, objective))
         assert values == sorted(set(values), reverse=True)
         assert len(values) > 1
 
@@ -135,25 +135,9 @@ def test_each_plan_is_better_than_the_one_before() -> None:
 def test_no_list_schedule_is_worse_than_a_named_one_that_fits(memory: float | None) -> None:
     for objective in ("makespan", "span"):
         problem = divided_pipeline(equal_stages(4, 3, 4, 2), 9, memory, lag=1)
-        named = [evaluate_schedule(problem, plan).objective(objective) for _, plan in rule_schedules(problem)]
-        plan = list_schedule(problem, objective, most_runs=1)
-        assert plan is not None
-        value = evaluate_schedule(problem, plan).objective(objective)
-        assert value is not None
+        named = [value_of(problem, plan, objective) for _, plan in rule_schedules(problem)]
         assert len(named) == {8: 2, 14: 3, None: 4}[memory]
-        assert all(other is not None and value <= other for other in named)
-
-
-def test_the_search_counts_as_the_referee_does() -> None:
-    problem = random_pipeline(3, 5, 6, 0, 1)
-    whole = in_whole_numbers(problem)
-    alone = order_alone(whole)
-    assert not isinstance(alone, bool)
-    starts = listed(whole, next(rules(whole)), alone, 5)
-    assert starts is not None
-    evaluation = evaluate_schedule(problem, as_plan(whole, starts))
-    for objective in ("makespan", "span"):
-        assert cost(whole, starts, objective) == evaluation.objective(objective) * whole.steps
+        assert value_of(problem, list_schedule(problem, objective, most_runs=1), objective) <= min(named)
 
 
 KNOWN = [(4, 12, 8, 201), (4, 12, 10, 193), (4, 12, 12, 188), (4, 12, 14, 183), (4, 12, 16, 181), (4, 6, 10, 103)]
@@ -163,41 +147,29 @@ KNOWN = [(4, 12, 8, 201), (4, 12, 10, 193), (4, 12, 12, 188), (4, 12, 14, 183), 
 @pytest.mark.at_once(1)
 @pytest.mark.parametrize(("p", "m", "memory", "least"), KNOWN)
 def test_published_pipelines_within_two_percent_of_their_optimum(p: int, m: int, memory: float, least: int) -> None:
-    plan = list_schedule(problem := divided_pipeline(equal_stages(p, 5, 6, 4), m, memory), "span")
-    assert plan is not None
-    span = evaluate_schedule(problem, plan).span
-    assert span is not None
-    assert least <= span <= 1.02 * least
+    problem = divided_pipeline(equal_stages(p, 5, 6, 4), m, memory)
+    assert least <= value_of(problem, list_schedule(problem, "span"), "span") <= 1.02 * least
 
 
 @pytest.mark.sweeps
 def test_measured_pipelines() -> None:
     """The uneven one meets its bound of work, and so is optimal; the even one is 1 % above it."""
-    uneven, even = (list_schedule(problem, "span") for problem in (measured_uneven(), measured_even()))
-    assert uneven is not None
-    assert even is not None
-    assert evaluate_schedule(measured_uneven(), uneven).span == max(measured_uneven().loads) * 32
-    span = evaluate_schedule(measured_even(), even).span
-    assert span is not None
-    assert span <= float(max(measured_even().loads)) * 32 * 1.01
+    uneven, even = measured_uneven(), measured_even()
+    assert value_of(uneven, list_schedule(uneven, "span"), "span") == max(uneven.loads) * 32
+    assert value_of(even, list_schedule(even, "span"), "span") <= float(max(even.loads)) * 32 * 1.01
 
 
 def test_the_first_plan_of_many_blocks_is_good() -> None:
     problem = divided_pipeline(equal_stages(16, 5, 6, 4), 64, 40)
-    plan = next(better_and_better(problem, "span"))
-    span = evaluate_schedule(problem, plan).span
-    assert span is not None
-    assert span <= 64 * 15 * 1.15
+    assert value_of(problem, next(better_and_better(problem, "span")), "span") <= 64 * 15 * 1.15
 
 
 def test_many_micro_batches_in_little_memory_begin_with_a_rule_that_keeps_the_devices_busy() -> None:
     """No named schedule fits, and the first rules, which put any number of micro-batches under way, take 35 % more than
     the work."""
     problem = divided_pipeline(equal_stages(16, 5, 6, 4), 200, 16, virtual=2, layout=V_SHAPE)
-    plan = next(better_and_better(problem))
-    makespan = evaluate_schedule(problem, plan).makespan
-    assert makespan is not None
-    assert makespan <= 200 * float(max(problem.loads)) * 1.2
+    most = 200 * float(max(problem.loads)) * 1.2
+    assert value_of(problem, next(better_and_better(problem)), "makespan") <= most
 
 
 @pytest.mark.sweeps
@@ -210,3 +182,57 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 def test_a_span_of_no_given_micro_batches_is_refused(planner: str) -> None:
     with pytest.raises(UsageError, match="--objective span counts given micro-batches"):
         solve("v-shape-4", planner=planner, options={"objective": "span"})
+
+
+# ---- First schedules of the steady state: valid wherever one micro-batch fits, and often of the least period.
+
+
+@pytest.mark.parametrize("seeds", range(25))
+def test_a_schedule_is_found_wherever_one_micro_batch_fits(seeds: int) -> None:
+    for seed in range(20 * seeds, 20 * seeds + 20):
+        problem = random_schedule(2 + seed % 3, 4 + seed % 9, None, seed)
+        plan = periodic_list_schedule(problem)
+        assert (plan is None) == isinstance(order_alone(in_whole_numbers(problem)), bool)
+        if plan is not None:
+            assert not verify_schedule(problem, plan)
+            assert plan.period >= max(problem.loads)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_period_is_shorter_than_the_least(seed: int) -> None:
+    problem = tiny_problem(seed)
+    least, plan = least_period(problem), periodic_list_schedule(problem)
+    assert (plan is None) == (least is None)
+    if plan is not None and least is not None:
+        assert plan.period >= least
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "most"),
+    [("v", 4, 1), ("v", 8, 1), ("x", 4, 1), ("x", 8, 1), ("k", 4, 1.5), ("m", 4, 1.5), ("nn", 4, 1.5)],
+)
+def test_chains_are_busy_without_a_break_and_blocks_on_all_devices_cost_little(
+    name: str, devices: int, most: float
+) -> None:
+    problem = shape(name, devices)
+    plan = periodic_list_schedule(problem)
+    assert plan is not None
+    assert max(problem.loads) <= plan.period <= max(problem.loads) * most
+
+
+def test_one_after_the_other_waits_for_what_the_next_one_needs() -> None:
+    """A lag from one micro-batch to the next makes the period longer than all work."""
+    blocks = (Block("a", "X", ("d0",), 2), Block("b", "X", ("d0",), 1))
+    problem = ScheduleProblem((ScheduleDevice("d0"),), blocks, (BlockEdge("b", "a", 10, 2), BlockEdge("a", "b")))
+    whole = in_whole_numbers(problem)
+    period, starts = one_by_one(whole, (0, 1))
+    assert (period, starts) == (7, [0, 2])
+    plan = periodic_list_schedule(problem)
+    assert plan is not None
+    assert plan.period == 7
+
+
+def test_the_planner_answers_for_the_period() -> None:
+    for problem in (divided_pipeline(equal_stages(4, 5, 6, 4), m, 16) for m in (None, 12)):
+        result = solve(problem, planner="list-schedule", options={"objective": "period"})
+        assert result.objective == 15

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import re
 from fractions import Fraction
 
 import pytest
+from recipes.other_kinds import measured_uneven
 
 from pipeplan import load_packaged, solve
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.generators import random_pipeline
-from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages, random_pipeline
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import ScheduleEvaluation, evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.named import (
@@ -22,6 +23,8 @@ from pipeplan.planners.schedule.named import (
     ZB_H2,
     ZB_V,
     Named,
+    chain_shape,
+    greedy_schedules,
     schedule_by,
 )
 
@@ -229,3 +232,106 @@ def test_a_name_means_the_rule_for_the_problem_at_hand() -> None:
 def test_the_objective_is_what_is_told(objective: str) -> None:
     result = solve(pipeline(4, 8), planner="zb-h2", options={"objective": objective})
     assert result.objective == {"makespan": 27, "span": 24}[objective]
+
+
+# ---- Which pipelines the named rules recognise, whatever their blocks are called and however the file orders them.
+
+
+@pytest.mark.parametrize("layout", ["loop", "v"])
+@pytest.mark.parametrize("virtual", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_stages_are_found_in_the_order_of_the_network(layout: str, virtual: int, seed: int) -> None:
+    problem = divided_pipeline(equal_stages(4 * virtual, 1, 1, 1), 8, None, virtual=virtual, layout=layout)
+    blocks, edges = list(problem.blocks), list(problem.edges)
+    random.Random(seed).shuffle(blocks)
+    random.Random(seed).shuffle(edges)
+    mixed = problem.replace(blocks=tuple(blocks), edges=tuple(edges))
+    shape = chain_shape(mixed, "test")
+    assert [mixed.blocks[stage.forward].id for stage in shape.stages] == [f"F{i}" for i in range(4 * virtual)]
+    assert [mixed.blocks[stage.backward].id for stage in shape.stages] == [f"I{i}" for i in range(4 * virtual)]
+    assert shape.devices == (0, 1, 2, 3)
+    assert shape.virtual == virtual
+    assert shape.layout == ("loop" if virtual == 1 else layout)
+    assert shape.divided
+
+
+def test_other_layouts_are_none() -> None:
+    """Both stages of each device come one after the other."""
+    problem = divided_pipeline(equal_stages(4, 1, 2, None), 8, None)
+    places = {"d0": "d0", "d1": "d0", "d2": "d1", "d3": "d1"}
+    blocks = tuple(
+        Block(block.id, block.kind, (places[block.devices[0]],), block.time, block.stage)
+        for block in problem.blocks
+    )
+    shape = chain_shape(
+        problem.replace(blocks=blocks, devices=(ScheduleDevice("d0"), ScheduleDevice("d1"))), "test"
+    )
+    assert shape.layout is None
+    assert shape.virtual == 2
+    assert not shape.divided
+
+
+def test_work_of_another_kind_on_the_stages_devices_is_refused() -> None:
+    problem = divided_pipeline(equal_stages(2, 1, 2, None), 4, None)
+    with pytest.raises(UsageError, match="block 'update' of the kind X runs on a device of the stages"):
+        chain_shape(problem.replace(blocks=(*problem.blocks, Block("update", "X", ("d0",), 1))), "test")
+
+
+# ---- Zero bubble by greedy choices: beside the published heuristic, and within any memory.
+
+NEAR = [
+    # Devices, micro-batches, times, lag, memory; the span of the published heuristic, and how much more may be taken.
+    (4, 6, (5, 6, 4), 0, 10, 105, 1.03),
+    # Between the memory of ZB-H1 and that of ZB-H2, beside the optimum, which the bounds of exact-schedule meet.
+    (8, 24, (5, 6, 4), 0, 24, 382, 1.002),
+    (16, 64, (10, 11, 9), 1, 48, 2035, 1.002),
+    (8, 32, (10, 12, 8), 2, 24, 1032, 1.002),
+    (8, 32, (10, 12, 8), 2, 28, 1012, 1.002),
+    # The published heuristic again.
+    (4, 12, (5, 6, 4), 0, 8, 201, 1.03),
+    (4, 12, (5, 6, 4), 0, 10, 193, 1.03),
+    (4, 12, (5, 6, 4), 0, 11, 193, 1.03),
+    (4, 12, (5, 6, 4), 0, 12, 188, 1.03),
+    (4, 12, (5, 6, 4), 0, 14, 183, 1.03),
+    (4, 12, (5, 6, 4), 0, 16, 183, 1.03),
+    (4, 12, (5478, 5806, 3534), 200, 32, 178898, 1.03),
+]
+
+
+@pytest.mark.at_once(2)
+@pytest.mark.parametrize(("p", "m", "times", "lag", "memory", "span", "above"), NEAR)
+def test_it_is_near_the_published_heuristic_and_the_optimum(
+    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, span: float, above: float
+) -> None:
+    """Its choices are of the same sort as those that were published, and not the same."""
+    problem = divided_pipeline(equal_stages(p, *times), m, memory, lag)
+    spans = (evaluate_schedule(problem, plan).span for plan in greedy_schedules(problem, "span"))
+    assert any(found is not None and found <= above * span for found in spans)
+
+
+@pytest.mark.sweeps
+def test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets() -> None:
+    problem = measured_uneven()
+    result = solve(problem, planner="zb-greedy", options={"objective": "span"})
+    assert result.objective == float(max(problem.loads) * 32) == 3623744
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_variant_is_valid_in_any_memory_that_one_micro_batch_fits(seed: int) -> None:
+    problem = random_pipeline(2 + seed % 4, 3 + seed % 6, 2 + seed % 7, seed % 3, seed)
+    plans = list(greedy_schedules(problem, "makespan"))
+    assert plans
+    assert not any(verify_schedule(problem, plan) for plan in plans)
+
+
+def test_backward_passes_in_one_part_are_refused() -> None:
+    problem = divided_pipeline(equal_stages(4, 1, 2, None), 4, None)
+    with pytest.raises(UsageError, match=r"in two parts \(I and W\)"):
+        list(greedy_schedules(problem, "span"))
+
+
+def test_too_little_memory_is_told() -> None:
+    problem = divided_pipeline(equal_stages(4, 5, 6, 4), 4, 1)
+    result = solve(problem, planner="zb-greedy")
+    assert result.plan is None
+    assert any("not even one micro-batch" in message for message in result.messages)

@@ -12,9 +12,8 @@ from pipeplan.instances.base import compiled as machine_code
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.training.cases import NONE
 from pipeplan.planners.training import ahead
-from pipeplan.planners.training.bounds import LoadBound
+from pipeplan.planners.training.bounds import LoadBound, PathBound
 from pipeplan.planners.training.judging import LayoutEvaluator
-from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
 # To make the code takes half a minute of a processor.

@@ -13,8 +13,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.frameworks import ends_of, uncut
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import framework_faults, verify_configuration
+from pipeplan.instances.training.referee import evaluate_configuration, framework_faults, verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.empty import why_empty
 from pipeplan.planners.training.search import Search

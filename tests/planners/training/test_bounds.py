@@ -11,10 +11,9 @@ import pytest
 
 from pipeplan.instances.training.cases import NONE, WHOLE, ParallelismChoice
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.planners.training import paths
-from pipeplan.planners.training.bounds import LoadBound
+from pipeplan.planners.training import bounds
+from pipeplan.planners.training.bounds import LoadBound, PathBound
 from pipeplan.planners.training.judging import LayoutEvaluator
-from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
 from ...problems.trainings import random_training
@@ -136,8 +135,8 @@ def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
 
 @pytest.mark.machine_code
 def test_plain_python_finds_the_same_paths_until_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths.known_of.cache_clear()
+    bounds.known_of.cache_clear()
     compiled = list(compared(3))
-    paths.known_of.cache_clear()
-    monkeypatch.setattr(paths, "compiled", lambda unit, entry, **_: getattr(unit, entry))
+    bounds.known_of.cache_clear()
+    monkeypatch.setattr(bounds, "compiled", lambda unit, entry, **_: getattr(unit, entry))
     assert list(compared(3)) == compiled

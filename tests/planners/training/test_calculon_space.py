@@ -23,8 +23,7 @@ from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import Level, TrainingProblem
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
-from pipeplan.instances.training.referee.verify import framework_faults
+from pipeplan.instances.training.referee import evaluate_configuration, framework_faults
 
 ROOT = Path(__file__).resolve().parents[3]
 GPUS, BATCH = 8, 4

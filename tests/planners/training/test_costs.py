@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.instances.training.referee.memory import memory_of_ranks
-from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.iteration import timing_of
+from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.planners.training.judging import judged
 
 from ...problems.trainings import random_configuration, random_own_training, random_training

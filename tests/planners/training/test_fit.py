@@ -12,8 +12,8 @@ from problems.timed_trainings import PLAIN, configuration, measured_row, problem
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.planners.training.runs import Run, coordinate, fit, value_of
+from pipeplan.instances.training.iteration import timing_of
+from pipeplan.planners.training.runs import Run, fit
 
 DEGREES = (
     {"data": 8},
@@ -52,12 +52,6 @@ def test_a_number_that_no_run_depends_on_stays() -> None:
     assert "products_fp8" not in found.runs[0].says
 
 
-def test_only_named_numbers_change() -> None:
-    found = fit(runs(replace(START, products=0.5)), names=["links"])
-    changed = {name for name in ABOUT if getattr(found.efficiencies, name) != getattr(START, name)}
-    assert changed <= {"links"}
-
-
 def test_numbers_stay_within_physical_bounds() -> None:
     """Runs that are ten times as fast as anything possible."""
     fast = [replace(run, seconds=run.seconds / 10) for run in runs(START)]
@@ -76,12 +70,6 @@ def test_what_a_run_says_of_a_number_is_its_part_of_the_time() -> None:
     found = fit([Run(own, plan, timing.seconds)])
     # A factor e in the efficiency of products takes away their part of the time, to the first order.
     assert found.runs[0].says["products"] == pytest.approx(-timing.ranks[0].products / timing.seconds, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", list(ABOUT))
-def test_an_efficiency_and_its_coordinate_are_the_same(name: str) -> None:
-    default = getattr(Efficiencies(), name)
-    assert value_of(name, coordinate(name, default)) == pytest.approx(default)
 
 
 def test_no_runs_and_no_time_are_refused() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -65,3 +65,18 @@ def test_measured_times_are_met(
     assert mean is None or statistics.mean(errors) <= mean
     assert median is None or statistics.median(errors) <= median
     assert worst is None or max(errors) <= worst
+
+
+@pytest.mark.sweeps
+@pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
+def test_thousands_of_published_runs_are_met_and_the_page_says_how_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table of times is as accurate as was wanted, more than a flat share of the peak is, and on the page."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    measured = importlib.import_module("measured")
+    for table in measured.TABLES:
+        runs = measured.runs_of(MEASURED, table)
+        error = measured.mean(measured.time_errors(runs))
+        assert error <= table.wanted, table.name
+        assert error < measured.mean(measured.time_errors(runs, measured.flat)), table.name
+    page = (BENCHMARKS.parent / "docs" / "accuracy.md").read_text("utf-8")
+    assert "\n".join(measured.lines(MEASURED, 0)) in page

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from export_samples import llama, row
 from hypothesis import given
+from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, profiles
 
 import pipeplan
 from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.lowering import lower
 from pipeplan.instances.networks.profile.profile import (
     Profile,
     ProfileNode,
     ProfileTensor,
     profile_from_json,
     profile_to_json,
+    whole_layers,
 )
 from pipeplan.instances.schemas import read_schema
 
 SCHEMA = jsonschema.Draft202012Validator(read_schema("profile-1"))
 
 
-@given(profiles())
+@given(profiles() | st.just(DIAMOND))
 def test_a_profile_survives_its_file(profile: Profile) -> None:
     data = json.loads(json.dumps(profile_to_json(profile)))
     SCHEMA.validate(data)
     again = profile_from_json(data)
     assert again == profile
     assert again.hash == profile.hash
-
-
-def test_everything_that_a_profile_says_survives_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "diamond.json"
-    path.write_text(json.dumps(profile_to_json(DIAMOND)), encoding="utf-8")
-    assert pipeplan.load_profile(path) == DIAMOND
 
 
 def test_what_follows_from_a_profile() -> None:
@@ -110,21 +109,71 @@ def test_what_is_wrong_is_said_at_the_door(changes: dict[str, Any], words: str) 
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"schema": "pipeplan.profile/2"}, "schema is 'pipeplan.profile/2'; give pipeplan.profile/1"),
-        ({"extra": 1}, "extra is an unknown key"),
-        ({"nodes": [{"id": "a"}]}, "nodes[0].forward is missing"),
-        ({"nodes": [{"id": "a", "forward": {"samples": [1]}}]}, "nodes[0].forward.seconds is missing"),
-        ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers[0] is 1"),
-        ({"tied": [["a"]]}, "tied[0] is no pair of texts"),
-    ],
-)
+BAD_FILES: list[tuple[dict[str, Any], str]] = [
+    ({"schema": "pipeplan.profile/2"}, "schema is 'pipeplan.profile/2'; give pipeplan.profile/1"),
+    ({"extra": 1}, "extra is an unknown key"),
+    ({"nodes": [{"id": "a"}]}, "nodes[0].forward is missing"),
+    ({"nodes": [{"id": "a", "forward": {"samples": [1]}}]}, "nodes[0].forward.seconds is missing"),
+    ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers[0] is 1"),
+    ({"tied": [["a"]]}, "tied[0] is no pair of texts"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BAD_FILES)
 def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps({**profile_to_json(DIAMOND), **change}), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
         pipeplan.load_profile(path)
-    assert words in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+# ---- whole layers --------------------------------------------------------------------------------------
+
+
+def test_the_embedding_is_with_the_first_layer_and_the_head_with_the_last() -> None:
+    layers = whole_layers(llama(3, tied=True))
+    assert layers.members == {
+        "model.layers.0": ("model.embed_tokens", "model.layers.0"),
+        "model.layers.1": ("model.layers.1",),
+        "model.layers.2": ("model.layers.2", "model.norm", "lm_head"),
+    }
+    assert layers.joined == {"model.embed_tokens", "model.norm", "lm_head"}
+    first, _, last = layers.profile.nodes
+    assert (first.forward, first.backward, first.saved_bytes, first.parameter_bytes) == (2.0, 4.0, 20.0, 8.0)
+    assert (last.forward, last.parameter_bytes) == (3.0, 12.0)
+    assert layers.profile.is_row
+    assert layers.profile.tied_bytes == llama(3, tied=True).tied_bytes
+    alone = whole_layers(llama(1, tied=True)).profile  # tied parameters of one layer are counted once
+    assert (alone.tied, alone.nodes[0].parameter_bytes) == ((), 12.0)
+
+
+def test_operators_of_a_layer_are_one_node_and_only_tensors_between_layers_are_left() -> None:
+    names = ("embed", "h.0.attention", "h.0.mlp", "h.1.attention", "h.1.mlp")
+    layers = whole_layers(row(names))
+    assert layers.profile.ids == ("h.0", "h.1")
+    assert [(tensor.producer, tensor.readers) for tensor in layers.profile.tensors] == [
+        ("h.0", ("h.1",)),
+        ("h.1", ()),
+    ]
+
+
+def test_curves_are_added_at_all_samples_that_were_measured() -> None:
+    one, other = TimeCurve((1.0, 4.0), (1.0, 4.0)), TimeCurve((2.0, 4.0), (10.0, 20.0))
+    nodes = (ProfileNode("embed", one, 1.0), ProfileNode("h.0", other, 1.0))
+    profile = Profile(nodes, (ProfileTensor("x", "embed", ("h.0",), 1.0),))
+    together = whole_layers(profile).profile.nodes[0].forward
+    assert isinstance(together, TimeCurve)
+    assert together.samples == (1.0, 2.0, 4.0)
+    assert [together(q) for q in (1, 2, 4)] == [one(q) + other(q) for q in (1, 2, 4)]
+
+
+def test_profiles_without_numbered_layers_are_refused_and_so_is_a_training_problem() -> None:
+    with pytest.raises(
+        InputError, match=r"--option whole-layers finds no numbered layers, .* such as 'stem'; drop it"
+    ):
+        whole_layers(row(("stem", "head")))
+    with pytest.raises(
+        UsageError, match=r"--option whole-layers is for .* problems, and this is a training; drop --option whole"
+    ):
+        lower(llama(2), kind="training", devices=1, memory_bytes=1e9, bandwidth=1e9, whole_layers=True)

@@ -6,10 +6,11 @@ import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas
 import pytest
+from command_line import Plan
 from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import profiles, table_of
@@ -41,6 +42,8 @@ def numbers(profile: Profile) -> list[tuple[Any, ...]]:
 def test_a_row_is_a_layer_and_every_layer_reads_from_the_one_above(table: Callable[..., Profile]) -> None:
     profile = table(f"{HEAD}\n{ROWS}")
     assert numbers(profile) == [("a", 1.0, 2.0, 3e6, 4e6), ("b", 1.5, 2.5, 0.0, 5e5)]
+    (node,) = table(f"{HEAD}\na,0.1,0.2,262.1,285.2,16.8\n").nodes  # decimals are what they are written as
+    assert (node.forward, node.parameter_bytes, node.saved_bytes) == (0.1, 262_100_000.0, 285_200_000.0)
     assert [(t.producer, t.readers, t.bytes) for t in profile.tensors] == [("a", ("b",), 5e6), ("b", (), 1e7)]
     assert (profile.name, profile.time_unit, profile.micro_batch, profile.is_row) == ("t", "ms", 1, True)
 
@@ -67,10 +70,7 @@ def test_text_is_read_as_spreadsheets_write_it(
 def test_spreadsheets_and_parquet_are_read_alike(
     table: Callable[..., Profile], tmp_path: Path, suffix: str
 ) -> None:
-    frame = pandas.DataFrame(
-        [["a", 1, 2, 3, 4, 5], ["b", 1.5, 2.5, 0, 0.5, 10]],
-        columns=[title.strip() for title in HEAD.split(",")],
-    )
+    frame = pandas.DataFrame([["a", 1, 2, 3, 4, 5], ["b", 1.5, 2.5, 0, 0.5, 10]], columns=HEAD.split(","))
     path = tmp_path / f"t{suffix}"
     if suffix == ".xlsx":
         frame.to_excel(path, index=False)
@@ -84,12 +84,7 @@ def test_a_missing_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = tmp_path / f"t{suffix}"
-    pandas.DataFrame({"a": [1]}).to_csv(path)
-    if suffix == ".xlsx":
-        import zipfile
-
-        with zipfile.ZipFile(path, "w") as empty:
-            empty.writestr("a", "b")
+    path.write_text("a")
     with pytest.raises(UsageError, match=r"pip install 'pipeplan\[tables\]'"):
         read_table(path)
 
@@ -97,31 +92,16 @@ def test_a_missing_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_column_has_its_own_unit(table: Callable[..., Profile]) -> None:
     head = "layer,forward [ms],backward [us],parameters [GiB],activation [KiB],output [B]"
     (node,) = table(f"{head}\na,1,2,3,4,5\n").nodes
-    assert (node.forward, node.backward, node.parameter_bytes, node.saved_bytes) == (
-        1.0,
-        0.002,
-        3.0 * 2**30,
-        4096.0,
-    )
+    assert (node.forward, node.backward) == (1.0, 0.002)
+    assert (node.parameter_bytes, node.saved_bytes) == (3.0 * 2**30, 4096.0)
     seconds = table(f"{head.replace('forward [ms]', 'forward [s]')}\na,0.1,2,3,4,5\n")
     assert (seconds.time_unit, seconds.nodes[0].forward, seconds.nodes[0].backward) == ("s", 0.1, 2e-6)
     assert table(f"{head.replace('[ms]', '[µs]')}\na,0.1,2,3,4,5\n").time_unit == "us"
 
 
-def test_decimals_are_what_they_are_written_as(table: Callable[..., Profile]) -> None:
-    (node,) = table(f"{HEAD}\na,0.1,0.2,262.1,285.2,16.8\n").nodes
-    assert (node.forward, node.parameter_bytes, node.saved_bytes) == (0.1, 262_100_000.0, 285_200_000.0)
-
-
 def test_synonyms_are_understood(table: Callable[..., Profile]) -> None:
     head = "Name,Fwd [ms],Backward Time [ms],Params [MB],Saved for backward [MB],Output-Size [MB]"
     assert table(f"{head}\n{ROWS}").hash == table(f"{HEAD}\n{ROWS}").hash
-
-
-def test_parameters_may_be_counted(table: Callable[..., Profile]) -> None:
-    head = HEAD.replace("parameters [MB]", "parameters_count")
-    profile = table(f"{head}\na,1,2,3e6,4,5\n", bytes_per_parameter=2)
-    assert profile.nodes[0].parameter_bytes == 6e6
 
 
 def test_inference_needs_no_backward_pass(table: Callable[..., Profile]) -> None:
@@ -190,3 +170,131 @@ def test_no_text_is_too_strange(tmp_path_factory: pytest.TempPathFactory, text: 
     path.write_text(f"{HEAD}\n{text}", encoding="utf-8", errors="replace")
     with contextlib.suppress(InputError):
         assert read_table(path).nodes
+
+
+# ---- malformed tables, one fault each: one sentence names row, column and remedy ------------------------
+
+A, B = "a,1,2,3,4,5", "b,1,2,3,4,5"
+HEADER = "the header is layer, forward [ms], backward [ms], parameters [MB], activation [MB], output [MB]"
+NUMBER = "give a number such as 12.5"
+
+
+class Bad(NamedTuple):
+    """A table, what its sentence says of the place and the fault, and of the remedy."""
+
+    name: str
+    content: str | bytes
+    says: str
+    remedy: str
+    suffix: str = ".csv"
+    options: tuple[str, ...] = ()
+
+
+def rows(*lines: str, head: str = HEAD) -> str:
+    return "\n".join([head, *lines]) + "\n"
+
+
+TABLES = [
+    Bad("empty file", "", "content is empty", "give a file"),
+    Bad("header alone", f"{HEAD}\n", "row 2 is missing", "add a row a layer"),
+    Bad("no header", f"{A}\n{B}\n", "row 1 holds no known column ('a', ...)", f"begin with a header: {HEADER}"),
+    Bad("first row empty", f"\n{HEAD}\n{A}\n", "row 1 is empty", "begin with the header"),
+    Bad("missing column", rows("a,1,2,3,5", head=HEAD.replace("activation [MB],", "")),
+        "row 1 has no column activation", f"add it: {HEADER}"),
+    Bad("missing backward", rows("a,1,3,4,5", head=HEAD.replace("backward [ms],", "")),
+        "row 1 has no column backward", HEADER),
+    Bad("unknown column", rows(f"{A},9", head=f"{HEAD},flops"),
+        "row 1, column G is 'flops', which is no known column", f"remove it, or call it comment: {HEADER}"),
+    Bad("misspelt column", rows(A, head=HEAD.replace("forward", "forwad", 1)),
+        "row 1, column B is 'forwad [ms]', which is no known column", "write forward"),
+    Bad("missing unit", rows(A, head=HEAD.replace("forward [ms]", "forward")),
+        "row 1, column B (forward) names no unit", "write one behind it, such as forward [ms]"),
+    Bad("missing unit of bytes", rows(A, head=HEAD.replace("output [MB]", "output")),
+        "row 1, column F (output) names no unit", "such as output [MB]"),
+    Bad("unknown unit", rows(A, head=HEAD.replace("forward [ms]", "forward [fortnights]")),
+        "row 1, column B (forward [fortnights]) has the unknown unit 'fortnights'", "give one of s, ms, us, ns"),
+    Bad("bits", rows(A, head=HEAD.replace("parameters [MB]", "parameters [Mbit]")),
+        "row 1, column D (parameters [Mbit]) has the unknown unit 'Mbit'", "give one of B, kB, MB, GB"),
+    Bad("capitals of a unit", rows(A, head=HEAD.replace("parameters [MB]", "parameters [mb]")),
+        "row 1, column D (parameters [mb]) has the unknown unit 'mb'", "write parameters [MB]"),
+    Bad("row of totals", rows(A, B, "Total,9,9,9,9,9"),
+        "row 4, column A (layer) is 'Total', a name for sums", "remove the row"),
+    Bad("row of sums", rows("a,1,2,3,5,8", "b,1,2,3,5,8", "c,1,2,3,5,8", "all,3,6,9,15,24"),
+        "row 5, column A (layer) is 'all', and the row holds the sums of the rows above", "remove the row"),
+    Bad("unit of bytes for a time", rows(A, head=HEAD.replace("forward [ms]", "forward [MB]")),
+        "row 1, column B (forward [MB]) has the unknown unit 'MB'", "give one of s, ms"),
+    Bad("unit of names", rows(A, head=HEAD.replace("layer", "layer [MB]")),
+        "row 1, column A (layer [MB]) has the unit 'MB'", "write layer alone"),
+    Bad("column twice", rows(f"{A},1", head=f"{HEAD},forward [us]"),
+        "row 1, column G (forward [us]) says the same as column B (forward [ms])", "keep one of the two"),
+    Bad("synonyms", rows(f"{A},1", head=f"{HEAD},fwd [ms]"),
+        "row 1, column G (fwd [ms]) says the same as column B", "keep one of the two"),
+    Bad("parameters twice", rows(f"{A},1", head=f"{HEAD},parameters_count"),
+        "row 1, column G (parameters_count) stands beside column D (parameters [MB])", "keep one of the two",
+        options=("bytes-per-parameter", "2")),
+    Bad("count without a size", rows(A, head=HEAD.replace("parameters [MB]", "parameters_count")),
+        "row 1, column D (parameters_count) counts parameters", "give --bytes-per-parameter, such as 2"),
+    Bad("count with a unit", rows(A, head=HEAD.replace("parameters", "parameters_count")),
+        "row 1, column D (parameters_count [MB]) has the unit 'MB'", "write parameters for bytes",
+        options=("bytes-per-parameter", "2")),
+    Bad("text for a number", rows(A, "b,fast,2,3,4,5"),
+        "row 3, column B (forward [ms]) is 'fast', not a number", NUMBER),
+    Bad("unit in a cell", rows("a,1,2,3 MB,4,5"), "row 2, column D (parameters [MB]) is '3 MB', not a number", NUMBER),
+    Bad("decimal comma", rows('a,"1,5",2,3,4,5'), "row 2, column B (forward [ms]) is '1,5', not a number", NUMBER),
+    Bad("thousands separator", rows("a,1,2,3_000,4,5"), "column D (parameters [MB]) is '3_000', not a number", NUMBER),
+    Bad("share", rows("a,1,2,3,4,50%"), "row 2, column F (output [MB]) is '50%', not a number", NUMBER),
+    Bad("spreadsheet error", rows("a,#REF!,2,3,4,5"), "column B (forward [ms]) is '#REF!', not a number", NUMBER),
+    Bad("empty cell", rows(A, "b,1,,3,4,5"), "row 3, column C (backward [ms]) is empty", "0 where there is nothing"),
+    Bad("short row", rows(A, "b,1,2,3"), "row 3, column E (activation [MB]) is empty", "give a number"),
+    Bad("long row", rows(A, f"{B},6"), "row 3, column G holds '6' under no title", "name the column in row 1"),
+    Bad("negative", rows("a,-1,2,3,4,5"), "row 2, column B (forward [ms]) is negative (-1)", "give a number >= 0"),
+    Bad("NaN", rows("a,1,nan,3,4,5"), "row 2, column C (backward [ms]) is nan", "give a finite number >= 0"),
+    Bad("infinite", rows("a,1,2,inf,4,5"), "row 2, column D (parameters [MB]) is inf", "give a finite number >= 0"),
+    Bad("too large", rows("a,1,2,1e99,4,5"), "row 2, column D (parameters [MB]) is too large", "give at most 1e+100"),
+    Bad("endless exponent", rows("a,1e999999999,2,3,4,5"), "column B (forward [ms]) is '1e999999999'", NUMBER),
+    Bad("no name", rows(A, ",1,2,3,4,5"), "row 3, column A (layer) is empty", "give the layer a name"),
+    Bad("name with a semicolon", rows('"a;b",1,2,3,4,5'),
+        "row 2, column A (layer) is 'a;b'", "leave out the semicolon"),
+    Bad("name twice", rows(A, "", A), "row 4, column A (layer) repeats 'a' of row 2", "a name of its own"),
+    Bad("name of a copy", rows("a,1,2,3,4,5,2", "a[1],1,2,3,4,5,1", head=f"{HEAD},count"),
+        "row 3, column A (layer) repeats 'a[1]' of row 2", "a name of its own"),
+    Bad("count of nothing", rows(f"{A},0", head=f"{HEAD},count"),
+        "row 2, column G (count) is '0'", "give a whole number from 1 to 10000"),
+    Bad("half a count", rows(f"{A},1.5", head=f"{HEAD},count"),
+        "row 2, column G (count) is '1.5'", "give a whole number from 1 to 10000"),
+    Bad("too many layers", rows(f"{A},9000", f"{B},9000", head=f"{HEAD},count"),
+        "row 3, column G (count) makes more than 10000 layers", "join layers to blocks"),
+    Bad("too many rows", rows(*(f"l{i},1,2,3,4,5" for i in range(10_002))),
+        "row 10002 is one too many: at most 10000", "join layers"),
+    Bad("unknown dependency", rows(f"{A},", f"{B},c", head=f"{HEAD},depends_on"),
+        "row 3, column G (depends_on) names the unknown layer 'c'", "separated by ;"),
+    Bad("dependency twice", rows(f"{A},", f"{B},a;a", head=f"{HEAD},depends_on"),
+        "row 3, column G (depends_on) names 'a' twice", "name each layer once"),
+    Bad("reads itself", rows(f"{A},a", head=f"{HEAD},depends_on"),
+        "row 2, column G (depends_on) closes the circle 'a' -> 'a'", "remove one of these dependencies"),
+    Bad("circle", rows(f"{A},b", f"{B},a", head=f"{HEAD},depends_on"),
+        "column G (depends_on) closes the circle 'a' -> 'b' -> 'a'", "remove one of these dependencies"),
+    Bad("open quote", rows('a,"1,2,3,4,5', B), "row 2 opens a quote that nothing closes", 'close it with a second "'),
+    Bad("UTF-16", rows(A).encode("utf-16"), "is not UTF-8 text", "save the file with the encoding UTF-8"),
+    Bad("Latin", rows("é,1,2,3,4,5").encode("latin-1"), "is not UTF-8 text", "encoding UTF-8"),
+    Bad("too many columns", rows(A, "," * 2000 + "x"), "columns", "give at most 1000"),
+    Bad("no Excel file", "PK nothing", "content cannot be read as .xlsx", "save the table once more", ".xlsx"),
+    Bad("no Parquet file", "PAR1 nothing",
+        "content cannot be read as .parquet", "save the table once more", ".parquet"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", TABLES, ids=[bad.name for bad in TABLES])
+def test_one_sentence_says_where_and_what_to_do(plan: Plan, tmp_path: Path, bad: Bad) -> None:
+    path = tmp_path / f"table{bad.suffix}"
+    path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
+    of_import = [f"--{bad.options[0]}", bad.options[1]] if bad.options else []
+    of_solve = ["--option", "=".join(bad.options)] if bad.options else []
+    for words in (("import", "table", path, "-o", tmp_path / "p.json", *of_import), ("solve", path, *of_solve)):
+        said = plan(*words)
+        assert said.code == 2, said
+        assert said.out == ""
+        assert [line[:6] for line in said.err.splitlines() if not line.startswith("Note: --")] == ["Error:"]
+        for part in (str(path), bad.says, bad.remedy):
+            assert part in said.err
+    assert not (tmp_path / "p.json").exists()

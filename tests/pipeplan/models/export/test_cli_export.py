@@ -53,17 +53,9 @@ def test_files_are_written(plan: Plan, folder: Path) -> None:
     )
     said = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "-o", "out/")
     has(said.err, "wrote out/stages.json", "wrote out/schedule.csv")
-    assert (folder / "out" / "schedule.csv").read_text().startswith("0F0,0F1,0B0,0F2,0B1")
-
-
-def test_json_holds_every_file_and_note(plan: Plan, folder: Path) -> None:
     told = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "--json").json
-    assert (told["to"], sorted(told["files"]), told["output"]) == (
-        "torch",
-        ["schedule.csv", "stages.json", "train.py"],
-        None,
-    )
-    assert len(json.loads(told["files"]["stages.json"])["stages"]) == 2
+    assert sorted(told["files"]) == ["schedule.csv", "stages.json", "train.py"]
+    assert (folder / "out" / "schedule.csv").read_text().startswith("0F0,0F1,0B0,0F2,0B1")
 
 
 def test_names_of_the_frameworks_own_model(plan: Plan, folder: Path) -> None:
@@ -85,9 +77,8 @@ def test_help_explains_every_target(plan: Plan, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_run_today_stands_beside_the_optimum(plan: Plan, folder: Path) -> None:
     said = done(plan("import", "megatron-layout", "Et*2|t*5,L", "my.json", *TWO, "-o", "today.json"))
     assert "wrote today.json" in said.err
-    assert plan("verify", "my.json", "today.json", *TWO).code == 0
-    assert plan("simulate", "my.json", "today.json", *TWO).code == 0
-    assert plan("show", "my.json", "today.json", *TWO).code == 0
+    for command in ("verify", "simulate", "show"):
+        done(plan(command, "my.json", "today.json", *TWO))
     today, best = pipeplan.load_result("today.json"), pipeplan.load_result("best.json")
     assert today.objective is not None
     assert best.objective is not None
@@ -105,12 +96,6 @@ def test_a_layout_in_a_file_on_too_little_memory_is_rejected(plan: Plan, folder:
     refused(plan("export", "today.json", "my.json", "--to", "vllm"), "rejected by the referee")
 
 
-def test_interleaved_layouts_become_placements(plan: Plan, folder: Path) -> None:
-    done(plan("import", "megatron-layout", "Et*2|t*2|t*2|t,L", "my.json", *TWO, "-o", "today.json"))
-    assert pipeplan.load_result("today.json").problem["kind"] == "placement"
-    assert '"Et*2|t*2|t*2|t,L"' in plan("export", "today.json", "my.json", "--to", "megatron").out
-
-
 def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
     table = "layer,forward [ms],parameters_count,output [MB]\nlayer 0,1,1,0\nlayer 1,1,1,0\n"
     (folder / "t.csv").write_text(table, "utf-8")
@@ -124,10 +109,7 @@ def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
 BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     "unknown target": (("export", "best.json", "my.json", "--to", "megatronn"), "did you mean 'megatron'?"),
     "no target": (("export", "best.json", "my.json"), "Say for which framework: --to is one of torch, torchtitan,"),
-    "no such layout": (("import", "megatron-layout", "gone.txt", "my.json", *TWO, "--json"),
-     "gone.txt: file does not exist"),
     "no such result": (("export", "gone.json", "my.json", "--to", "vllm"), "gone.json: file does not exist"),
-    "no such profile": (("export", "best.json", "gone.json", "--to", "vllm"), "gone.json: file does not exist"),
     "a problem for a profile": (("export", "best.json", "best.json", "--to", "vllm"),
      "schema is 'pipeplan.result/1'"),
     "a profile for a result": (("export", "my.json", "my.json", "--to", "vllm"), "schema is 'pipeplan.profile/1'"),

@@ -15,9 +15,8 @@ from pipeplan.instances.base.result import Asked
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.staging.from_profile import RECOMPUTE
-from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.plan import StagedPlan
-from pipeplan.models.export.registry import export_files
+from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
+from pipeplan.models.export.contract import export_files
 from pipeplan.models.export.serving import divided
 
 LLAMA = llama(32)
@@ -51,29 +50,20 @@ def test_every_kind_of_plan_is_said_alike(kind: str, to: str) -> None:
 
 
 def test_llama_cpp_takes_proportions_of_plans_for_inference() -> None:
+    """Slot i of layers and output goes to the first device whose share ends behind i / slots."""
+    assert [divided(*of) for of in (([1, 1], 31), ([3, 1], 4))] == [[16, 15], [4, 0]]
     found = export_files(placed(STAGES, training=False), LLAMA, to="llamacpp")
     assert found.text == "--split-mode layer --tensor-split 8,9,9,6\n"
     assert any("it makes [9, 9, 9, 5]; --tensor-split 8,9,9,7 makes [8, 9, 9, 6]" in note for note in found.notes)
 
 
-def test_how_llama_cpp_divides() -> None:
-    """Slot i of layers and output goes to the first device whose share ends behind i / slots."""
-    assert divided([1, 1], 31) == [16, 15]
-    assert divided([8, 9, 9, 7], 32) == [8, 9, 9, 6]
-    assert divided([3, 1], 4) == [4, 0]
-
-
-def test_torch_is_told_the_modules_of_each_stage_and_where_to_split() -> None:
-    told = json.loads(pipeplan.export(PLANS["staging"], LLAMA, to="torch"))
-    assert told["stages"] == [list(nodes) for nodes in STAGES]
-    split = {f"model.layers.{i}": "BEGINNING" for i in (8, 17, 26)}
-    assert told["split_spec"] == split
-
-
-def test_torch_is_told_the_order_of_all_passes() -> None:
+def test_torch_is_told_the_modules_of_each_stage_where_to_split_and_the_order_of_all_passes() -> None:
     """1F1B: a stage holds as many micro-batches as there are stages from it to the end."""
-    files = export_files(PLANS["staging"], LLAMA, to="torch", micro_batches=3).files
-    assert files["schedule.csv"].splitlines() == [
+    found = export_files(PLANS["staging"], LLAMA, to="torch", micro_batches=3)
+    told = json.loads(found.text)
+    assert told["stages"] == [list(nodes) for nodes in STAGES]
+    assert told["split_spec"] == {f"model.layers.{i}": "BEGINNING" for i in (8, 17, 26)}
+    assert found.files["schedule.csv"].splitlines() == [
         "0F0,0F1,0F2,0B0,0B1,0B2",
         "1F0,1F1,1F2,1B0,1B1,1B2",
         "2F0,2F1,2B0,2F2,2B1,2B2",
@@ -84,13 +74,8 @@ def test_torch_is_told_the_order_of_all_passes() -> None:
 def test_torchtitan_is_told_its_own_names() -> None:
     """Torchtitan's Llama has other names than that of Hugging Face."""
     plan, profile = staged(on_stages(llama(2), (1, 1))), llama(2)
-    names = {
-        "model.embed_tokens": "tok_embeddings",
-        "model.layers": "layers",
-        "model.norm": "norm",
-        "lm_head": "output",
-    }
-    found = export_files(plan, profile, to="torchtitan", rename=names, micro_batches=2)
+    found = export_files(plan, profile, to="torchtitan", micro_batches=2)
+    assert "modules have torchtitan's names" in " ".join(found.notes)
     assert found.text.splitlines() == [
         "[parallelism]",
         "pipeline_parallel_degree = 2",
@@ -98,7 +83,7 @@ def test_torchtitan_is_told_its_own_names() -> None:
         'pipeline_parallel_schedule = "1F1B"',
         'pipeline_parallel_schedule_csv = "schedule.csv"',
     ]
-    older = pipeplan.export(plan, profile, to="torchtitan", rename=names, legacy=True)
+    older = pipeplan.export(plan, profile, to="torchtitan", legacy=True)
     assert 'pipeline_parallel_split_points = ["layers.1"]' in older.splitlines()
 
 
@@ -126,17 +111,13 @@ def test_deepspeed_is_given_parts_of_its_list_of_layers() -> None:
     assert tuple(found["planned_layers"]) == llama(3).ids
 
 
-def test_accelerate_maps_modules_to_devices_in_the_order_of_stages() -> None:
-    plan = placed([LLAMA.ids[20:], LLAMA.ids[:20]])
-    told = json.loads(pipeplan.export(plan, LLAMA, to="accelerate"))
-    assert told == {name: int(i >= 20) for i, name in enumerate(LLAMA.ids)}
-
-
 def test_accelerate_knows_a_cpu_and_devices_whose_modules_do_not_follow_each_other() -> None:
     plan = placed([("model.embed_tokens", "lm_head"), LLAMA.ids[1:20], LLAMA.ids[20:-1]], cpus=[2])
     told = json.loads(pipeplan.export(plan, LLAMA, to="accelerate"))
     assert (told["model.embed_tokens"], told["lm_head"]) == (0, 0)
     assert (told["model.layers.0"], told["model.norm"]) == (1, "cpu")
+    turned = json.loads(pipeplan.export(placed([LLAMA.ids[20:], LLAMA.ids[:20]]), LLAMA, to="accelerate"))
+    assert turned == {name: int(i >= 20) for i, name in enumerate(LLAMA.ids)}  # in the order of the stages
 
 
 def test_a_module_that_is_divided_is_named_by_its_parts_and_parameters() -> None:
@@ -213,20 +194,15 @@ def test_without_a_profile_nodes_are_modules() -> None:
     assert "names of modules, and the stages as a row" in found.notes[0]
 
 
-def test_layers_of_tables_are_counted_as_well() -> None:
+def test_models_with_other_parts() -> None:
+    """Layers of tables, layers that predict several tokens, an embedding and a head on stages of their own."""
     profile = row(["embedding", *(f"block {i}" for i in range(1, 5)), "head"])
     plan = staged([profile.ids[:2], profile.ids[2:]])
     assert pipeplan.export(plan, profile, to="vllm") == "VLLM_PP_LAYER_PARTITION=1,3\n"
-
-
-def test_layers_that_predict_several_tokens() -> None:
     profile = row(["embed", *(f"layers.{i}" for i in range(3)), "mtp.layers.0", "head"])
     found = export_files(staged([profile.ids[:3], profile.ids[3:]]), profile, to="megatron")
     assert '"Et*2|t,m,L"' in found.text
     assert "give --mtp-num-layers 1 as well" in found.notes
-
-
-def test_an_embedding_and_a_head_may_have_stages_of_their_own() -> None:
     profile = llama(4)
     plan = staged([profile.ids[:1], profile.ids[1:3], profile.ids[3:6], profile.ids[6:]])
     assert '"E|t*2|t*2|L"' in pipeplan.export(plan, profile, to="megatron")
@@ -276,21 +252,8 @@ def test_megatron_is_told_what_zero_divides_and_where_it_starts() -> None:
 
 
 def test_the_script_of_torch_is_started_on_the_servers_of_the_plan() -> None:
+    """The command has the loss where it is outside of the model."""
     planned = planned_for(PLANS["staging"], devices=4, levels="2x300GB/s,2x50GB/s")
-    found = export_files(planned, LLAMA, to="torch", micro_batches=4)
-    assert "torchrun --nproc-per-node 2 --nnodes 2 train.py my.py:build trains it" in found.notes
-
-
-@pytest.mark.parametrize(
-    ("loss", "words"), [(None, "my.py:build trains"), ("mine", "my.py:build my.py:loss trains")]
-)
-def test_the_command_of_the_script_has_the_loss_where_it_is_outside(loss: str | None, words: str) -> None:
-    profile = LLAMA.replace(source={} if loss is None else {"loss": loss})
-    notes = export_files(PLANS["staging"], profile, to="torch", micro_batches=4).notes
-    assert any(words in note for note in notes)
-
-
-def test_torchtitan_has_names_of_its_own() -> None:
-    found = export_files(PLANS["staging"], LLAMA, to="torchtitan")
-    has(found.text, '["tok_embeddings","layers.0"', '"norm","output"]]')
-    assert "modules have torchtitan's names" in " ".join(found.notes)
+    for source, words in (({}, "my.py:build trains"), ({"loss": "mine"}, "my.py:build my.py:loss trains")):
+        found = export_files(planned, LLAMA.replace(source=source), to="torch", micro_batches=4)
+        assert f"torchrun --nproc-per-node 2 --nnodes 2 train.py {words} it" in found.notes

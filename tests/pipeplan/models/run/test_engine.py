@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from run_cases import MICRO_BATCHES, in_shares, placed, profile_of, run_cases
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan
+from pipeplan.models.run.engine import DividedBackward
 from pipeplan.models.run.report import CaseReport
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
@@ -90,3 +96,116 @@ def test_inference_runs_forward_alone() -> None:
     assert case.check is None
     assert len(case.passes) == 2 * MICRO_BATCHES
     assert all(found.micro_batch > 0 for found in case.passes)
+
+
+# ---- models of transformers: skips, towers side by side, tied weights, labels in place ------------------
+
+TRANSFORMERS = Path(__file__).parents[3] / "problems" / "small_transformers.py"
+
+
+@pytest.mark.slow("t5", "whisper")
+@pytest.mark.parametrize("function", ["gpt2", "t5", "whisper", "clip"])
+def test_the_gradients_are_those_of_one_process(function: str) -> None:
+    """Two stages, four by turns, and of the towers one on each rank; with relays in torch's pipelines."""
+    pytest.importorskip("transformers")
+    profile = profile_of(function, TRANSFORMERS)
+    count = len(profile.nodes)
+    quarter = count // 4
+    plans = {
+        "two": in_shares(profile, count // 2, count - count // 2),
+        "four": in_shares(profile, quarter, quarter, quarter, count - 3 * quarter),
+    }
+    engines = ["own", "torch"]
+    if function == "clip":
+        sides = [1 if "vis" in node.id else 0 for node in profile.nodes]
+        assert len(set(sides)) == 2
+        plans["towers"] = placed(profile, sides)
+        engines = ["own"]
+    found = run_cases(function, profile, plans, file=TRANSFORMERS, engines=engines, micro_batches=3)
+    assert len(found) == len(plans) * len(engines)
+    agree(found)
+
+
+# ---- a backward pass in two parts ------------------------------------------------------------------------
+
+
+def shared_twice(x: Any, w: Any, b: Any) -> list[Any]:
+    """A weight that an operation and one behind it use."""
+    return [torch.tanh(torch.tanh(x @ w + b) @ w.t() + b)]
+
+
+def two_outputs(x: Any, w: Any, b: Any) -> list[Any]:
+    """One leads to the input and one to weights alone."""
+    return [torch.relu(x @ w), (w * w).sum() + b.sum()]
+
+
+def branches(x: Any, w: Any, b: Any) -> list[Any]:
+    """That meet again, one of them through a view and a part of the weight."""
+    left, right = x @ w, x.t() @ w[: x.shape[0]]
+    return [torch.softmax(left, -1) + right.sum(), left * b]
+
+
+STAGES: list[Callable[[Any, Any, Any], list[Any]]] = [
+    shared_twice,
+    two_outputs,
+    branches,
+    lambda x, w, b: [torch.tanh(w) @ w + b],  # without an input
+    lambda x, w, b: [torch.sin(x) * x],  # without weights
+    lambda x, w, b: [x * 1.0, w],  # a weight as output
+]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_both_parts_together_are_the_whole(stage: Any) -> None:
+    torch.manual_seed(1)
+    tensors = [torch.randn(4, 4, dtype=torch.float64) for _ in range(3)]
+    found: list[list[Any]] = []
+    for divided in (False, True):
+        x, w, b = (tensor.clone().requires_grad_() for tensor in tensors)
+        made = stage(x, w, b)
+        pairs = [(tensor, torch.full_like(tensor, 0.5)) for tensor in made]
+        if divided:
+            both = DividedBackward(pairs, [x])
+            both.inputs()
+            assert w.grad is None
+            assert b.grad is None
+            both.weights()
+        else:
+            torch.autograd.backward([tensor for tensor, _ in pairs], [gradient for _, gradient in pairs])
+        found.append([tensor.grad for tensor in (x, w, b)])
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_gradients_of_weights_are_added_up_over_micro_batches() -> None:
+    x, w = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+    for _ in range(3):
+        y = x @ w
+        both = DividedBackward([(y, torch.ones_like(y))], [x])
+        both.inputs()
+        both.weights()
+    assert torch.equal(w.grad, torch.full((2, 2), 6.0))
+
+
+def test_the_second_part_runs_only_what_leads_to_weights() -> None:
+    """Each operation beside a weight once; the way to the input is not run again."""
+    runs: list[str] = []
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, tensor: Any) -> Any:
+            return tensor.sin()
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            runs.append("input")
+            return gradient
+
+    x, w = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+    y = Counted.apply(Counted.apply(x) @ w) @ w.t()
+    both = DividedBackward([(y, torch.ones_like(y))], [x])
+    both.inputs()
+    assert len(runs) == 2
+    both.weights()
+    assert len(runs) <= 3, "the one between the two uses of the weight alone"

@@ -57,12 +57,6 @@ def test_a_divided_backward_pass_lets_the_other_stage_begin_earlier(listed: Call
     assert listed(DIVIDED).predicted.iteration < listed(WHOLE).predicted.iteration
 
 
-def test_what_was_measured_is_replayed(listed: Callable[..., Schedule]) -> None:
-    found = listed(DIVIDED)
-    times = {own: 1.0 for order in found.orders for own in order}
-    assert found.replayed(times).iteration == pytest.approx(7.0, abs=1e-3)
-
-
 def test_a_stage_holds_a_micro_batch_until_its_weights_are_done(listed: Callable[..., Schedule]) -> None:
     first = listed(DIVIDED).predicted.stages[0]
     assert first.peak_in_flight == 2
@@ -99,6 +93,7 @@ REFUSED = {
     "a missing pass": (WHOLE.replace(",0B1", ""), "schedule.csv: row 1 ends after column 3 without 0B1"),
     "another number of stages": (WHOLE + "2F0,2B0\n", "has 3 stages and the plan 2"),
     "no pass": (",,\n,\n", "holds no pass"),
+    "no plan": ("{}", "content is no plan in a known format"),
 }
 
 
@@ -110,19 +105,13 @@ def test_a_file_that_does_not_fit_is_refused(name: str, listed: Callable[..., Sc
     assert message in str(error.value)
 
 
-def test_another_number_of_micro_batches_is_refused(listed: Callable[..., Schedule]) -> None:
+def test_plans_and_numbers_that_a_file_does_not_have_are_refused(listed: Callable[..., Schedule]) -> None:
     assert listed(WHOLE, micro_batches=2).pipeline.mini_batch == 2
     with pytest.raises(UsageError, match="The schedule has 2 micro-batches, not 4; drop --micro-batches"):
         listed(WHOLE, micro_batches=4)
-
-
-def test_replicas_are_refused(listed: Callable[..., Schedule]) -> None:
     both = PlacementPlan((Device("acc0", "accelerator", ("a", "b", "c", "d"), replicas=2),))
     with pytest.raises(UsageError, match="has 2 replicas, and a schedule's file has one rank for each stage"):
         listed("0F0,0F1,0B0,0B1\n", both)
-
-
-def test_chunks_that_share_unevenly_are_refused(listed: Callable[..., Schedule]) -> None:
     uneven = PlacementPlan((Device("acc0", "accelerator", ("a",)), Device("acc1", "accelerator", ("b", "c", "d"))))
     with pytest.raises(UsageError, match="has 1 node, which 2 chunks cannot share evenly"):
         listed("0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n", uneven)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from problems.profiles import DIAMOND, ROW
@@ -11,13 +12,12 @@ from problems.profiles import DIAMOND, ROW
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.networks.profile.profile import Profile, ProfileNode
+from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.simulate import pipeline_of, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
-from pipeplan.models.run.layout import Layout, Message, Value
-from pipeplan.models.run.orders import schedule_of, synchronised_bytes
+from pipeplan.models.run.orders import Layout, Message, Value, schedule_of, synchronised_bytes
 from pipeplan.models.run.run import even_split
 
 BANDWIDTH = 1e6
@@ -89,47 +89,38 @@ def test_tied_weights_on_two_ranks_are_added_up() -> None:
     assert not any(synchronised_bytes(DIAMOND, together.stages, x) for x in range(3))
 
 
-def test_the_virtual_clock_is_the_simulator_with_measured_times() -> None:
-    schedule = schedule_of(placed(("a", "b"), ("c", "d")), ROW, 2, BANDWIDTH)
-    own = {passed: 1.0 for order in schedule.orders for passed in order}
-    # Forward 1 and 2, backward 1 and 2 of the last stage follow each other, between the first stage's first and last.
-    assert schedule.replayed(own).iteration == pytest.approx(6.0, abs=0.1)
-
-
 def test_the_even_split_has_equally_many_nodes_on_each_device() -> None:
     schedule = schedule_of(even_split(ROW, 2), ROW, 2, BANDWIDTH)
     assert [stage.nodes for stage in schedule.stages] == [("a", "b"), ("c", "d")]
     assert schedule_of(even_split(ROW, 3), ROW, 2, BANDWIDTH).ranks == 3
-
-
-def test_a_network_of_real_size_is_split_evenly_too() -> None:
-    """Its figures are checked against hardware, and no link was asked for."""
+    # Figures of real size are checked against hardware, and no link was asked for.
     large = replace(ROW, nodes=tuple(replace(node, parameters={node.id: 1e9}) for node in ROW.nodes))
     assert schedule_of(even_split(large, 2), large, 2, BANDWIDTH).ranks == 2
+    own = {passed: 1.0 for order in schedule.orders for passed in order}
+    # The virtual clock: forward and backward of the last stage follow each other between the first stage's own.
+    assert schedule.replayed(own).iteration == pytest.approx(6.0, abs=0.1)
 
 
-def test_what_cannot_be_run_is_refused() -> None:
-    staged = PlannedStage(("a", "b", "c", "d"), 1, 2, dict.fromkeys("abcd", "vanilla"))
-    with pytest.raises(UsageError, match="divides each layer over 2 devices"):
-        schedule_of(StagedPlan((staged,)), ROW, 4)
-    recomputed = PlannedStage(("a", "b", "c", "d"), 1, 1, dict.fromkeys("abcd", "activation recomp"))
-    with pytest.raises(UsageError, match="plan without --recompute"):
-        schedule_of(StagedPlan((recomputed,)), ROW, 4)
-    with pytest.raises(UsageError, match="2 replicas for 1 micro-batch; give --micro-batches 2"):
-        schedule_of(placed(("a", "b", "c", "d"), replicas=2), ROW, 1)
-    with pytest.raises(UsageError, match="runs 1 sample at once and the model was captured with 2"):
-        schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4)
-    with pytest.raises(UsageError, match="divides each micro-batch over 2 devices"):
-        schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4)
-    with pytest.raises(InputError, match="micro_batches is 0"):
-        schedule_of(placed(("a", "b", "c", "d")), ROW, 0)
+def one_stage(tensor: int, way: str) -> StagedPlan:
+    return StagedPlan((PlannedStage(("a", "b", "c", "d"), 1, tensor, dict.fromkeys("abcd", way)),))
 
 
-def test_a_plan_of_another_model_is_refused() -> None:
-    with pytest.raises(InputError, match="the node 'e', so it is no plan of the profile"):
-        schedule_of(placed(("a", "b"), ("c", "d", "e")), ROW, 4)
-    with pytest.raises(InputError, match="lacks the node 'd'"):
-        schedule_of(placed(("a", "b"), ("c",)), ROW, 4)
+@pytest.mark.parametrize(
+    ("plan", "profile", "micro_batches", "message"),
+    [
+        (one_stage(2, "vanilla"), ROW, 4, "divides each layer over 2 devices"),
+        (one_stage(1, "activation recomp"), ROW, 4, "plan without --recompute"),
+        (placed(tuple("abcd"), replicas=2), ROW, 1, "2 replicas for 1 micro-batch; give --micro-batches 2"),
+        (StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4, "runs 1 sample at once and .* with 2"),
+        (StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4, "each micro-batch over 2 devices"),
+        (placed(tuple("abcd")), ROW, 0, "micro_batches is 0"),
+        (placed(("a", "b"), ("c", "d", "e")), ROW, 4, "the node 'e', so it is no plan of the profile"),
+        (placed(("a", "b"), ("c",)), ROW, 4, "lacks the node 'd'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(plan: Any, profile: Profile, micro_batches: int, message: str) -> None:
+    with pytest.raises((InputError, UsageError), match=message):
+        schedule_of(plan, profile, micro_batches)
 
 
 def test_only_what_was_captured_can_be_run() -> None:
@@ -183,8 +174,3 @@ def test_a_channel_holds_all_that_one_rank_sends_another_in_order() -> None:
     channel = own.channel(orders, 0, 1)
     assert [message.micro_batch for message in channel if not message.back] == [1, 1, 2, 2]
     assert len(channel) + len(own.channel(orders, 1, 0)) == 4 + 2 + 4
-
-
-def test_a_profile_of_one_node_runs_on_one_rank() -> None:
-    single = Profile((ProfileNode("a", 1.0, 2.0),), ())
-    assert schedule_of(placed(("a",)), single, 3).predicted.iteration == 9.0

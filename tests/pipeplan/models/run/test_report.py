@@ -8,7 +8,8 @@ from run_reports import MICRO_BATCHES, PLAN, answers, report_of, schedule, whole
 
 from pipeplan.models.run.orders import schedule_of
 from pipeplan.models.run.report import Check, case_report, in_context
-from pipeplan.show.run import run_page, sentences, timeline
+from pipeplan.show.report import run_page
+from pipeplan.show.terminal import sentences, timeline
 
 
 def test_what_went_as_predicted_has_no_error() -> None:

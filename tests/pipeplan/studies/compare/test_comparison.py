@@ -1,4 +1,5 @@
-"""Comparisons that are interrupted, killed or spread over a cluster end in the table of an undisturbed one."""
+"""Comparisons that are interrupted, killed or spread over a cluster end in the table of an undisturbed one; the
+journal keeps what is written, and stored runs are kept only as long as what made them is what it was."""
 
 from __future__ import annotations
 
@@ -9,19 +10,34 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from problems.made_up_runs import record as finished_run
+from problems.made_up_runs import run
 
-from pipeplan.instances.base.child import child_environment
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.show.comparison import write_tables
-from pipeplan.show.pictures import draw_profile, write_profile
-from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, Where, compare, finished, journal_in
-from pipeplan.studies.compare.run import Record, Status
-from pipeplan.studies.compare.suite import Instance, Suite, competitor
+from pipeplan.formulations import registry
+from pipeplan.instances.base.compiled import child_environment
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.files import problem_to_text
+from pipeplan.studies import journal
+from pipeplan.studies.compare import comparison
+from pipeplan.studies.compare import run as child
+from pipeplan.studies.compare.comparison import (
+    JOURNAL,
+    Comparison,
+    Progress,
+    compare_suite,
+    finished,
+    journal_in,
+)
+from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
+from pipeplan.studies.sweep import asked, opened
 
 # One worker runs them all, so that the comparison which they share is made once.
 pytestmark = pytest.mark.xdist_group("comparison")
@@ -39,15 +55,7 @@ def deterministic(comparison: Comparison) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    return compare(SUITE, tmp_path_factory.mktemp("undisturbed"), where=Where(jobs=2))
-
-
-@pytest.mark.slow
-def test_all_runs_finish_and_the_deterministic_columns_hold_their_values(undisturbed: Comparison) -> None:
-    rows = deterministic(undisturbed)
-    assert len(rows) == RUNS
-    assert {row["value"] for row in rows if row["method"] in ("dp", "ip-tarnawski@highs")} == {6.0}
-    assert {row["stop"] for row in rows if row["method"] == "dp"} == {"proven"}
+    return compare_suite(SUITE, tmp_path_factory.mktemp("undisturbed"), jobs=2)
 
 
 @pytest.mark.slow
@@ -56,11 +64,11 @@ def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed:
         if progress.record is not None and progress.finished == 3:
             raise KeyboardInterrupt
 
-    first = compare(SUITE, tmp_path, where=Where(jobs=1), watch=interrupt)
+    first = compare_suite(SUITE, tmp_path, jobs=1, watch=interrupt)
     assert first.interrupted
     assert len(first.records) == 3
     heard: list[Progress] = []
-    second = compare(SUITE, tmp_path, where=Where(jobs=2), resume=True, watch=heard.append)
+    second = compare_suite(SUITE, tmp_path, jobs=2, resume=True, watch=heard.append)
     assert second.reused == heard[0].finished == 3
     assert len(heard) == 1 + RUNS - 3
     assert deterministic(second) == deterministic(undisturbed)
@@ -100,40 +108,25 @@ def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(
 def _rows(folder: Path) -> list[dict[str, Any]]:
     """The deterministic columns of a folder's journal, by the API."""
     suite = Suite("s", (Instance("tiny-chain", "tiny-chain"),), SUITE.methods, seeds=SUITE.seeds)
-    found = compare(suite, folder, resume=True)
+    found = compare_suite(suite, folder, resume=True)
     return deterministic(found)
 
 
 def test_a_folder_with_a_comparison_is_not_overwritten(tmp_path: Path) -> None:
     small = Suite("s", SUITE.instances, SUITE.methods[:1])
-    compare(small, tmp_path)
+    compare_suite(small, tmp_path)
     with pytest.raises(UsageError, match="--resume"):
-        compare(small, tmp_path)
+        compare_suite(small, tmp_path)
 
 
 def test_failed_runs_are_run_again_only_when_that_is_asked(tmp_path: Path) -> None:
     small = Suite("s", SUITE.instances, SUITE.methods[:1])
-    (done,) = compare(small, tmp_path).records.values()
+    (done,) = compare_suite(small, tmp_path).records.values()
     journal_in(tmp_path).append(Record(done.run, Status.CRASHED, message="killed").to_json())
-    (kept,) = compare(small, tmp_path, resume=True).records.values()
+    (kept,) = compare_suite(small, tmp_path, resume=True).records.values()
     assert kept.status == Status.CRASHED
-    (again,) = compare(small, tmp_path, resume=True, retry_failed=True).records.values()
+    (again,) = compare_suite(small, tmp_path, resume=True, retry_failed=True).records.values()
     assert again.status == Status.DONE
-
-
-@pytest.mark.slow
-def test_the_files_of_a_comparison(tmp_path: Path, undisturbed: Comparison) -> None:
-    import pandas
-
-    paths = write_tables(undisturbed, tmp_path, parquet=True) | draw_profile(undisturbed, tmp_path)
-    assert (
-        len(pandas.read_csv(paths["runs"]))
-        == len(pandas.read_parquet(paths["parquet"]))
-        == len(undisturbed.records)
-    )
-    text = paths["tables"].read_text(encoding="utf-8")
-    assert "6 *proven*" in text
-    assert paths["profile"].read_text(encoding="utf-8").lstrip().startswith("<?xml")
 
 
 @pytest.fixture
@@ -155,7 +148,7 @@ def test_on_a_cluster_it_gives_the_same_table_though_a_worker_is_killed(
             killed.set()
             os.kill(victim.pid, signal.SIGKILL)
 
-    found = compare(SUITE, tmp_path, where=Where(cluster=cluster.scheduler_address), watch=kill)
+    found = compare_suite(SUITE, tmp_path, cluster=cluster.scheduler_address, watch=kill)
     assert killed.is_set()
     assert deterministic(found) == deterministic(undisturbed)
 
@@ -163,7 +156,7 @@ def test_on_a_cluster_it_gives_the_same_table_though_a_worker_is_killed(
 def test_a_cluster_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether nobody listens, somebody who says nothing, or it is no address; no client is made, which would wait."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pipeplan.studies.compare.pool.CONNECT_S", 0.5)
+    monkeypatch.setattr("pipeplan.studies.compare.run.CONNECT_S", 0.5)
     monkeypatch.setattr(distributed, "Client", None)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
         nobody = gone.getsockname()[1]
@@ -174,12 +167,163 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatc
             with pytest.raises(
                 UsageError, match=rf"No dask scheduler answers at '{address}' \(.+\); start one with"
             ):
-                compare(SUITE, tmp_path / str(number), where=Where(cluster=address))
+                compare_suite(SUITE, tmp_path / str(number), cluster=address)
 
 
-@pytest.mark.sweeps
-def test_a_dollar_in_a_label_is_a_dollar(tmp_path: Path) -> None:
-    import pandas
+def made_up(seed: int, wall_s: float = 1.0) -> Record:
+    return finished_run(run("one", "a", seed), 1.0, wall_s=wall_s)
 
-    write_profile(pandas.DataFrame({"ratio": [1.0, 1.1], "a$b": [0.5, 1.0]}), tmp_path / "profile.svg")
-    assert ">a$b<" in (tmp_path / "profile.svg").read_text("utf-8")
+
+def test_records_come_back_by_key(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path)
+    assert finished(journal) == {}
+    for seed in range(3):
+        journal.append(made_up(seed).to_json())
+    assert finished(journal) == {made_up(seed).run.key: made_up(seed) for seed in range(3)}
+
+
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.sweeps)])
+def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path, step: int) -> None:
+    path = tmp_path / "runs.jsonl"
+    journal_in(tmp_path).extend([made_up(0).to_json(), made_up(1).to_json()])
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for length in range(0, len(whole), step):
+        path.write_bytes(whole[:length])
+        journal = journal_in(tmp_path)
+        assert len(finished(journal)) == (length >= first)
+        journal.append(made_up(2).to_json())
+        assert set(finished(journal)) == {made_up(seed).run.key for seed in ([0, 2] if length >= first else [2])}
+
+
+def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path)
+    journal.extend([made_up(0, 1.0).to_json(), made_up(0, 2.0).to_json()])
+    (only,) = finished(journal).values()
+    assert only.wall_s == 2.0
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"schema": "other"}', '{"schema": "pipeplan.run/1"}'])
+def test_a_strange_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"runs\.jsonl: line 1 is no record of a run"):
+        finished(journal_in(tmp_path))
+
+
+METHODS = ("stale_one:ENTRY", "stale_two:ENTRY", "greedy")
+PLUGIN = """from pipeplan.planners.registry import PLANNERS
+{line}
+ENTRY = PLANNERS["greedy"]
+"""
+HELPED = PLUGIN.format(line="def late():\n    import stale_helper")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with two plug-ins, of which the second imports a helper when it is called."""
+    for name, text in (("one", PLUGIN.format(line="")), ("two", HELPED), ("helper", "A = 1\n"), ("other", "")):
+        (tmp_path / f"stale_{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    registry.plugged_in.cache_clear()
+    return tmp_path
+
+
+@pytest.fixture
+def compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], list[str]]]:
+    """Compares with --resume; gives the methods that ran, and what was said. The runs themselves are left out."""
+
+    def run_nothing(
+        runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Callable[[Record], None]
+    ) -> None:
+        for one in runs:
+            tell(Record(one, Status.REFUSED))
+
+    monkeypatch.setattr(comparison, "run_here", run_nothing)
+    suite = Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, METHODS)))
+
+    def again() -> tuple[list[str], list[str]]:
+        ran, said = [], []
+
+        def hear(progress: comparison.Progress) -> None:
+            said.extend(progress.remarks)
+            ran.extend([] if progress.record is None else [progress.record.run.method])
+
+        compare_suite(suite, folder / "out", resume=True, watch=hear)
+        return ran, said
+
+    return again
+
+
+def test_a_plug_in_whose_code_changed_runs_again_and_no_other(
+    folder: Path, compared: Callable[[], tuple[list[str], list[str]]]
+) -> None:
+    assert compared() == (list(METHODS), [])
+    assert compared() == ([], [])
+    (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
+    said = ["1 stored run is stale and repeated: the code of stale_one:ENTRY changed since."]
+    assert compared() == (["stale_one:ENTRY"], said)
+    assert compared() == ([], []), "it was run by the new code"
+    (folder / "stale_other.py").write_text("B = 1\n", encoding="utf-8")
+    assert compared() == ([], []), "no plug-in imports this file"
+
+
+@pytest.mark.slow
+def test_a_helper_that_a_plug_in_imports_late_is_part_of_its_code(
+    folder: Path, compared: Callable[[], tuple[list[str], list[str]]]
+) -> None:
+    compared()
+    (folder / "stale_helper.py").write_text("A = 2\n", encoding="utf-8")
+    assert compared()[0] == ["stale_two:ENTRY"]
+
+
+@pytest.mark.slow
+def test_another_version_of_this_program_or_of_a_solver_repeats_all(
+    compared: Callable[[], tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared()
+    monkeypatch.setattr(journal, "own_version", lambda: "0.0.1")
+    assert compared() == (list(METHODS), ["3 stored runs are stale and repeated: pipeplan changed since."])
+    monkeypatch.setattr(journal, "STANDARD", ("highs",))
+    assert compared()[1] == ["3 stored runs are stale and repeated: cp-sat changed since."]
+
+
+def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "points.jsonl"
+    chain = load_packaged("golden-4")
+    opened(chain, asked(chain), path)
+    assert opened(chain, asked(chain), path).path == path
+    monkeypatch.setattr(journal, "own_version", lambda: "0.0.1")
+    with pytest.raises(InputError, match=r"made_by\.pipeplan is '.*' there and '0\.0\.1' now; .*--no-resume"):
+        opened(chain, asked(chain), path)
+
+
+@pytest.mark.slow
+def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder: Path) -> None:
+    """Else an edit while the comparison runs would be stored as the work of the code before."""
+    expanded = expand(Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, METHODS[:1]))))
+    (run,) = expanded.runs
+    job = {"run": run.to_json(), "problem": problem_to_text(expanded.problems[run.problem_hash])}
+    assert "result" in child._answer(job)
+    (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
+    assert "A plug-in has changed since the comparison began" in child._answer(job)["refused"]
+
+
+def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeplan.formulations.plugins import code_digest
+
+    package = folder / "site-packages" / "stale_package"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(package.parent), *sys.path])
+    for name, text in (("__init__.py", "import stale_beside"), ("table.csv", "1")):
+        (package / name).write_text(text, encoding="utf-8")
+    (package.parent / "stale_beside.py").write_text("", encoding="utf-8")
+    first = code_digest(["stale_package.methods"])
+    (package.parent / "stale_beside.py").write_text("C = 1", encoding="utf-8")
+    assert code_digest(["stale_package"]) == first, "another installed package is no part of it"
+    (package / "table.csv").write_text("2", encoding="utf-8")
+    assert code_digest(["stale_package"]) != first

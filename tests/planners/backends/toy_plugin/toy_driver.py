@@ -5,8 +5,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends.model import MatrixModel
 from pipeplan.planners.backends.records import Answer
-from pipeplan.planners.backends.session import Session
-from pipeplan.planners.backends.warm import Start
+from pipeplan.planners.backends.session import Session, Start
 from pipeplan.planners.options import SolveOptions
 
 STOPS = {0: Stop.PROVEN, 1: Stop.TIME, 2: Stop.INFEASIBLE, 3: Stop.UNBOUNDED}

@@ -1,1 +1,0 @@
-"""Packaged problems of every kind: data, see README.md in this folder."""

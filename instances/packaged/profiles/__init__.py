@@ -1,1 +1,0 @@
-"""Profiles of published networks, made by `benchmarks/packaged_profiles.py`."""

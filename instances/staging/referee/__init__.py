@@ -1,1 +1,0 @@
-"""Recomputes what a plan costs and says in words what is wrong with it. Believes nothing stored."""

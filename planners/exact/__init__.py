@@ -1,1 +1,0 @@
-"""A formulation through one or several solvers, by cut-offs."""

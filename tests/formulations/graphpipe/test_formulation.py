@@ -1,0 +1,304 @@
+"""cp-graphpipe against the dynamic program and the definitions: one micro-batch size, mixed ones, and iterations."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracles.graph_pipeline import best_mixed_time, convex_sets, more_in_flight, shortest_iteration, tree_sets
+from problems.graph_pipelines import random_graph_pipeline
+
+from pipeplan.formulations.graphpipe import columns as columns_module
+from pipeplan.formulations.graphpipe.columns import extra, find_columns, useful_groups
+from pipeplan.formulations.graphpipe.formulation import FORMULATION
+from pipeplan.formulations.graphpipe.stage_sets import stage_sets
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
+from pipeplan.planners.backends.client import solve as run_backend
+from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.search import Search
+from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.run.solve import solve
+from pipeplan.studies.export import export_model
+
+
+def exact(problem: GraphPipelineProblem, start: str = "none", **options: Any) -> Any:
+    return solve(problem, formulation="cp-graphpipe", options=options, warm_start=start)  # type: ignore[arg-type]
+
+
+def agrees(result: Any, expected: float | None) -> None:
+    if expected is None:
+        assert result.stop == Stop.INFEASIBLE
+    else:
+        assert result.found == Found.OPTIMAL
+        assert result.verified
+        assert result.objective == pytest.approx(expected, rel=1e-6)
+
+
+# ---- samples in flight -------------------------------------------------------------------------------------
+
+
+def test_the_formula_is_the_published_table() -> None:
+    for b_x, k_x, b_y, k_y in product((1, 2, 3, 4, 8), range(1, 6), (1, 2, 3, 4, 8), range(1, 6)):
+        assert extra((b_x, k_x), (b_y, k_y)) == more_in_flight(b_x, k_x, b_y, k_y)
+
+
+def test_groups_beyond_the_largest_micro_batch_are_left_out() -> None:
+    """They save no memory; one size alone needs none at all."""
+    assert useful_groups((1, 2, 4), 8) == {1: (1, 2, 4), 2: (1, 2), 4: (1,)}
+    assert useful_groups((1, 2, 4), 3) == {1: (1, 2), 2: (1, 2), 4: (1,)}
+    assert useful_groups((6,), 8) == {6: (1,)}
+    with pytest.raises(InputError, match="k"):
+        useful_groups((1,), 0)
+
+
+# ---- optimal -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_mixed_stages_agree_with_the_dynamic_program(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, mini_batch=8, tight=rng.random() / 2)
+    k = rng.choice([1, 2, 4])
+    answer = Search(problem, menu(problem, (1, 2, 4, 8), k)).best()
+    agrees(exact(problem, mixed_micro_batches=True, k=k), None if answer is None else answer.value)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_one_size_larger_groups_change_nothing(seed: int) -> None:
+    problem = random_graph_pipeline(random.Random(seed), most_operators=5, most_devices=3, mini_batch=4, tight=0.35)
+    agrees(exact(problem, micro_batch=2, k=4), best_mixed_time(problem, [(2, 1), (2, 2)], tree_sets(problem)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_degrees_restrict_the_stages(seed: int) -> None:
+    problem = random_graph_pipeline(random.Random(50 + seed), most_operators=5, mini_batch=12, tight=0.6)
+    found = [exact(problem, micro_batch=6, degrees=which) for which in ("none", "pow2", "divisors")]
+    values = [result.objective or float("inf") for result in found]
+    assert values == sorted(values, reverse=True)
+    for result, allowed in zip(found, ({1}, {1, 2}, {1, 2, 3, 6}), strict=True):
+        if isinstance(result.plan, StageGraphPlan):
+            assert {stage.devices for stage in result.plan.stages} <= allowed
+
+
+# ---- what a group is good for ------------------------------------------------------------------------------
+
+
+def operator(name: str, times: tuple[float, ...], stash: float = 0.0) -> Operator:
+    """Times of 1, 2, 4, ... samples, forward and backward alike."""
+    curve = TimeCurve(tuple(float(1 << e) for e in range(len(times))), times)
+    return Operator(name, curve, curve, stash_bytes=stash)
+
+
+def sandwich() -> GraphPipelineProblem:
+    """Two operators that want large micro-batches, and between them one that gains by the smallest."""
+    large, small = (2.0, 2.0, 2.0), (0.5, 2.0, 4.0)
+    operators = (operator("a", large, stash=1.0), operator("b", small), operator("c", large))
+    return GraphPipelineProblem(operators, (("a", "b"), ("b", "c")), mini_batch=16, devices=3, memory_bytes=12.0)
+
+
+def test_groups_make_small_micro_batches_fit_between_large_ones() -> None:
+    """After 4 samples of c, b holds 8; a holds 4 more where b goes in groups of 4, and 7, so 8, where it does not."""
+    problem = sandwich()
+    single, grouped = (exact(problem, mixed_micro_batches=True, degrees="none", k=k) for k in (1, 4))
+    assert (single.objective, grouped.objective) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert [(s.micro_batch, s.k, s.in_flight) for s in grouped.plan.stages] == [(4, 1, 12), (1, 4, 8), (4, 1, 4)]
+    assert grouped.verified
+
+
+def test_mixed_plans_of_the_planner_are_starts() -> None:
+    result = exact(sandwich(), start="auto", mixed_micro_batches=True, degrees="none", k=4)
+    assert str(result.warm_start.outcome) == "accepted"
+    assert result.found == Found.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_mixed_plan_is_a_solution_of_its_value(seed: int) -> None:
+    """Held at the encoded values, the model has a solution."""
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=6, mini_batch=8, tight=rng.choice([None, 0.3, 0.5]))
+    options = {"mixed_micro_batches": True, "k": 4, "objective": "time-per-sample"}
+    plan = solve(problem, planner="graphpipe", options={**options, "cuts": "tree"}).plan
+    built: Any = FORMULATION.build(problem, {**options, "family": "series-parallel"}, native=True)
+    if isinstance(plan, StageGraphPlan):
+        start = run_backend("cp-sat", built.model, start=built.encode(plan)).warm_start
+        assert str(start.outcome) == "accepted"
+        assert start.value == pytest.approx(evaluate_stage_graph(problem, plan).time_per_sample)
+
+
+def test_a_plan_with_larger_groups_than_the_model_has_is_a_start_too() -> None:
+    """With one size, k = 1 needs no more memory than k = 2."""
+    problem = sandwich()
+    stages = tuple(GraphStage((x.id,), 1, 2, 2, 4 * (3 - n)) for n, x in enumerate(problem.operators))
+    plan = StageGraphPlan(stages, ((0, 1), (1, 2)))
+    result = solve(problem, formulation="cp-graphpipe", options={"micro_batch": 2}, warm_start=plan)
+    assert str(result.warm_start.outcome) == "accepted"
+    assert isinstance(result.plan, StageGraphPlan)
+
+
+# ---- options and limits ------------------------------------------------------------------------------------
+
+
+def test_planner_and_model_share_their_options() -> None:
+    """Each is declared once, so that both mean the same."""
+    own = {spec.name: spec for spec in FORMULATIONS["cp-graphpipe"].options}
+    for spec in PLANNERS["graphpipe"].options:
+        if spec.name not in ("objective", "join", "depth", "cuts", "samples_held"):
+            assert own[spec.name] is spec
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_quick_bound_is_below_all_plans(seed: int) -> None:
+    problem = random_graph_pipeline(random.Random(seed), most_operators=5, mini_batch=4, tight=0.5)
+    options = {"mixed_micro_batches": True, "degrees": "pow2", "k": 2, "family": "series-parallel"}
+    result = solve(problem, planner="graphpipe", options={k: v for k, v in options.items() if k != "family"})
+    if isinstance(result.plan, StageGraphPlan):
+        time = evaluate_stage_graph(problem, result.plan).time_per_sample
+        assert FORMULATION.lower_bound(problem, options) <= time * (1 + 1e-12)
+
+
+def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_graph_pipeline(random.Random(5), most_operators=6)
+    sets = stage_sets(problem, "series-parallel")
+    monkeypatch.setattr(columns_module, "MOST_COLUMNS", 5)
+    with pytest.raises(InputError, match=r"more than 5 stages.*give --micro-batch"):
+        find_columns(problem, sets, [1, 2, 4], None)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_its_families_are_the_definitions(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=8, series_parallel=rng.random() < 0.5)
+
+    def bits(family: set[frozenset[int]]) -> list[int]:
+        return sorted(sum(1 << v for v in members) for members in family)
+
+    assert list(stage_sets(problem, "convex")) == bits(convex_sets(problem))
+    assert list(stage_sets(problem, "series-parallel")) == bits(tree_sets(problem))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_it_agrees_with_the_dynamic_program_on_series_parallel_graphs(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    problem = random_graph_pipeline(
+        rng, most_operators=10, most_devices=6, tight=rng.choice([None, 0.1, 0.25, 0.5])
+    )
+    b = rng.choice([1, 2, 4, 8])
+    answer = Search(problem, menu(problem, [b])).best()
+    agrees(exact(problem, micro_batch=b), None if answer is None else answer.value)
+
+
+def crossing_problem() -> GraphPipelineProblem:
+    """Two branches of two operators, short-long and long-short: their starts fit one stage, their ends another."""
+
+    def operator(name: str, time: float) -> Operator:
+        return Operator(name, TimeCurve((1.0,), (time,)), TimeCurve((1.0,), (time,)))
+
+    operators = (operator("a1", 2), operator("a2", 3), operator("b1", 3), operator("b2", 2))
+    return GraphPipelineProblem(operators, (("a1", "a2"), ("b1", "b2")), mini_batch=4, devices=3)
+
+
+def test_the_price_of_the_decomposition() -> None:
+    """Two long operators alone and both short ones together: no set of the tree, but convex."""
+    problem = crossing_problem()
+    restricted, free = exact(problem, micro_batch=1), exact(problem, micro_batch=1, family="convex")
+    assert (restricted.objective, free.objective) == (pytest.approx(10.0), pytest.approx(8.0))
+
+
+def test_the_planner_gives_it_a_start() -> None:
+    result = exact(crossing_problem(), start="auto", micro_batch=1)
+    assert str(result.warm_start.outcome) == "accepted"
+    assert result.found == Found.OPTIMAL
+
+
+def test_times_are_rounded_down_by_less_than_a_step() -> None:
+    """So a bound of the model is one for the true times, and close to it."""
+    problem = random_graph_pipeline(random.Random(5), most_operators=6)
+    built: Any = FORMULATION.build(problem, {"family": "series-parallel", "micro_batch": 2}, native=True)
+    columns = find_columns(problem, stage_sets(problem, "series-parallel"), [2], None)
+    data = built.model.payload
+    assert len(columns) == len(data["columns"]) > 0
+    for column, (*_, steps, _) in zip(columns, data["columns"], strict=True):
+        assert 0 <= column.time * data["scale"] - steps < 1 + 1e-6
+
+
+def test_a_model_for_cp_sat_alone_is_not_exported_whatever_the_solver(tmp_path: Path) -> None:
+    """Nor is a solver named that would change that."""
+    problem = random_graph_pipeline(random.Random(1))
+    for solver in ("auto", "cp-sat"):
+        with pytest.raises(UsageError) as caught:
+            export_model(problem, str(tmp_path / "model.mps"), formulation="cp-graphpipe", solver=solver)
+        assert str(caught.value) == (
+            "cp-graphpipe is a model for CP-SAT alone, which no .mps or .lp file can hold; drop --export-model."
+        )
+    with pytest.raises(UsageError, match="choose --solver cp-sat"):
+        solve(problem, formulation="cp-graphpipe", solver="highs")
+
+
+def shortest(problem: GraphPipelineProblem, b: int) -> Result:
+    options = {"objective": "iteration", "family": "convex", "micro_batch": b}
+    return solve(problem, formulation="cp-graphpipe", options=options, warm_start="none")
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(6, 40))])
+def test_no_plan_is_shorter_than_the_bound(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(
+        rng, most_operators=5, most_devices=3, series_parallel=False, mini_batch=4, tight=rng.choice([None, 0.4])
+    )
+    b = rng.choice([1, 2])
+    least, result = shortest_iteration(problem, b, convex_sets(problem)), shortest(problem, b)
+    if least is None:
+        assert result.stop == Stop.INFEASIBLE
+        return
+    assert result.verified
+    assert result.bound is not None
+    assert result.objective is not None
+    assert result.bound <= least * (1 + 1e-9)
+    assert result.objective >= least * (1 - 1e-9)
+    assert result.stop == Stop.PROVEN or result.bound >= 0.8 * least
+    if result.stop == Stop.PROVEN:
+        assert result.objective == pytest.approx(least)
+
+
+def test_most_of_them_are_proven() -> None:
+    """Filling, passes and draining say it all where passes do not wait in between."""
+    found = []
+    for seed in range(20):
+        problem = random_graph_pipeline(random.Random(seed), most_operators=6, most_devices=3, mini_batch=8)
+        found.append(shortest(problem, 2).stop)
+    assert found.count(Stop.PROVEN) >= 10
+
+
+def test_packaged_networks_are_proven_where_the_time_of_transfers_is_hidden() -> None:
+    options = {"objective": "iteration", "family": "convex"}
+    result = solve(load_packaged("tiny-graph"), formulation="cp-graphpipe", options=options)
+    assert (result.stop, result.objective) == (Stop.PROVEN, 80.5)
+
+
+@pytest.mark.sweeps
+def test_the_model_claims_nothing_of_plans() -> None:
+    """Its objective is a bound for them; what they take the referee says."""
+    options = {"objective": "iteration", "micro_batch": 4}
+    result = solve(
+        load_packaged("case-study"), formulation="cp-graphpipe", options=options, solver="cp-sat", warm_start="none"
+    )
+    assert result.claimed == result.objective
+    assert result.bound is not None
+    assert result.objective is not None
+    assert result.bound < 0.95 * result.objective
+    assert result.stop == Stop.COMPLETED
+
+
+def test_stages_of_one_size_alone() -> None:
+    options = {"objective": "iteration", "mixed_micro_batches": True}
+    with pytest.raises(UsageError, match="drop --option mixed-micro-batches"):
+        solve(load_packaged("tiny-graph"), formulation="cp-graphpipe", options=options)

@@ -1,0 +1,367 @@
+"""Schedules of given micro-batches: both models and the bounds against going over all orders, amounts whose sums are
+not what floats make of them, each bound where it decides, and the best times for given orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from oracles.schedule import least_makespan, least_span, tiny_problem
+from recipes.other_kinds import measured_even, measured_uneven
+
+from pipeplan import SolveOptions, solve
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.formulations.zero_bubble.finite import grid_of
+from pipeplan.formulations.zero_bubble.finite_orders import in_order, sequences_of, tightest
+from pipeplan.formulations.zero_bubble.finite_problem import (
+    MOST_STEPS,
+    FiniteProblem,
+    finite_problem,
+    for_integers,
+    idle_bound,
+    lower_bound,
+    lower_bound_of,
+    path_bound,
+    warm_up_bound,
+    work_bound,
+)
+from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
+from pipeplan.instances.schedule.plan import SchedulePlan
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
+from pipeplan.planners.backends import solve as solve_model
+from pipeplan.planners.backends.model import compile_pyomo
+from pipeplan.planners.schedule.list_schedule import better_and_better
+
+ENUMERATED = {"makespan": least_makespan, "span": least_span}
+GROUP = 10
+ONE = SolveOptions(threads=1)
+
+
+@pytest.mark.parametrize("seed", [26, 27, 8, 29])
+def test_blocks_that_take_no_step_of_a_coarse_grid_keep_the_order_of_the_model(seed: int) -> None:
+    """Beside one block of 1e12 all others begin at one instant of the grid: their ranks order them, not their times."""
+    problem = tiny_problem(seed, 2 + seed % 2, 2 + (seed % 3 == 0))
+    long = seed % len(problem.blocks)
+    problem = problem.replace(
+        blocks=tuple(replace(block, time=1e12) if b == long else block for b, block in enumerate(problem.blocks))
+    )
+    for objective, enumerated in ENUMERATED.items():
+        options = {"objective": objective}
+        result = solve(problem, formulation="cp-schedule", options=options, limits=ONE, warm_start="none")
+        assert result.objective == pytest.approx(float(enumerated(problem) or 0), rel=1e-12), objective
+
+
+LARGE = 8589934592e9
+"""Larger than the integers of CP-SAT where there are two of them."""
+
+
+def in_large_units(problem: ScheduleProblem, towards: float) -> ScheduleProblem:
+    """Its limits are the next floats to what they were."""
+
+    def many(amounts: Mapping[str, float]) -> dict[str, float]:
+        return {name: amount * LARGE for name, amount in amounts.items()}
+
+    blocks = tuple(
+        replace(block, memory=many(block.memory), workspace=many(block.workspace)) for block in problem.blocks
+    )
+    devices = tuple(
+        replace(
+            device,
+            standing=device.standing * LARGE,
+            memory=None
+            if device.memory is None
+            else max(math.nextafter(device.memory * LARGE, towards), device.standing * LARGE),
+        )
+        for device in problem.devices
+    )
+    return problem.replace(blocks=blocks, devices=devices)
+
+
+@pytest.mark.parametrize("method", [("cp-schedule", "cp-sat"), ("ilp-zero-bubble", "cp-sat")])
+@pytest.mark.parametrize("towards", [0, math.inf])
+def test_a_limit_is_kept_to_the_last_of_twenty_digits(method: tuple[str, str], towards: float) -> None:
+    formulation, solver = method
+    for seed in range(12):
+        problem = in_large_units(tiny_problem(seed, 2), towards)
+        least = least_makespan(problem)
+        result = solve(problem, formulation=formulation, solver=solver, limits=ONE)
+        if least is None:
+            assert result.stop == Stop.INFEASIBLE, (seed, result.messages)
+        else:
+            assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(float(least))), seed
+
+
+def test_a_rule_of_cp_sat_that_calls_this_program_infeasible_is_off() -> None:
+    """Of release 9.15: `auto_detect_greater_than_at_least_one_of`."""
+    blocks = (
+        Block("a", "X", ("d",), 0, 0, {"d": 1}),
+        Block("b", "X", ("e",), 1e11, 1, {}),
+        Block("c", "X", ("e", "d"), 4e11, 2, {"d": -1}),
+    )
+    edges = (BlockEdge("b", "c"), BlockEdge("b", "c", 0, 1))
+    problem = ScheduleProblem((ScheduleDevice("d", 4, 1), ScheduleDevice("e")), blocks, edges, 2)
+    result = solve(
+        problem, formulation="ilp-zero-bubble", solver="cp-sat", options={"objective": "makespan"}, limits=ONE
+    )
+    assert (result.stop, result.objective) == (Stop.PROVEN, 1e12)
+
+
+@pytest.mark.parametrize("seeds", range(20))
+def test_no_bound_exceeds_the_optimum(seeds: int) -> None:
+    for seed in range(GROUP * seeds, GROUP * seeds + GROUP):
+        problem = tiny_problem(seed, 2 + seed % 2, 2 + (seed % 3 == 0))
+        for objective, enumerated in ENUMERATED.items():
+            least = enumerated(problem)
+            assert least is None or lower_bound_of(problem, objective) <= least, (seed, objective)
+
+
+def test_a_start_is_an_incumbent_of_the_models() -> None:
+    problem = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 4)
+    start = solve(problem, planner="list-schedule").plan
+    for formulation in ("cp-schedule", "ilp-zero-bubble"):
+        result = solve(problem, formulation=formulation, warm_start=start)
+        assert result.stop == Stop.PROVEN
+        assert result.warm_start.outcome == "accepted"
+
+
+# ---- amounts that floats do not add up -----------------------------------------------------------------
+
+
+def solved(problem: ScheduleProblem, objective: str, solver: str) -> Result:
+    return solve(
+        problem, formulation="ilp-zero-bubble", solver=solver, options={"objective": objective}, limits=ONE
+    )
+
+
+def decimals(lag: float, *times: float) -> ScheduleProblem:
+    blocks = tuple(Block(f"b{n}", "X", ("d",), time) for n, time in enumerate(times))
+    return ScheduleProblem((ScheduleDevice("d"),), blocks, (BlockEdge("b0", "b1", lag),), 2)
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
+@pytest.mark.parametrize(
+    "problem", [decimals(0.1, 0.2, 0.1), decimals(0.2, 0.7, 0.1), decimals(0.003, 0.3, 0.0007)]
+)
+def test_decimal_times_are_whole_steps(problem: ScheduleProblem, solver: str) -> None:
+    """0.2 + 0.1 is 0.30000000000000004 in floating point, which no multiple of 0.1 meets."""
+    for objective, least in ENUMERATED.items():
+        result = solved(problem, objective, solver)
+        assert result.stop == Stop.PROVEN, result.messages
+        assert result.objective == pytest.approx(float(least(problem) or 0), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_every_number_of_a_row_is_whole(objective: str) -> None:
+    formulation = FORMULATIONS["ilp-zero-bubble"].load()
+    built = formulation.build(decimals(0.003, 0.3, 0.0007), {"objective": objective}, native=True)
+    matrix = compile_pyomo(built.model)
+    sides = [side for side in (*matrix.row_lower, *matrix.row_upper) if abs(side) < float("inf")]
+    assert all(float(number).is_integer() for number in (*matrix.coefficients, *sides))
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_times_ten_digits_apart_leave_a_schedule_in_floating_point(solver: str, objective: str) -> None:
+    """On 10^12 steps HiGHS called this infeasible."""
+    blocks = (
+        Block("a", "X", ("e", "f"), 5.32e-08, 0, {"f": 2}),
+        Block("b", "X", ("f", "d"), 5.32e-08, 1, {"f": -2, "d": 1}),
+        Block("c", "X", ("d",), 1000, 2, {"d": -1}),
+    )
+    devices = (ScheduleDevice("d", 2), ScheduleDevice("e", 0), ScheduleDevice("f", 6))
+    problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "c", 7.22e-07),), 2)
+    built = FORMULATIONS["ilp-zero-bubble"].load().build(problem, {"objective": objective}, native=False)
+    told = solve_model(solver, compile_pyomo(built.model), ONE)
+    assert told.objective == pytest.approx(float(least_makespan(problem) or 0))
+
+
+@pytest.mark.parametrize("solver", ["highs", "cp-sat"])
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_the_last_digit_of_an_amount_decides(objective: str, solver: str) -> None:
+    """Of seventeen, which a float solver does not see. When b gives back, the device holds 0.1 that stands there,
+    0.30000000000000004 and a workspace of 0.1."""
+    amount = 0.30000000000000004
+    blocks = (
+        Block("a", "F", ("d",), 0.5, memory={"d": amount}),
+        Block("b", "B", ("d",), 0.5, memory={"d": -amount}, workspace={"d": 0.1}),
+    )
+    edges = (BlockEdge("a", "b"), BlockEdge("b", "a", 1, 1))
+    for memory, stop in ((0.5, Stop.INFEASIBLE), (0.5000000000000001, Stop.PROVEN)):
+        problem = ScheduleProblem((ScheduleDevice("d", memory, 0.1),), blocks, edges, 2)
+        result = solved(problem, objective, solver)
+        assert result.stop == stop, result.messages
+        assert result.verified == (stop == Stop.PROVEN)
+
+
+# ---- bounds by hand ------------------------------------------------------------------------------------
+
+
+def pipeline(stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int) -> FiniteProblem:
+    return finite_problem(divided_pipeline(equal_stages(stages, *times), batches, memory, lag), "a test")
+
+
+def test_work_between_the_shortest_head_and_the_shortest_tail() -> None:
+    """The last of two stages waits for one F of 5, and after its last block nothing has to follow: its W leads
+    nowhere."""
+    finite = pipeline(2, 3, (5, 6, 4), 1, 8)
+    assert work_bound(finite, "span") == 3 * 15
+    assert work_bound(finite, "makespan") == (5 + 1) + 3 * 15
+
+
+def test_the_longest_path_goes_through_all_micro_batches() -> None:
+    """There and back, and the last block of the last device waits for its own runs of the micro-batches before."""
+    finite = pipeline(2, 3, (5, 6, 4), 1, 8)
+    assert path_bound(finite) == 5 + 1 + 5 + 6 + 1 + 3 * 6 + 4
+
+
+def test_the_first_backward_pass_waits_for_the_way_there_and_back() -> None:
+    """63 units pass before stage 0 may run its first I, and 16 I and 16 W of one unit each remain."""
+    finite = pipeline(32, 16, (1, 1, 1), 0, 64)
+    assert work_bound(finite, "span") == 48
+    assert lower_bound(finite, "span") == 63 + 32
+
+
+@pytest.mark.parametrize(("memory", "bound"), [(10, 38 + 180 - 5 * 5), (12, 188), (14, 183)])
+def test_memory_limits_what_is_done_before_the_first_backward_pass(memory: int, bound: int) -> None:
+    """38 units pass before the first I of stage 0, and half of the memory's units are forward passes until then."""
+    assert lower_bound(pipeline(4, 12, (5, 6, 4), 0, memory), "span") == bound
+
+
+@pytest.mark.parametrize(
+    ("stages", "batches", "times", "lag", "memory", "least"),
+    [
+        (4, 12, (5, 6, 4), 0, 8, 180 + (38 - 4 * 5) + (33 - 3 * (6 + 4))),
+        (16, 64, (10, 11, 9), 1, 32, 1920 + (355 - 16 * 10) + (345 - 15 * (11 + 9))),
+    ],
+)
+def test_filling_and_draining_cost_time_together(
+    stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int, least: int
+) -> None:
+    """While the first gradient is on its way stage 0 has forward passes for half of its memory's units; after its last
+    forward pass it has I and W of what it held besides, until that one comes back."""
+    finite = pipeline(stages, batches, times, lag, memory)
+    assert idle_bound(finite) == least
+    assert idle_bound(finite.backwards) == least
+    assert lower_bound(finite, "span") == least
+
+
+def test_waits_that_may_overlap_count_once() -> None:
+    """With memory for all of them, every forward pass may have ended before the first gradient comes."""
+    finite = pipeline(4, 2, (5, 6, 4), 0, 8)
+    assert idle_bound(finite) == 2 * 15 + (38 - 2 * 5)
+
+
+def test_forward_passes_that_do_not_fill_the_time_until_the_first_backward_pass() -> None:
+    """No device may idle at 180: a first I comes after a whole number of F. From stage 3 to stage 0 these are 1, then 5
+    + 11 = 16 units: 4 F, not 3, ... and stage 0 would need more of them than its memory holds."""
+    finite = pipeline(4, 12, (5, 6, 4), 0, 16)
+    assert work_bound(finite, "span") == 180
+    assert warm_up_bound(finite, 180) == 181
+
+
+def test_the_even_pipeline_cannot_be_busy_all_the_time() -> None:
+    """Of the 16 forward passes that fit on stage 0 each stage has two and a bit fewer: three such bits are lost."""
+    problem = measured_even()
+    finite = finite_problem(problem, "a test")
+    lost = 29767 - 29850 + 2 * 466
+    assert work_bound(finite, "span") == 32 * (29850 + 29767 + 18868)
+    assert lower_bound(finite, "span") == work_bound(finite, "span") + 3 * lost
+
+
+def test_the_uneven_pipeline_is_bound_by_its_last_stage() -> None:
+    assert lower_bound(finite_problem(measured_uneven(), "a test"), "span") == 3623744
+
+
+@pytest.mark.parametrize("memory", [8, 10, 16])
+def test_in_reversed_time_the_bounds_hold_for_the_same_schedules(memory: int) -> None:
+    """Reversed twice, everything is as it was."""
+    finite = pipeline(4, 12, (5, 6, 4), 1, memory)
+    assert finite.backwards.backwards == finite
+    assert finite.backwards.memories[0].changes == {b: -c for b, c in finite.memories[0].changes.items()}
+    assert lower_bound(finite.backwards, "span") == lower_bound(finite, "span")
+
+
+# ---- orders and the best times for them ----------------------------------------------------------------
+
+
+def test_micro_batches_that_change_places_change_nothing() -> None:
+    problem = divided_pipeline(equal_stages(2, 1, 1, 1), 2, 4)
+    plan = tightest(finite_problem(problem, "a test"), _one_after_the_other(problem), "makespan")
+    assert plan is not None
+    swapped = SchedulePlan({block: starts[::-1] for block, starts in plan.starts.items()})
+    assert verify_schedule(problem, swapped) == ()
+    assert in_order(swapped) == plan
+
+
+def _one_after_the_other(problem: ScheduleProblem) -> tuple[tuple[tuple[int, int], ...], ...]:
+    return tuple(tuple((b, n) for n in range(2) for b in blocks) for blocks in problem.on_device)
+
+
+@pytest.mark.at_once(1)
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_times_of_given_orders_are_never_worse(seed: int, objective: str) -> None:
+    problem = random_pipeline(4, 6, 8, 1, seed)
+    finite = finite_problem(problem, "a test")
+    for plan in better_and_better(problem, objective):
+        best = tightest(finite, sequences_of(problem, plan), objective)
+        assert best is not None
+        assert verify_schedule(problem, best) == ()
+        assert sequences_of(problem, best) == sequences_of(problem, plan)
+        values = [evaluate_schedule(problem, found).objective(objective) for found in (best, plan)]
+        assert values[0] is not None
+        assert values[1] is not None
+        assert values[0] <= values[1]
+
+
+def test_devices_that_wait_for_each_other_have_no_times() -> None:
+    problem = divided_pipeline(equal_stages(2, 1, 1, 1), 1, 4)
+    rows = [[(b, 0) for b in blocks] for blocks in problem.on_device]
+    rows[0] = [rows[0][1], rows[0][0], rows[0][2]]  # I of stage 0 before its F
+    assert tightest(finite_problem(problem, "a test"), tuple(map(tuple, rows)), "span") is None
+
+
+def crossing() -> ScheduleProblem:
+    """Two devices whose first blocks each wait for nobody, and lead to the last block of the other one, 3 and 6
+    later."""
+    devices = tuple(ScheduleDevice(name) for name in "de")
+    blocks = tuple(Block(f"{name}{i}", "X", (name,), 1) for name in "de" for i in range(2))
+    edges = (BlockEdge("d0", "d1"), BlockEdge("e0", "e1"), BlockEdge("d0", "e1", 1), BlockEdge("e0", "d1", 4))
+    return ScheduleProblem(devices, blocks, edges, 1)
+
+
+def test_the_least_span_may_be_half_a_step() -> None:
+    """The first start of e comes x after that of d: one span is at least 3 - x, the other one 6 + x."""
+    problem = crossing()
+    finite = finite_problem(problem, "a test")
+    plan = tightest(finite, (((0, 0), (1, 0)), ((2, 0), (3, 0))), "span")
+    assert plan is not None
+    assert evaluate_schedule(problem, plan).span == Fraction(9, 2)
+    assert verify_schedule(problem, plan) == ()
+    assert grid_of(finite, "span", None).factor == 2
+
+
+def test_fine_times_are_rounded_down_for_integer_solvers() -> None:
+    problem = divided_pipeline(equal_stages(2, 1.0000000001, 2.0000000003, 1), 20, 8)
+    exact = finite_problem(problem, "a test")
+    coarse = for_integers(exact)
+    assert exact.longest > MOST_STEPS >= coarse.longest
+    assert not coarse.exact
+    for rounded, time in zip(coarse.times, exact.times, strict=True):
+        assert rounded / coarse.steps <= time / exact.steps
+
+
+def test_blocks_without_time_are_kept_apart_where_memory_asks_for_it() -> None:
+    """The taker comes first at one instant, by the order in the file; so it starts a hair after the giver."""
+    blocks = (Block("take", "X", ("d",), 0, memory={"d": 1}), Block("give", "X", ("d",), 0, memory={"d": -1}))
+    problem = ScheduleProblem((ScheduleDevice("d", 1, 1),), blocks, (), 1)
+    plan = tightest(finite_problem(problem, "a test"), (((1, 0), (0, 0)),), "makespan")
+    assert plan is not None
+    assert plan.starts["give"][0] < plan.starts["take"][0] < plan.starts["give"][0] + Fraction(1, 10**6)
+    assert verify_schedule(problem, plan) == ()

@@ -1,0 +1,62 @@
+"""What stands beside the values of made-up runs, and what every run took."""
+
+from __future__ import annotations
+
+import pytest
+from problems.made_up_runs import frame, record, run
+
+from pipeplan.show.comparison import METHOD_HEAD, case_cells, method_cells, run_cells
+from pipeplan.studies.compare.run import Record
+from pipeplan.studies.compare.suite import Published, load_suite
+from pipeplan.studies.compare.table import best_proven, plain_rows, summary
+
+
+def one(method: str, value: float | None, stop: str, gap: float | None = None, unit: str | None = None) -> Record:
+    return record(run("one", method), value, stop, wall_s=1.25, gap=gap, problem={"time_unit": unit})
+
+
+RUNS = (
+    one("contiguous", 12.0, "proven"), one("free", 10.0, "proven"), one("weak", 11.0, "time", gap=0.9),
+    one("lucky", 10.0, "completed", gap=0.5), one("lost", None, "time"),
+)  # fmt: skip
+NEAR = (one("best", 10.0, "proven"), one("near", 10.0003, "completed"))
+IN_MS = (one("good", 30568.0, "proven", unit="us"), one("bad", 63270.0, "completed", unit="us"))
+
+
+@pytest.mark.parametrize(
+    ("runs", "row"),
+    [
+        (RUNS, ["one", "12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "time"]),
+        (RUNS[2:3], ["one", "11"]),  # where nothing is proven a value stands alone
+        (NEAR, ["one", "10 proven", "10.0003 (< 0.01 %)"]),
+        (IN_MS, ["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]),
+    ],
+)
+def test_beside_a_value_stands_the_loss_against_the_best_proven_one_and_never_a_methods_own_gap(
+    runs: tuple[Record, ...], row: list[str]
+) -> None:
+    assert case_cells(frame(*runs))[1] == [row]
+    assert best_proven(frame(RUNS[2]), ("one", "")) is None
+    assert plain_rows(frame(RUNS[2]))[0]["gap"] == 0.9, "it is in the CSV"
+
+
+def test_runs_and_methods_say_how_long_they_took_and_how_much_memory_they_held() -> None:
+    head, rows = run_cells(frame(*RUNS))
+    assert head == ["instance", "method", "seed", "value", "stop", "wall time", "peak memory"]
+    assert rows[2] == ["one", "weak", "0", "11", "time", "1.2 s", "300 MiB"]
+    assert rows[4] == ["one", "lost", "0", "", "time", "1.2 s", "300 MiB"]
+    assert [row[3] for row in run_cells(frame(*IN_MS))[1]] == ["30.568 ms", "63.27 ms"]
+    first, *_ = method_cells(frame(*RUNS))
+    assert dict(zip(METHOD_HEAD, first, strict=True))["memory"] == "300 MiB", "no raw bytes"
+    medians = plain_rows(summary(frame(*RUNS)))[0]
+    assert (medians["median_wall_s"], medians["median_peak_memory_bytes"]) == (pytest.approx(1.25), 300 * 2**20)
+
+
+def test_printed_values_have_a_row_of_their_own_and_printed_seconds_stand_beside_the_wall_time() -> None:
+    table = frame(*RUNS[:2], published=(Published("one", "free", 10.01, "a table"),))
+    assert case_cells(table)[1][1] == ["  published", "", "10.01"]
+    table = frame(RUNS[2], published=(Published("one", "weak", None, "a table", seconds=0.75),))
+    assert run_cells(table)[1][0][-2] == "1.2 s [published 0.75 s]"
+    assert case_cells(table)[1] == [["one", "11"]]
+    printed = {(entry.instance, entry.method): entry.seconds for entry in load_suite("graphpipe-tables").published}
+    assert (printed["MMT, 8 devices", "published method"], len(printed)) == (0.76, 6)

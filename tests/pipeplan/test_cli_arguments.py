@@ -1,0 +1,150 @@
+"""What options take: quantities as people write them; and progress on stderr, for machines, for logs, for eyes, or not
+at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pipeplan.cli import signatures as quantities
+from pipeplan.cli.arguments import reporter
+from pipeplan.instances.base.quantities import plural, several, singular, written_bytes
+from pipeplan.planners.options import Progress
+from pipeplan.show.words import percent
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_durations() -> None:
+    texts = ("30", "30s", "5min", "5 min", "1.5h", "250ms", "0", "1e2s")
+    assert [quantities.duration(text) for text in texts] == [30, 30, 300, 300, 5400, 0.25, 0, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("8GiB", 2**33), ("8GB", 8e9), ("8e9", 8e9), ("1.5 kB", 1500), ("1KiB", 1024), (".5MiB", 2**19)],
+)
+def test_sizes(text: str, count: float) -> None:
+    assert quantities.size(text) == count
+
+
+def test_rates() -> None:
+    assert quantities.rate("25GiB/s") == 25 * 2**30
+    assert quantities.rate("1e9") == 1e9
+
+
+def test_no_limit_is_a_word() -> None:
+    assert quantities.size_or_none("none") == math.inf
+    assert quantities.size_or_none("1kB") == 1000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "nan", "inf", "8 GiBs", "8GiB/s", "five", "1e999", "0x10", "1_000", "٣"]
+)
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="8GiB"):
+        quantities.size(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "words"),
+    [
+        (quantities.size, "40gb", "did you mean 40GB?"),
+        (quantities.size, "1.5 gib", "did you mean 1.5GiB?"),
+        (quantities.rate, "5gb/s", "did you mean 5GB/s?"),
+        (quantities.rate, "5Gb/s", "5Gb/s are 0.625GB/s"),
+        (quantities.rate, "100Gbps", "100Gbps are 12.5GB/s"),
+        (quantities.duration, "3MIN", "did you mean 3min?"),
+    ],
+)
+def test_a_unit_in_other_letters_is_guessed_and_not_taken(read: Any, text: str, words: str) -> None:
+    with pytest.raises(typer.BadParameter, match=re.escape(words)):
+        read(text)
+
+
+@pytest.mark.parametrize("amount", [1.0, 40e9, 2.0**33, 1.5e9, 123456789.0, 0.5, 3.0e11, 1e15 / 3])
+def test_bytes_are_written_as_they_are_read(amount: float) -> None:
+    assert quantities.size(written_bytes(amount)) == amount
+
+
+def test_nouns_agree_with_their_number() -> None:
+    nouns = {"layer": "layers", "micro-batch": "micro-batches", "entry": "entries", "pass": "passes", "GPU": "GPUs"}
+    for one, many in nouns.items():
+        assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
+        assert (plural(one), singular(many)) == (many, one)
+    assert several(28_292, "choice", ",") == "28,292 choices"
+
+
+def test_no_sentence_is_written_with_a_plural_of_its_own() -> None:
+    """A noun behind a number comes from `several`."""
+    own = re.compile(r"removesuffix\([\"']s[\"']\)|[\"']s[\"'] \* \(|else [\"']s[\"']\}")
+    folders = (
+        ROOT / name for name in ("pipeplan/cli", "pipeplan/show", "pipeplan/studies", "instances", "planners")
+    )
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(files) > 200
+    assert [str(path) for path in files if own.search(path.read_text("utf-8"))] == []
+
+
+def test_what_rounding_leaves_over_is_nothing() -> None:
+    assert percent(1.78e-16) == percent(-1e-12) == "0 %"
+    assert percent(5e-7) == "0.00005 %"
+
+
+def test_bytes_are_written_in_the_unit_in_which_they_are_shortest() -> None:
+    assert [written_bytes(amount) for amount in (40e9, 2.0**33, 1.5e9)] == ["40GB", "8GiB", "1.5GB"]
+
+
+RECORDS = (
+    Progress(0.1, None, 1.0),
+    Progress(0.2, 4.0, 1.0, source="greedy"),
+    Progress(0.3, 4.0, 2.0),
+    Progress(9.0, 4.0, 3.0),
+)
+
+
+def told(capsys: pytest.CaptureFixture[str], mode: str | None) -> list[str]:
+    """The lines that stand on stderr after all records."""
+    with reporter(mode) as watch:
+        for record in RECORDS:
+            watch(record)
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()
+
+
+def test_json_lines_hold_every_record(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in told(capsys, "json")]
+    assert [line["bound"] for line in lines] == [1.0, 1.0, 2.0, 3.0]
+    assert lines[0]["incumbent"] is None
+    assert lines[1] == {
+        "seconds": 0.2, "incumbent": 4.0, "bound": 1.0, "nodes": None, "source": "greedy", "gap": 0.75,
+    }  # fmt: skip
+
+
+def test_plain_lines_come_with_a_better_plan_or_after_a_while(capsys: pytest.CaptureFixture[str]) -> None:
+    first, last = told(capsys, "auto")
+    assert "incumbent 4  bound 1  gap 75.000 %  greedy" in first
+    assert "9.0 s" in last
+
+
+@pytest.mark.parametrize("mode", [None, "none"])
+def test_where_stderr_is_no_terminal_nothing_is_said_unasked(
+    capsys: pytest.CaptureFixture[str], mode: str | None
+) -> None:
+    assert told(capsys, mode) == []
+
+
+@pytest.mark.parametrize(("mode", "drawn"), [(None, True), ("auto", True), ("none", False)])
+def test_a_terminal_is_drawn_on_without_being_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str | None, drawn: bool
+) -> None:
+    """One line that is redrawn in place, and vanishes at the end."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert any("incumbent 4" in line for line in told(capsys, mode)) is drawn

@@ -1,0 +1,134 @@
+"""Who is asked where no method is named: whoever has the objective, or the option that changes the question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oracles.extended_placement import tiny_levels, tiny_replicated, tiny_types
+
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Found, StartOutcome
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
+from pipeplan.instances.stored_results import result_from_json
+from pipeplan.planners import registry
+from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.run import choose as choice
+from pipeplan.planners.run.choose import choose
+from pipeplan.planners.run.solve import solve
+from pipeplan.studies.export import export_model
+
+
+@pytest.mark.parametrize(
+    ("instance", "options", "name"),
+    [
+        ("tiny-chain", {}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "max-load"}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "gpipe"}, "ip-tarnawski"),
+        ("tiny-chain", {"objective": "latency"}, "ip-tarnawski-latency"),
+        ("tiny-chain", {"objective": "latency", "subgraphs_per_device": 2}, "ip-tarnawski-latency"),
+        ("tiny-stages", {"objective": "flush"}, "dp-piper"),
+        ("tiny-graph", {"objective": "time-per-sample"}, "graphpipe"),
+    ],
+)
+def test_the_question_finds_its_method(instance: str, options: dict[str, Any], name: str) -> None:
+    assert choose(load_packaged(instance), None, None, "auto", options).name == name
+
+
+def test_the_exact_planner_and_a_solver_find_it_too() -> None:
+    problem = load_packaged("tiny-chain")
+    assert choose(problem, None, "exact", "auto", {"objective": "latency"}).name == "ip-tarnawski-latency"
+    assert choose(problem, None, None, "highs", {"objective": "latency"}).name == "ip-tarnawski-latency"
+
+
+def test_an_unknown_objective_names_those_that_exist() -> None:
+    with pytest.raises(InputError, match="give one of max-load, gpipe, latency"):
+        choose(load_packaged("tiny-chain"), None, None, "auto", {"objective": "speed"})
+
+
+def test_a_named_method_is_taken_at_its_word() -> None:
+    with pytest.raises(InputError, match="give one of max-load, gpipe"):
+        choose(load_packaged("tiny-chain"), None, "dp", "auto", {"objective": "latency"})
+    with pytest.raises(UsageError, match="it belongs to ip-tarnawski-latency"):
+        choose(load_packaged("tiny-chain"), "ip-tarnawski", None, "auto", {"subgraphs_per_device": 3})
+
+
+# ---- Problems with levels, replicas and types are planned by methods that know them, and refused by all others.
+
+FLAT = PlacementProblem(
+    (Node("a", 4.0, 9.0, weight_bytes=1.0), Node("b", 6.0, 9.0, weight_bytes=1.0)),
+    (("a", "b"),),
+    accelerators=4,
+    cpus=0,
+)
+REPLICATED = FLAT.replace(levels=(Level(4, 1.0, 8.0),))
+TYPED = FLAT.replace(other_types=(AcceleratorType("fast", 1),))
+UNABLE = [name for name, entry in PLANNERS.items() if entry.problem_kind == "placement" and not entry.extensions]
+
+
+def lists_the_able(problem: PlacementProblem) -> str:
+    """The end of a refusal: methods that can plan all that the problem uses."""
+    able = [entry for entry in (*FORMULATIONS.values(), *PLANNERS.values()) if entry.problem_kind == problem.kind]
+    return "choose one of " + ", ".join(entry.name for entry in able if problem.extensions <= entry.extensions)
+
+
+@pytest.mark.parametrize("problem", [REPLICATED, TYPED])
+@pytest.mark.parametrize("names", [{"formulation": "ip-tarnawski"}, *({"planner": name} for name in UNABLE)])
+def test_a_method_that_would_ignore_them_is_refused(names: dict[str, Any], problem: PlacementProblem) -> None:
+    with pytest.raises(UsageError, match=f"cannot plan .*; {lists_the_able(problem)}"):
+        solve(problem, **names)
+
+
+def test_the_refusal_says_what_the_problem_uses() -> None:
+    both = TYPED.replace(levels=REPLICATED.levels)
+    with pytest.raises(UsageError, match=r"replication .*\(`levels`\) and several types of accelerators"):
+        solve(both, planner="greedy")
+
+
+def test_one_level_that_only_counts_is_a_flat_problem() -> None:
+    assert solve(FLAT.replace(levels=(Level(4),)), planner="brute-force").objective == 6.0
+
+
+@pytest.mark.parametrize("problem", [REPLICATED, TYPED, tiny_levels(0), tiny_replicated(1), tiny_types(2)])
+def test_without_a_name_an_exact_planner_that_knows_them_is_taken(problem: PlacementProblem) -> None:
+    result = solve(problem)
+    assert (result.planner, result.formulation) == ("dp", None)
+    assert result.found == Found.OPTIMAL
+    assert result_from_json(result.to_json()).plan == result.plan
+    facts = {"levels": problem.levels, "other_types": problem.other_types}
+    assert {name for name in facts if name in result.problem} == {name for name, value in facts.items() if value}
+
+
+def test_a_flat_problem_still_goes_to_the_formulation() -> None:
+    assert choice.choose(FLAT, None, None, "auto", {}).formulation is FORMULATIONS["ip-tarnawski"]
+
+
+def test_where_no_method_knows_them_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = {name: entry for name, entry in PLANNERS.items() if not entry.extensions}
+    for module in (registry, choice):
+        monkeypatch.setattr(module, "PLANNERS", none)
+    with pytest.raises(UsageError, match=r"'ip-tarnawski' cannot plan .*; no method can: change the problem"):
+        solve(REPLICATED)
+
+
+def test_there_is_no_cross_check_by_a_method_that_cannot_plan_them() -> None:
+    with pytest.raises(
+        UsageError, match=r"no cross-check here, since 'ip-tarnawski' cannot plan .*; drop --cross-check"
+    ):
+        solve(REPLICATED, planner="dp", cross_check=True)
+
+
+def test_no_model_is_written_that_leaves_them_out(tmp_path: Any) -> None:
+    with pytest.raises(UsageError, match="'ip-tarnawski' cannot plan"):
+        export_model(REPLICATED, str(tmp_path / "model.mps"), formulation="ip-tarnawski")
+    with pytest.raises(UsageError, match="side by side and without replicas"):
+        FORMULATIONS["ip-tarnawski"].load().check(REPLICATED, {})
+
+
+def test_a_plan_is_taken_as_a_start_by_a_method_that_knows_them() -> None:
+    first = solve(REPLICATED)
+    assert first.plan is not None
+    again = solve(REPLICATED, warm_start=first.plan)
+    assert (again.warm_start.outcome, again.objective) == (StartOutcome.ACCEPTED, first.objective)

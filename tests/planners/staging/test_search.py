@@ -1,0 +1,101 @@
+"""The table of all devices and sums of degrees: each entry is what a run of its own finds."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from problems.stagings import random_staging
+
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.staging.problem import StagingProblem
+from pipeplan.planners.run.solve import solve
+from pipeplan.planners.staging import search
+from pipeplan.planners.staging.model import model_of
+from pipeplan.planners.staging.search import DegreeTable, Search, check_table, table_of
+from pipeplan.show.pictures import curves, draw_table
+
+
+def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
+    check_table(problem, None)
+    return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("knapsack", ["exact", "greedy"])
+def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> None:
+    """Of the paper's rule: with the reference's, N would be another batch."""
+    plans = 0
+    for seed in range(0, 36, 5):
+        problem = random_staging(seed, exact_batches=False)
+        table = degree_table(problem, semantics, knapsack)
+        most = problem.micro_batches
+        sums = range(1, min(most, problem.devices + 1) + 1) if semantics == "paper" else [most]
+        options = {"semantics": semantics, "knapsack": knapsack}
+        for k, s in product(range(1, problem.devices + 1), sums):
+            own = solve(problem.replace(devices=k, micro_batches=s), planner="dp-piper", options=options).objective
+            assert table.time(k, s) == (None if own is None else pytest.approx(own, rel=1e-9)), (seed, k, s)
+            plans += own is not None
+        assert table.proven == (knapsack == "exact")
+    assert plans > 10
+
+
+def test_more_devices_and_larger_sums_never_cost_time() -> None:
+    table = degree_table(random_staging(4))
+    times = np.array([[math.inf if time is None else time for time in row] for row in table.times])
+    assert np.isfinite(times).any()
+    assert (times[1:] <= times[:-1]).all()
+    assert (times[:, 1:] <= times[:, :-1]).all()
+
+
+def test_numbers_and_pictures_in_files(tmp_path: Path, plan: Any) -> None:
+    said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv", "--json")
+    assert said.code == 0, said.err
+    with (tmp_path / "table.csv").open(newline="") as file:
+        lines = list(csv.reader(file))
+    assert lines[0][0] == "devices"
+    assert float(lines[-1][-1]) == pytest.approx(said.json["objective"], rel=1e-9)
+    said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.svg")
+    assert said.code == 0, said.err
+    assert "sum of data-parallel degrees" in (tmp_path / "table.svg").read_text()
+
+
+def test_what_cannot_be_a_table_is_refused(tmp_path: Path, plan: Any) -> None:
+    assert plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.xls").code == 2
+    assert plan("solve", "tiny-stages", "--planner", "equi", "--table", tmp_path / "table.csv").code == 2
+    with pytest.raises(InputError, match="exact_batches"):
+        degree_table(random_staging(3))
+
+
+def test_a_table_that_is_too_large_is_refused_before_the_search(
+    tmp_path: Path, plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(search.Search, "best", lambda *_: pytest.fail("searched"))
+    said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv")
+    assert (said.code, said.out) == (2, "")
+    assert "ask for fewer devices or drop --option table" in said.err
+
+
+def test_the_picture_gives_times_as_people_read_them(tmp_path: Path) -> None:
+    draw_table(DegreeTable(((None, 0.02), (0.01, 0.005)), True, time_unit="s"), tmp_path / "table.svg")
+    drawn = (tmp_path / "table.svg").read_text()
+    words = re.findall(r"<text[^>]*>([^<]*)<", drawn)
+    assert words.count("time per micro-batch (ms)") == 2
+    assert words.count("20") == 2, "on the scale of colours and on the axis of times"
+    assert "log10" not in drawn
+
+
+def test_places_without_a_plan_stay_empty(tmp_path: Path) -> None:
+    table = DegreeTable(((None, None), (3.0, 2.5)), True)
+    assert table.to_csv() == "devices,1,2\n1,,\n2,3.0,2.5\n"
+    draw_table(table, tmp_path / "table.png")
+    assert (tmp_path / "table.png").stat().st_size > 1000
+    assert curves(6) == [1, 2, 4, 6]
