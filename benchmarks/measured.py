@@ -339,7 +339,7 @@ def fitted_errors(runs: Sequence[Run], draws: int) -> list[float]:
 
 
 def lines(folder: Path, draws: int) -> Iterator[str]:
-    head = ["runs", "rows", "error", "90 %", "median", "wanted", "flat share", "after a fit"]
+    head = ["runs", "rows", "error", "90 %", "median", "at most", "flat share", "after a fit"]
     yield "| " + " | ".join(head) + " |"
     yield "| --- |" + " ---: |" * (len(head) - 1)
     all_runs = {table.name: runs_of(folder, table) for table in TABLES}

@@ -187,7 +187,7 @@ def plan_with_levels(request: Request) -> Outcome:
     quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
     if quick is not None:
         board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
-    return proven(request, best, fits, CHECKS)
+    return proven(request, best, fits, CHECKS, claim=lambda found: found.load)
 
 
 def plan_flushed_levels(request: Request) -> Outcome:

@@ -87,11 +87,13 @@ def proven(
     fits: Callable[[Found[Planned]], bool],
     checks: tuple[str, ...],
     size: Callable[[], dict[str, int]] = dict,
+    claim: Callable[[Found[Planned]], float] | None = None,
 ) -> Outcome:
     """What a program answers that posts its plans and bounds on the board of the request.
 
     `best` finds the best plan. If rounding let it through though it does not fit, it is asked again, to search inside a
-    memory that is smaller by a hair; the bounds of the first search stay valid.
+    memory that is smaller by a hair; the bounds of the first search stay valid. Where the board also has plans with the
+    referee's value, `claim` is the value by the program itself: what checks it must not be what it claims.
     """
     board = request.board
     messages: tuple[str, ...] = ()
@@ -101,11 +103,14 @@ def proven(
             return Outcome(Stop.INFEASIBLE, model_size=size(), checks=checks)
         if not fits(found):
             messages = (ROUNDED_MEMORY,)
-            best(True)
+            found = best(True)
     except OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=size())
-    stop = Stop.PROVEN if met(board.value, board.bound) else Stop.COMPLETED
-    return Outcome(stop, board.plan, board.value, board.bound, model_size=size(), messages=messages, checks=checks)
+    plan, value = board.plan, board.value
+    if claim is not None and found is not None and fits(found):
+        plan, value = found.plan, claim(found)
+    stop = Stop.PROVEN if met(value, board.bound) else Stop.COMPLETED
+    return Outcome(stop, plan, value, board.bound, model_size=size(), messages=messages, checks=checks)
 
 
 class TooManySumsError(Exception):
