@@ -122,7 +122,7 @@ def blamed(function: Callable[..., T], name: str, module: str, may_refuse: bool 
 
 
 # Functions of a built model and of a family.
-CALLED = ("decode", "encode", "exclude", "outside")
+CALLED = ("decode", "encode", "exclude", "key", "outside")
 
 
 def blamed_fields(record: Any, name: str, module: str) -> Any:

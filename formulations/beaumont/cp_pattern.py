@@ -2,7 +2,8 @@
 
 One row of activities per batch of the pattern. Numbers in brackets are the equations of the paper's program that
 the constraints stand for; with literals none of its large constants is needed. `build` takes plain data; names of
-variables are those that `cp.py` reads and writes.
+variables are those that `cp.py` reads and writes. Each row stands on docs/models/cp-beaumont.md under its method and
+number, and a test holds both together.
 """
 
 from __future__ import annotations

@@ -48,7 +48,10 @@ def useful_groups(chosen: Iterable[int], largest_k: int) -> dict[int, tuple[int,
 
 
 def extra(upper: Schedule, lower: Schedule) -> int:
-    """Samples that a stage holds beyond what a stage after it holds."""
+    """Samples that a stage holds beyond what a stage after it holds.
+
+    The rows of `cp_model` and `held` ask for it between each two neighbouring stages, so that both change together.
+    """
     (b, k), (next_b, next_k) = upper, lower
     wider, ahead = max(b, next_b), b * k - next_b * next_k
     second = wider < min(b * k, next_b * next_k)

@@ -53,7 +53,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "torch": "imports:torch",
             "hf": "imports:hf",
             "onnx": "imports:onnx",
-            "megatron-layout": "imports:megatron",
+            "megatron-layout": "imports:megatron_layout",
         },
     )
 }

@@ -286,7 +286,7 @@ def _summary(profile: Profile) -> str:
     output output --output -o: Write the result as JSON.
     """
 )
-def megatron(
+def megatron_layout(
     *,
     text: str,
     profile: str,

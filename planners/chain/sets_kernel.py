@@ -57,7 +57,10 @@ def quotient_up(a: int, b: int) -> int:
 
 
 def low(part: Part, apart: Any, i: int, j: int) -> int:
-    """The number h of the least window in which j may start after i, for two positions i < j."""
+    """The number h of the least window in which j may start after i, for two positions i < j.
+
+    Exact both ways: too low a number makes `narrow` refute what has a pattern, too high a one makes `windows` do so.
+    """
     least: int = quotient_up(apart[i, j] + part.durations[j], part.period) - 1
     return least
 

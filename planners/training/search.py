@@ -86,7 +86,10 @@ class Settings:
 
     @property
     def ratio(self) -> float:
-        """The most that a configuration of the list takes by the model, as a multiple of the best one's time."""
+        """The most that a configuration of the list takes by the model, as a multiple of the best one's time.
+
+        `Asked.ratio` tells users the same number.
+        """
         return (1 + self.error) / (1 - self.error) if self.list_all else 1.0
 
     def limits(self, memory_bytes: float | None) -> tuple[float, float]:

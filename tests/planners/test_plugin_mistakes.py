@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ import pytest
 
 import pipeplan
 from pipeplan.formulations import registry
+from pipeplan.formulations.contract import BuiltModel
+from pipeplan.formulations.family import Family
+from pipeplan.formulations.plugins import CALLED
 from pipeplan.planners.backends import client
 
 Plan = Callable[..., Any]
@@ -186,3 +189,10 @@ def test_a_mistake_of_any_function_is_the_plug_ins(
     else:
         assert "".join(place.split()) in said, done
     assert ("internalerror" in said, done.code in (0, 1, 2)) == (False, True), done
+
+
+def test_mistakes_in_every_function_of_a_model_are_the_plug_ins() -> None:
+    functions = {
+        own.name for record in (BuiltModel, Family) for own in fields(record) if "Callable" in str(own.type)
+    }
+    assert functions == {*CALLED}
