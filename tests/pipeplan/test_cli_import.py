@@ -258,7 +258,7 @@ def test_least_memory_is_asked_with_zero(plan: Plan) -> None:
     words = ("memory", "llama-3-8b", *CLUSTER[:2], *CLUSTER[4:], *TRAINED, "--points", 0)
     for zero in (1, 3):
         said = done(plan(*words, "--zero", zero))
-        assert "30.4 GiB of memory per device is the least" in said.out  # eight stages, which divide nothing
+        assert "33.41 GiB of memory per device is the least" in said.out  # eight stages, which divide nothing
 
 
 def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:
