@@ -127,7 +127,7 @@ def compare_asked(seed: int) -> bool:
 
 
 def test_the_best_of_what_is_asked_for_is_that_of_enumeration() -> None:
-    fit = [compare_asked(seed) for seed in range(6)]
+    fit = [compare_asked(seed) for seed in range(4)]
     assert any(fit)
 
 
@@ -152,28 +152,27 @@ def test_the_best_of_what_is_asked_for_is_that_of_enumeration_many_times(seeds: 
         compare_asked(seed)
 
 
-@pytest.mark.at_once(1)
+@pytest.mark.at_once(2)
 @pytest.mark.parametrize("share", [0.03, 0.0])
-@pytest.mark.parametrize("start", [0, 3])
-def test_the_list_has_every_choice_that_may_be_the_fastest(start: int, share: float) -> None:
-    for seed in range(start, start + 3):
-        problem = tiny(seed)
-        error = 0.05
-        best = best_configuration(problem, share)
-        report = found(problem, error=error, memory_error=share)
-        if best is None:
+@pytest.mark.parametrize("seed", range(6))
+def test_the_list_has_every_choice_that_may_be_the_fastest(seed: int, share: float) -> None:
+    problem = tiny(seed)
+    error = 0.05
+    best = best_configuration(problem, share)
+    report = found(problem, error=error, memory_error=share)
+    if best is None:
+        return
+    most = best[0] * (1 + error) / (1 - error)
+    wanted = set()
+    for plan in configurations(problem):
+        evaluation = evaluate_configuration(problem, plan)
+        if max(rank.bytes for rank in evaluation.memory) * (1 - share) > problem.gpu.memory_bytes:
             continue
-        most = best[0] * (1 + error) / (1 - error)
-        wanted = set()
-        for plan in configurations(problem):
-            evaluation = evaluate_configuration(problem, plan)
-            if max(rank.bytes for rank in evaluation.memory) * (1 - share) > problem.gpu.memory_bytes:
-                continue
-            if evaluation.timing.seconds <= most * (1 - CLOSE):
-                wanted.add(listed_key(problem, plan))
-        listed = {key_of(own.plan) for own in report.listed}
-        assert not listed & {*report.unlisted}
-        assert wanted <= listed | {*report.unlisted}, seed
+        if evaluation.timing.seconds <= most * (1 - CLOSE):
+            wanted.add(listed_key(problem, plan))
+    listed = {key_of(own.plan) for own in report.listed}
+    assert not listed & {*report.unlisted}
+    assert wanted <= listed | {*report.unlisted}, seed
 
 
 def roomy(problem: TrainingProblem, share: float) -> TrainingProblem:
