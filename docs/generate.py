@@ -69,7 +69,9 @@ def abilities() -> str:
     import typer
 
     from pipeplan.cli.app import app
+    from pipeplan.instances.physics.efficiencies import ATTENTION_KERNELS
     from pipeplan.instances.registry import KINDS
+    from pipeplan.instances.training.frameworks import FRAMEWORKS
     from pipeplan.models.export.contract import TARGETS
     from pipeplan.planners.registry import methods_of
 
@@ -96,6 +98,21 @@ def abilities() -> str:
         lines.append("")
     names = ", ".join(f"`{name}`" for name in TARGETS)
     lines += ["## Frameworks that a plan is written for", "", f"`plan export --to`: {names}."]
+    lines += [
+        "",
+        "## Frameworks that a training is planned for",
+        "",
+        "| `plan configure --framework` | what it is |",
+    ]
+    lines += ["| --- | --- |", *(f"| `{own.name}` | {cell(own.words)} |" for own in FRAMEWORKS.values())]
+    lines += [
+        "",
+        "## Kernels of attention",
+        "",
+        "| `plan configure --attention-kernel` | what it is |",
+        "| --- | --- |",
+    ]
+    lines += [f"| `{name}` | {cell(own.words)} |" for name, own in ATTENTION_KERNELS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -186,7 +186,7 @@ def problem_of(
         framework=framework,
         optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies, gpu, rules, kernel),
+        efficiencies=_efficiencies(efficiencies, gpu, rules, kernel, attention_kernel),
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
         **flags,
     )
@@ -210,6 +210,7 @@ def _efficiencies(
     gpu: KnownGpu,
     rules: Framework,
     kernel: AttentionKernel | None,
+    chosen: str | None,
 ) -> Efficiencies:
     """The usual ones of the GPU, of the framework and of the kernel of attention, and those that were given."""
     if isinstance(given, Efficiencies):
@@ -217,8 +218,14 @@ def _efficiencies(
     usual = dict(rules.usual)
     if kernel is not None and kernel.shares is None:
         usual["softmax_traffic"] = kernel.softmax_traffic
-    elif kernel is not None and kernel.shares is not None and gpu.measured_as is not None:
-        usual["attention"] = kernel.shares.get(gpu.measured_as, gpu.usual.attention)
+    elif kernel is not None and kernel.shares is not None and (gpu.measured_as or "") in kernel.shares:
+        usual["attention"] = kernel.shares[gpu.measured_as or ""]
+    elif kernel is not None and chosen is not None and "attention" not in (given or {}):
+        raise InputError(
+            "attention_kernel",
+            f"is {chosen}, whose share of the peak nobody measured on {gpu.name}",
+            "add --efficiency attention=SHARE, or leave the kernel to the framework",
+        )
     return replace(gpu.usual, **{**usual, **{check_name(name): value for name, value in (given or {}).items()}})
 
 

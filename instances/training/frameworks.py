@@ -308,6 +308,15 @@ def _experts_in_shards(problem: TrainingProblem, plan: Configuration) -> bool:
     return problem.model.experts is None or shards % (d.expert * d.expert_tensor) == 0
 
 
+ONE_CHUNK = Rule(
+    "virtual", _at_most_1("virtual"), "The pipelines of {framework} have one chunk a rank", "choose virtual=1"
+)
+NO_CONTEXT = Rule(
+    "context",
+    _at_most_1("context"),
+    "{framework} divides no sequence among context-parallel ranks",
+    "choose context=1",
+)
 WITHOUT_EXPERTS = Rule(
     "experts",
     lambda problem, plan: problem.model.experts is None,
@@ -449,8 +458,8 @@ MEGATRON_DEEPSPEED = Framework(
         HEADS,
         KEY_VALUES,
         MLP,
-        Rule("virtual", _at_most_1("virtual"), "DeepSpeed's pipelines have one chunk a rank", "choose virtual=1"),
-        Rule("context", _at_most_1("context"), "DeepSpeed has no context parallelism", "choose context=1"),
+        ONE_CHUNK,
+        NO_CONTEXT,
         WITHOUT_EXPERTS,
     ),
     even_by="layers",
@@ -486,8 +495,8 @@ NANOTRON = Framework(
         KEY_VALUES_OR_COPIES,
         MLP,
         TOKENS,
-        Rule("virtual", _at_most_1("virtual"), "nanotron's pipelines have one chunk a rank", "choose virtual=1"),
-        Rule("context", _at_most_1("context"), "nanotron has no context parallelism here", "choose context=1"),
+        ONE_CHUNK,
+        NO_CONTEXT,
         WITHOUT_EXPERTS,
     ),
     even_by="layers",
@@ -508,7 +517,7 @@ PYTORCH = Framework(
         MLP,
         TOKENS,
         CONTEXT,
-        Rule("virtual", _at_most_1("virtual"), "Its pipelines have one chunk a rank", "choose virtual=1"),
+        ONE_CHUNK,
         WITHOUT_EXPERTS,
     ),
     even_by="layers",

@@ -14,9 +14,12 @@ import pytest
 from command_line import Plan, done, has, in_one_line, refused
 
 import pipeplan
+from pipeplan.cli import configure
 from pipeplan.instances.files import problem_from_json
+from pipeplan.instances.physics.efficiencies import ATTENTION_KERNELS
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import MODELS, problem_of
+from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
@@ -382,3 +385,14 @@ def test_a_plan_for_deepspeed_is_one_that_its_files_can_say(plan: Plan, tmp_path
     best = tmp_path / "best.json"
     assert plan("configure", *LLAMA, "--framework", "deepspeed", "--fix", "pipeline=4", "-o", best).code == 0
     assert plan("export", best, "--to", "deepspeed").code == 0
+
+
+def test_the_command_names_all_frameworks_and_kernels_of_attention(plan: Plan) -> None:
+    """Written out in the options, so that help needs no table of theirs."""
+    assert tuple(FRAMEWORKS) == configure.FRAMEWORKS
+    text = " ".join(plan("configure", "--help").out.split())
+    assert all(name in text for name in ATTENTION_KERNELS)
+    said = plan("configure", "llama-3-8b", "--devices", "8xb200", "--batch", 8, "--sequence", 4096,
+                "--attention-kernel", "flash-1")  # fmt: skip
+    assert said.code == 2
+    assert "nobody measured on b200" in said.err

@@ -229,5 +229,5 @@ def test_frameworks_and_kernels_of_attention_change_what_they_say() -> None:
 )
 def test_kernels_that_do_not_exist_or_contradict_are_refused(given: Any, sentence: str) -> None:
     with pytest.raises(PipeplanError) as caught:
-        problem_of("llama-3-8b", "8xa100-80gb", batch=8, sequence=4096, **given)
+        problem_of("llama-3-8b", **{"devices": "8xa100-80gb", "batch": 8, "sequence": 4096, **given})
     assert str(caught.value).startswith(sentence)
