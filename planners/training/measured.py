@@ -27,7 +27,7 @@ from ...instances.training.kind_functions import with_devices
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
-from .runs import Fit, MeasuredRun, Run, RunError, check_possible, fit, runs_of_table
+from .runs import NO_FIT, PULL, WEAK_PULL, Fit, MeasuredRun, Run, RunError, check_possible, fit, runs_of_table
 
 # ---- runs in logs ----------------------------------------------------------------------------------------
 #
@@ -218,6 +218,9 @@ def _last(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | Non
 SCHEMA = "pipeplan.efficiencies/1"
 # The most fits that leave runs out; where there are more runs, several are left out at a time.
 MOST_TURNS = 12
+# A fit that lets numbers go far is taken where the errors of runs left out are so small a share: they then agree
+# almost exactly, while runs that differ by chance would be followed too far.
+MUCH_BETTER = 0.2
 # A run says something of an efficiency from this relative change of its time on.
 SAYS = 0.002
 
@@ -398,18 +401,28 @@ def fitted(
     alike = _alike(timed)
     groups = _groups(alike, share)
     turns = len(groups) if len(groups) > 1 else 0
-    answer = fit(timed, known=known) if timed else None
-    left: list[RunError] = []
-    for number, group in enumerate(groups[:turns]):
-        if heard is not None:
-            heard(number, turns)
-        others = [run for other in groups if other is not group for run in other]
-        own = fit(others, known=known).efficiencies
-        left += [run.error(own) for run in group]
+    untouched = tuple(run.error(known) for run in timed)
+    left, pull = list(untouched) if turns else [], NO_FIT if turns else PULL
+    for attempt, (tried, least_gain) in enumerate(((PULL, 1.0), (WEAK_PULL, MUCH_BETTER)) if turns else ()):
+        errors: list[RunError] = []
+        for number, group in enumerate(groups):
+            if heard is not None:
+                heard(number + turns * attempt, 2 * turns)
+            others = [run for other in groups if other is not group for run in other]
+            own = fit(others, known, tried).efficiencies
+            errors += [run.error(own) for run in group]
+        if _mean(errors) < least_gain * _mean(left):
+            left, pull = errors, tried
+    answer = fit(timed, known, pull) if timed else None
     peaks = [RunError(own.name, own.predicted_peak(), own.peak_bytes) for own in runs if own.peak_bytes is not None]
     told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
-    untouched = tuple(run.error(known) for run in timed)
+    if pull == NO_FIT:
+        told += ("A fit predicts runs that were left out no better, so the efficiencies stay.",)
     return Fitted(known, answer, tuple(left), untouched, tuple(peaks), told, tuple(_on_the_runs(timed, alike)))
+
+
+def _mean(errors: Sequence[RunError]) -> float:
+    return statistics.fmean(abs(run.error) for run in errors)
 
 
 def _alike(runs: Sequence[Run]) -> list[list[Run]]:

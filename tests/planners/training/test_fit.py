@@ -13,7 +13,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import timing_of
-from pipeplan.planners.training.runs import Run, fit
+from pipeplan.planners.training.runs import WEAK_PULL, Run, fit
 
 DEGREES = (
     {"data": 8},
@@ -35,8 +35,17 @@ def runs(truth: Efficiencies) -> list[Run]:
 
 
 def test_runs_that_the_model_explains_are_met() -> None:
-    found = fit(runs(replace(START, products=0.5, links=0.4)))
+    found = fit(runs(replace(START, products=0.5, links=0.4)), pull=WEAK_PULL)
     assert found.worst < 0.01
+
+
+def test_an_odd_run_moves_nothing_far_and_many_do() -> None:
+    """One that took a third longer beside four as predicted; then all of them."""
+    as_predicted = runs(START)
+    odd = [replace(as_predicted[0], seconds=1.33 * as_predicted[0].seconds), *as_predicted[1:]]
+    assert fit(odd).efficiencies.products == pytest.approx(START.products, rel=0.03)
+    slow = runs(replace(START, products=0.6)) * 3
+    assert fit(slow).worst < 0.5 * max(abs(run.error(START).error) for run in slow)
 
 
 def test_runs_that_are_as_predicted_change_nothing() -> None:
