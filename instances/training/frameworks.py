@@ -73,6 +73,9 @@ class Framework:
     """Efficiencies of its own kernels, where they differ from those in general."""
     kept: float = 1.0
     """Bytes that the kernels of a layer keep for their backward passes, over those of fused ones."""
+    logit_bytes: float = 0
+    """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; 0: the loss is
+    one kernel, on each tensor rank's own words."""
     attention: str | None = None
     """The kernel of attention that it runs; None: the best that there is for the GPU."""
 
@@ -525,6 +528,8 @@ PYTORCH = Framework(
     words="a framework of one's own with Megatron's degrees, whose kernels are those of eager PyTorch",
     usual={"host_seconds": EAGER, "elementwise_traffic": 7.7, "norm_traffic": 15},
     kept=1.3,
+    # In 16 bits, in 32, their logarithms and two gradients in 32, and one in 16.
+    logit_bytes=20,
     attention="flash-2",
 )
 

@@ -820,6 +820,9 @@ class BytesOfUnits:
         # A norm before one product is one kernel with it, which keeps its output; only a norm that several products
         # read stands alone and can be computed again.
         yield _Kept(u, ("layernorm",) if latent else (), "attention", for_weights=True)
+        if self.problem.efficiencies.norm_traffic > 1:
+            # Norms of single steps keep their input in 32 bits, and what they multiply with the weights.
+            yield _Kept(2 * SINGLE / HALF * model.norms * u, part="attention")
         yield from self._kept_by_latents() if latent else self._kept_by_queries()
         yield from self._kept_by_core()
         yield _Kept(self.mask, part="attention")
@@ -897,9 +900,7 @@ class BytesOfUnits:
             # The gradient of the head's input; among tensor ranks the input gathered anew, and its share of the
             # gradient.
             gathered = np.where((t > 1) & self.problem.sequence_parallel, whole + self.hidden, 0.0)
-            top = (
-                whole + gathered + (0.0 if self.problem.fused_loss else SINGLE * self.tokens * model.vocabulary / t)
-            )
+            top = whole + gathered + self._loss_top()
         if _has_experts(model, name):
             return np.maximum(top, self.hidden + TOKEN_COPIES * HALF * self._routed() * model.hidden)
         if name in _WITH_ATTENTION:
@@ -908,6 +909,13 @@ class BytesOfUnits:
             inner = HALF * (1 + model.mlp.gated) * self.tokens * model.mlp.hidden / t
             return np.maximum(top, self.hidden + inner)
         return top
+
+    def _loss_top(self) -> Any:
+        """In fp32 the gradient of each logit; of a loss of single steps what these make besides what is kept."""
+        logits = self.tokens * self.model.vocabulary
+        if self.problem.rules.logit_bytes:
+            return self.problem.rules.logit_bytes * logits
+        return 0.0 if self.problem.fused_loss else SINGLE * logits / self.keys.tensor
 
     def _attention_top(self) -> Any:
         """Gradients of queries, keys, values and output; those of queries are added up in fp32 as well."""

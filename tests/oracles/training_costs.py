@@ -342,6 +342,8 @@ class Definitions:
         if unit in ATTENDING:
             yield u, "", "input", False
             yield u, "layernorm" if a.latent else "", "attention", True
+            if self.rates.norm_traffic > 1:
+                yield 4 * m.norms * u, "", "attention", False
             heads, k = 2 * S * self.heads, 2 * S * self.k
             if a.latent:
                 ranks = 2 * self.S1 * ((a.query_rank or 0) + a.key_value_rank)
@@ -414,6 +416,7 @@ class Definitions:
             yield 2 * self.V * (m.embedding_size or self.h)
         if unit in ("head", "prediction"):
             fresh = 0.0 if self.p.fused_loss else SINGLE * self.S * self.V
+            fresh = self.p.rules.logit_bytes * self.S * self.m.vocabulary or fresh
             yield whole + fresh + (whole + u if self.t > 1 and self.p.sequence_parallel else 0.0)
         if unit == "experts" or (unit == "prediction" and m.experts is not None):
             yield u + TOKEN_COPIES * 2 * self.routed * self.h
