@@ -22,18 +22,22 @@ from typing import Any
 from training_time import configuration
 
 from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.physics.efficiencies import OVERLAPPED_TENSOR
+from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import model_operations, timing_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.plan import NOTHING, Configuration, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import memory_of_ranks
+from pipeplan.instances.training.scope import fit_of, usual_errors
 from pipeplan.planners.training.runs import Run as FittedRun
 from pipeplan.planners.training.runs import fit
 
 Cells = Mapping[str, str]
 GB = 1e9
-MEMORY_ERROR = 0.03
+# NVIDIA's recipes overlap tensor-parallel communication.
+OF_RECIPES = {"tensor_hidden": OVERLAPPED_TENSOR}
 # What somebody would try instead: a flat share of the peak, by family of GPUs.
 FLAT = {"a100": 0.5, "h100": 0.4, "v100": 0.4}
 # Below this share of the peak runs of the playbook are told apart.
@@ -145,7 +149,9 @@ def vtrain_run(row: Cells) -> Run | None:
 def dgxc_run(row: Cells) -> Run | None:
     if row["task"] != "pretrain":
         return None
-    problem = problem_of_row(row, model_of_row(row, bias=False), row["gpu"], precision=row["precision"])
+    problem = problem_of_row(
+        row, model_of_row(row, bias=False), row["gpu"], precision=row["precision"], efficiencies=OF_RECIPES
+    )
     return run_of(row, problem, 1, seconds_of(row))
 
 
@@ -216,7 +222,9 @@ def nemo_run(row: Cells) -> Run | None:
         return None
     names = ("layers", "hidden", "heads", "kv_heads", "ffn", "gated", "vocab")
     whole = {**row, **dict(zip(names, map(str, NEMO_MODELS[row["model"]]), strict=True))}
-    problem = problem_of_row(whole, model_of_row(whole, bias=False), row["gpu"], precision=row["precision"])
+    problem = problem_of_row(
+        whole, model_of_row(whole, bias=False), row["gpu"], precision=row["precision"], efficiencies=OF_RECIPES
+    )
     tokens = problem.batch * problem.sequence
     return run_of(whole, problem, 1, tokens / (float(row["tokens_per_s_per_gpu"]) * problem.devices))
 
@@ -310,10 +318,19 @@ def lost(runs: Sequence[Run], first: int) -> list[float]:
 
 def fits(run: Run) -> str:
     limit, held = run.problem.memory_bytes, max(rank.bytes for rank in memory_of_ranks(run.problem, run.plan))
-    assert limit is not None, "GPUs have a limit"
-    if held * (1 + MEMORY_ERROR) <= limit:
-        return "for sure"
-    return "maybe" if held * (1 - MEMORY_ERROR) <= limit else "cannot"
+    words = {"yes": "for sure", "maybe": "maybe", "no": "cannot"}
+    return words[fit_of(held, limit, usual_errors(run.problem).memory)]
+
+
+def errors_by_default(folder: Path) -> dict[tuple[str, str, bool], tuple[int, float]]:
+    """Runs by family of GPUs, framework and whether they are in fp8: how many, and what nine in ten are within."""
+    errors: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
+    for table in TABLES:
+        for run in runs_of(folder, table):
+            own = run.problem
+            family = GPUS[own.gpu.name].measured_as or own.gpu.name
+            errors[family, own.framework, own.precision == "fp8"] += time_errors([run])
+    return {key: (len(own), ninetieth(own)) for key, own in errors.items()}
 
 
 def fitted_errors(runs: Sequence[Run], draws: int) -> list[float]:
@@ -339,16 +356,18 @@ def fitted_errors(runs: Sequence[Run], draws: int) -> list[float]:
 
 
 def lines(folder: Path, draws: int) -> Iterator[str]:
-    head = ["runs", "rows", "error", "90 %", "median", "at most", "flat share", "after a fit"]
+    head = ["runs", "rows", "error", "90 %", "median", "at most", "flat share", *(["after a fit"] if draws else [])]
     yield "| " + " | ".join(head) + " |"
     yield "| --- |" + " ---: |" * (len(head) - 1)
     all_runs = {table.name: runs_of(folder, table) for table in TABLES}
     for table in TABLES:
         runs = all_runs[table.name]
         errors, flats = time_errors(runs), time_errors(runs, flat)
-        after = f"{mean(own):.1%}" if draws and (own := fitted_errors(runs, draws)) else ""
         cells = [table.name, f"{len(errors):,}", f"{mean(errors):.1%}", f"{ninetieth(errors):.0%}"]
-        cells += [f"{statistics.median(errors):+.1%}", f"{table.wanted:.0%}", f"{mean(flats):.1%}", after]
+        cells += [f"{statistics.median(errors):+.1%}", f"{table.wanted:.0%}", f"{mean(flats):.1%}"]
+        if draws:
+            own = fitted_errors(runs, draws)
+            cells.append(f"{mean(own):.1%}" if own else "")
         yield "| " + " | ".join(cells) + " |"
     yield ""
     yield "| sweep | groups | the predicted best is slower by | the best of five by |"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.amounts import as_written
 from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
-from ..physics.efficiencies import USUAL_MEMORY_ERROR
+from ..physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR, MeasuredErrors, measured_errors
+from ..physics.hardware import GPUS
 from ..physics.schedules import SCHEDULES
 from .plan import FULL, Degrees, Recompute, read_recompute
+
+if TYPE_CHECKING:
+    from .problem import TrainingProblem
 
 # ---- whether a rank fits -------------------------------------------------------------------------------
 
@@ -50,6 +54,26 @@ def fit_of(held_bytes: float, limit_bytes: float | None, error: float | Margin =
     if held * (1 + as_written(margin.more)) <= limit:
         return "yes"
     return "no" if held * (1 - as_written(margin.less)) > limit else "maybe"
+
+
+@dataclass(frozen=True, slots=True)
+class UsualErrors:
+    """By which shares times and memory of a problem may be wrong where nobody says so."""
+
+    time: float
+    memory: Margin
+    measured: MeasuredErrors | None
+    """What they come from; None: nobody's runs on such GPUs with this framework were compared."""
+
+
+def usual_errors(problem: TrainingProblem) -> UsualErrors:
+    """The errors of published runs, and never less than usual: few publishers say nothing of clusters unlike theirs."""
+    known = GPUS.get(problem.gpu.name)
+    family = (known and known.measured_as) or problem.gpu.name
+    own = measured_errors(family, problem.framework, problem.precision)
+    if own is None:
+        return UsualErrors(USUAL_ERROR, Margin(), None)
+    return UsualErrors(max(USUAL_ERROR, own.time), Margin(max(USUAL_MEMORY_ERROR, own.memory or 0.0)), own)
 
 
 # ---- which configurations are asked for ----------------------------------------------------------------

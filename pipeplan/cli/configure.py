@@ -62,8 +62,8 @@ SCOPE_OPTIONS = declared(
     """
     fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
     forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
-    error share SHARE: By how much times may be wrong, which the shortlist allows for; default: 5%.
-    memory_error share SHARE: By how much memory may be wrong; default: 3%.
+    error share SHARE: By how much times may be wrong, for the list; default: as runs of others, at least 5%.
+    memory_error share SHARE: By how much memory may be wrong; default: as runs of others, at least 3%.
     """,
     panel=SCOPE,
 )
@@ -120,7 +120,7 @@ def command(
         return
     limits_for(None, limits)
     problem = _problem(model, given)
-    asked = _asked(scope)
+    asked = _asked(problem, scope)
     if efficiencies is not None:
         from ..planners.training.measured import saved_fit
 
@@ -248,14 +248,14 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     return with_memory(problem, None) if memory == math.inf else problem
 
 
-def _asked(scope: Mapping[str, Any]) -> Asked:
-    from ..studies.configure.answer import Asked
+def _asked(problem: TrainingProblem, scope: Mapping[str, Any]) -> Asked:
+    from ..studies.configure.answer import asked_of
 
     errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}
     for name, value in errors.items():
         if not 0 <= value < 1:
             raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, as 5%.")
-    return Asked(**errors, fixed=tuple(scope.get("fix", ())), forbidden=tuple(scope.get("forbid", ())))
+    return asked_of(problem, **errors, fix=scope.get("fix", ()), forbid=scope.get("forbid", ()))
 
 
 # ---- runs that were made -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ...instances.training.iteration import RankTime, pipeline_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation
-from ...instances.training.scope import both_sides, fit_of
+from ...instances.training.scope import both_sides, fit_of, usual_errors
 from ...instances.training.words import layout_word, recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, PARTS, by_part
 from ...studies.configure.judge import memory_of_few
@@ -346,6 +346,17 @@ def list_in_words(answer: Answer) -> str:
     return " ".join(filter(None, (theorem, unknown if left else "", _one_name(answer))))
 
 
+def errors_in_words(problem: TrainingProblem) -> str:
+    """How far predictions of such problems were off on published runs, and where that stands."""
+    own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16 bits"
+    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and the like; {ACCURACY}"
+    if own is None:
+        return f"How accurate? Nobody's runs were compared, so the errors allowed for are a guess ({whose})."
+    peaks = "" if own.memory is None else f", and {own.peaks:,} held at most {percent(own.memory)} more"
+    times = f"{several(own.runs, 'published run', ',')} took within {percent(own.time)} of their predicted time"
+    return f"How accurate? Nine in ten of {times}{peaks} ({whose})."
+
+
 def _one_name(answer: Answer) -> str:
     """That ZeRO stages which are the same are listed once, where the list has such an entry."""
     stages = answer.problem.states
@@ -423,6 +434,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
 # Short titles of columns for a terminal.
 SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 
+# The page on how far predictions are off.
+ACCURACY = "docs/accuracy.md"
 # The most characters of a layout in a table, where room is limited.
 LONGEST_LAYOUT = 18
 
@@ -440,6 +453,7 @@ def draw_answer(answer: Answer) -> None:
         _put_answer(*told(judged))
         draw_ranks(judged.evaluation)
         put(lost_in_words(answer, judged))
+    put(errors_in_words(answer.problem))
 
 
 def _put_answer(first: str, *more: str) -> None:
@@ -578,6 +592,7 @@ def _left(count: int) -> Node:
 
 def _shortlist(answer: Answer) -> Iterator[Node]:
     yield paragraph(list_in_words(answer))
+    yield paragraph(errors_in_words(answer.problem))
     yield paragraph(f"As the search counted: {counted_in_words(answer)}", "note")
     differences = [
         f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"

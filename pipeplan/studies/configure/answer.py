@@ -7,13 +7,14 @@ a new field of a rank's time needs its words in `PARTS`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError, show
+from ...instances.base.fields import plain_fields
 from ...instances.base.kind import Displayed
 from ...instances.base.quantities import GIB
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
@@ -23,7 +24,7 @@ from ...instances.training.kind_functions import facts
 from ...instances.training.model import Model
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.scope import Margin, fit_of, plain_margin
+from ...instances.training.scope import Margin, fit_of, plain_margin, usual_errors
 from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts, memory_of_few
 from .judge import judge as judge_one
@@ -93,9 +94,27 @@ class Asked:
             "framework": problem.framework,
             "error": self.error,
             **plain_margin(self.memory_error),
+            "measured_errors": None if (own := usual_errors(problem).measured) is None else plain_fields(own),
             "fix": list(self.fixed),
             "forbid": list(self.forbidden),
         }
+
+
+def asked_of(
+    problem: TrainingProblem,
+    error: float | None = None,
+    memory_error: float | None = None,
+    fix: Iterable[str] = (),
+    forbid: Iterable[str] = (),
+) -> Asked:
+    """What was asked; errors that nobody gives are those of published runs on such GPUs with this framework."""
+    usual = usual_errors(problem)
+    return Asked(
+        usual.time if error is None else error,
+        usual.memory if memory_error is None else memory_error,
+        tuple(fix),
+        tuple(forbid),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,7 +251,6 @@ def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -
 
 
 # The usual shares by which times and memory may be wrong.
-ERROR, MEMORY_ERROR = 0.05, 0.03
 
 
 def configure(
@@ -244,8 +262,8 @@ def configure(
     fix: Sequence[str] = (),
     forbid: Sequence[str] = (),
     judge: Sequence[str] = (),
-    error: float = ERROR,
-    memory_error: float = MEMORY_ERROR,
+    error: float | None = None,
+    memory_error: float | None = None,
     time_limit_s: float | None = None,
     **more: Any,
 ) -> Answer:
@@ -267,9 +285,10 @@ def configure(
         Consider no configuration with any of these values.
     judge : sequence of str
         Configurations to judge as well: ["tensor=4 pipeline=2"].
-    error : float
-        The share by which times may be wrong, which the shortlist allows for.
-    memory_error : float
+    error : float, optional
+        The share by which times may be wrong, which the shortlist allows for. None, here and below: what runs of
+        others showed, and 5 % and 3 % at least.
+    memory_error : float, optional
         The share by which memory may be wrong.
     time_limit_s : float, optional
         Seconds that the search may take. None: no limit.
@@ -293,11 +312,12 @@ def configure(
     from .search import search_configurations
 
     for name, share in (("error", error), ("memory_error", memory_error)):
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+        is_share = isinstance(share, (int, float)) and not isinstance(share, bool) and 0 <= share < 1
+        if share is not None and not is_share:
             raise InputError(name, f"is {show(share)}", "give a share from 0 to below 1")
     problem = model if isinstance(model, TrainingProblem) else _problem(model, devices, sequence, batch, more)
-    asked, begun = Asked(error, memory_error, tuple(fix), tuple(forbid)), now()
-    judged = tuple(judge_one(problem, text, memory_error) for text in judge)
+    asked, begun = asked_of(problem, error, memory_error, fix, forbid), now()
+    judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge)
     report = search_configurations(problem, asked, time_limit_s, lambda record: None)
     return Answer(problem, asked, judged, report, seconds=now() - begun)
 
