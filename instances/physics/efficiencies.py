@@ -211,8 +211,8 @@ class MeasuredErrors:
     """The share by which a rank may hold more than predicted; None: no peak is known."""
 
 
-# By family of GPUs (the keys of `MEASURED`) or GPU, framework, and whether products are in fp8. To add one, judge runs with
-# `benchmarks/measured.py`, whose sweep among the tests holds these numbers.
+# By family of GPUs (the keys of `MEASURED`) or GPU, framework, and whether products are in fp8. To add one, judge runs
+# with `benchmarks/measured.py`, whose sweep among the tests holds these numbers.
 MEASURED_ERRORS: Mapping[tuple[str, str, bool], MeasuredErrors] = {
     ("a100", "megatron", False): MeasuredErrors(8, 0.033, 8, 0.001),
     ("h100", "megatron", False): MeasuredErrors(46, 0.037),
