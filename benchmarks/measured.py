@@ -28,7 +28,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import model_operations, timing_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.plan import NOTHING, Configuration, Recompute
-from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.instances.training.scope import fit_of, usual_errors
 from pipeplan.planners.training.runs import Run as FittedRun
@@ -170,7 +170,8 @@ def mosaic_run(row: Cells) -> Run | None:
 
 
 def playbook_run(row: Cells) -> Run | None:
-    """More stages than layers crash, which is no matter of memory."""
+    """More stages than layers crash, which is no matter of memory. Their nodes are joined by Ethernet."""
+    nodes = number(row, "gpus") // 8
     if number(row, "pipeline") > number(row, "layers"):
         return None
     problem = problem_of_row(
@@ -179,6 +180,9 @@ def playbook_run(row: Cells) -> Run | None:
         row["gpu"],
         framework="nanotron",
         efficiencies={"network": 0.62},
+        levels=[Level(8, 450e9, latency_seconds=1.9e-6), Level(nodes, 50e9, latency_seconds=2e-5)]
+        if nodes > 1
+        else None,
     )
     peak = float(row["peak_gb"]) * GB if row["peak_gb"] else None
     failed = row["outcome"] != "ok"

@@ -336,12 +336,17 @@ class CaseMaker:
         return case
 
     def tails(self, gamma: ParallelismChoice) -> Any:
-        """[group, (gradients, weights, latency)]: seconds a parameter for one ring of each, and once."""
+        """[group, (gradients, weights, latency)]: seconds a parameter for one ring of each, and once.
+
+        Where a framework sums each tensor by itself, it waits once for each of a mean rank's.
+        """
         import numpy as np
 
+        per_layer = self.problem.rules.sums_per_layer if gamma.zero else 0
+        often = max(1.0, per_layer * self.problem.model.layers / gamma.degrees.pipeline)
         d, gradient = gamma.degrees, gradient_bytes_of(self.problem.states[gamma.zero])
         groups = self.cluster.groups(np.array([d.tensor, d.expert_tensor * d.expert]), np.array(gamma.shards))
-        return np.stack([groups.ring * gradient, groups.ring * HALF, groups.latency], axis=1)
+        return np.stack([groups.ring * gradient, groups.ring * HALF, often * groups.latency], axis=1)
 
     def sends(self, gamma: ParallelismChoice) -> tuple[tuple[float, float], ...]:
         """Seconds for each byte, and once, of messages between chunks that follow each other."""

@@ -76,6 +76,9 @@ class Framework:
     logit_bytes: float = 0
     """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; 0: the loss is
     one kernel, on each tensor rank's own words."""
+    sums_per_layer: int = 0
+    """With ZeRO, tensors of a layer whose gradients are summed and whose weights are gathered one by one; 0: all
+    together, in buckets."""
     attention: str | None = None
     """The kernel of attention that it runs; None: the best that there is for the GPU."""
 
@@ -507,6 +510,8 @@ NANOTRON = Framework(
     words="Hugging Face's nanotron: eager PyTorch with fused norms and FlashAttention 2",
     usual={"host_seconds": 1.67e-4, "elementwise_traffic": 2.6},
     kept=1.9,
+    # Four products and two norms.
+    sums_per_layer=6,
     attention="flash-2",
 )
 PYTORCH = Framework(

@@ -300,7 +300,12 @@ class Definitions:
 
     def gather(self, counts: tuple[float, float], each: float) -> float:
         pairs = zip(counts, self.replicas, strict=True)
-        return sum(self.collective("gather", each * count, *group) for count, group in pairs if count)
+        once = max(
+            1, self.p.rules.sums_per_layer * bool(self.plan.zero) * self.m.layers / self.plan.degrees.pipeline
+        )
+        pairs = [(count, group) for count, group in pairs if count]
+        waits = ((once - 1) * self.collective("gather", 0, *group) for _, group in pairs)
+        return sum(self.collective("gather", each * count, *group) for count, group in pairs) + sum(waits)
 
     def in_passes(self, unit: str) -> tuple[float, float]:
         """What is left of gathers and sums in every forward and backward pass of a unit."""
