@@ -239,6 +239,18 @@ def test_the_scope_can_be_narrowed(plan: Plan, tiny: str) -> None:
     assert told["scope"]["fix"] == ["tensor=2"]
 
 
+def test_multi_token_prediction_is_named_unless_it_is_asked_for(plan: Plan) -> None:
+    cut = ("deepseek-v3", "--layers", "4", "--devices", "8xh200-141gb", "--sequence", "4096", "--batch", "8")
+    asked = ("--judge", "expert=8", "--json")
+    usual = done(plan("configure", *cut, *asked))
+    without = done(plan("configure", *cut, *asked, "--prediction-layers", "0"))
+    told = "deepseek-v3 has 1 layer for multi-token prediction; --prediction-layers 0 leaves it out"
+    assert told in in_one_line(usual.err)
+    assert "multi-token" not in without.err
+    fullest = [max(rank["bytes"] for rank in own.json["judged"][0]["ranks"]) for own in (usual, without)]
+    assert fullest[1] < 0.8 * fullest[0]
+
+
 def test_runs_change_the_efficiencies_and_can_be_saved(plan: Plan, tiny: str) -> None:
     empty = plan("configure", "--template").out
     assert empty.startswith("model,layers,dense_layers,devices,")
