@@ -126,6 +126,8 @@ class Flags:
     """The options of a command line or file, which a framework's reader asks for one by one, and what it says of them:
     a configuration in our words, and sentences for the user."""
 
+    problem: TrainingProblem
+    """What is trained on what; readers change what the options say of it."""
     options: Mapping[str, tuple[str, ...]]
     prefix: str = "--"
     asked: dict[str, str] = field(default_factory=dict)
@@ -141,8 +143,8 @@ class Flags:
     """Share that the options hide of the data-parallel communication that is usually hidden."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
-    optimizer: str | None = None
-    """The optimizer that the options name, as `instances/physics/optimizers.py` calls it; None: they name none."""
+    differences: list[str] = field(default_factory=list)
+    """What differs from the problem that was given, in words with the option that decides it."""
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """All words after the option; None where it is absent. Our own keys stand for the framework's names."""
@@ -223,6 +225,27 @@ class Flags:
     def tell(self, sentence: str) -> None:
         self.told.append(sentence)
 
+    def decide(self, field: str, value: Any, difference: str) -> None:
+        """Judge with what the options say, or leave out, instead of what the problem had."""
+        if getattr(self.problem, field) != value:
+            self.problem = self.problem.replace(**{field: value})
+            self.differences.append(difference)
+
+    def decide_switch(self, field: str, on: bool, name: str, words: tuple[str, str]) -> None:
+        """Decide what an option switches on, and its absence off; `words` say both."""
+        shown = self.shown(name)
+        self.decide(field, on, f"{words[0]} ({shown})" if on else f"{words[1]} (no {shown})")
+
+    def decide_precision(self, name: str, option: str) -> None:
+        """Decide the number format, if the GPU has it."""
+        if name in self.problem.gpu.flops:
+            self.decide("precision", name, f"{name} ({self.shown(option)})")
+        else:
+            self.tell(
+                f"{self.shown(option)} asks for {name}, which {self.problem.gpu.name} does not have; memory and time "
+                f"are of {self.problem.precision}."
+            )
+
     def hides(self, share: float, why: str) -> None:
         self.hidden_share, self.why_not_hidden = share, why
 
@@ -240,6 +263,10 @@ class Flags:
             self.tell(
                 f"The launcher starts {per_node * count} processes, and the problem has {problem.devices} GPUs."
             )
+
+    def tell_differences(self) -> None:
+        if self.differences:
+            self.tell(f"Judged as the options say, unlike the problem: {', '.join(self.differences)}.")
 
     def tell_effects(self, framework: str) -> None:
         """Name every option that changes what is not modelled, in one sentence for each sort of change."""

@@ -18,6 +18,7 @@ from pipeplan.instances.training.words import configuration_from_words
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
 MIXTRAL = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
 OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
+UNLIKE = "Judged as the options say, unlike the problem: "
 # Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
 ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
 QUIET = f"--use-distributed-optimizer --sequence-parallel {OURS}"
@@ -36,7 +37,7 @@ def test_public_command_lines(line: Line, tmp_path: Path) -> None:
     """Each is read completely, or what is not understood is named."""
     problem = line.problem()
     read = configuration_from_flags(problem, given(line, tmp_path))
-    target = problem.replace(framework=read.framework)
+    target = read.problem
     assert read.configuration == configuration_from_words(target, line.words)
     assert read.unknown == line.unknown
     assert len(read.told) == len(line.told), read.told
@@ -163,13 +164,13 @@ def test_embedding_and_head_that_count_as_layers() -> None:
     [
         ("--global-batch-size 128", "--global-batch-size is 128, and the batch of the problem is 256."),
         ("--seq-length 4096", "--seq-length is 4096, and the sequence of the problem is 8192."),
-        ("--fp8-format hybrid", "The flags ask for fp8, and the precision of the problem is bf16."),
-        ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
+        ("--fp8-format hybrid", UNLIKE + "fp8 (--fp8-format)."),
+        ("--hidden-dropout 0.1", UNLIKE + "dropout (--attention-dropout 0, --hidden-dropout 0.1)."),
         ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
         ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
         (
             "--tensor-model-parallel-size 8 --sequence-parallel false",
-            "Without --sequence-parallel here, and the problem is one with sequence parallelism.",
+            UNLIKE + "no sequence parallelism (no --sequence-parallel).",
         ),
         (
             "--cpu-offloading --exp-avg-dtype fp32",
@@ -210,8 +211,9 @@ def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
 def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     """A name in the table that a reader asks for would never be told."""
     effects = effects_of(framework)[0]
-    flags = Flags({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
-    READERS[framework](LLAMA.replace(framework=framework), flags)
+    unusual = {name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED}
+    flags = Flags(LLAMA.replace(framework=framework), unusual)
+    READERS[framework](flags)
     assert not flags.asked
     flags.tell_effects(framework)
     text = " ".join(flags.told)
@@ -221,18 +223,33 @@ def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
 
 def test_usual_values_change_nothing() -> None:
     usual = {name: effect.usual for name, effect in effects_of("megatron")[0].items() if effect.usual}
-    assert len(usual) > 20
+    assert len(usual) >= 20
     for name, values in usual.items():
         for value in values:
             assert read(f"{QUIET} --{name} {value}").notes == (), (name, value)
 
 
 def test_layers_with_experts_are_compared() -> None:
-    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096)
-    asked = "--expert-tensor-parallel-size 1 --moe-layer-freq "
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, prediction_layers=0)
+    asked = "--moe-grouped-gemm --expert-tensor-parallel-size 1 --moe-layer-freq "
     assert read(QUIET + asked + "'([0]*3+[1]*58)'", problem).notes == ()
     for pattern in ("'([0]*4+[1]*57)'", "2", "'[1'", "'[1]*99999999999999'"):
         assert "--moe-layer-freq" in read(QUIET + asked + pattern, problem).notes[0]
+
+
+def test_what_defaults_leave_out_is_left_out() -> None:
+    """Multi-token prediction and hidden tensor-parallel communication need their flags."""
+    efficiencies = {"tensor_hidden": 0.5}
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, efficiencies=efficiencies)
+    bare = read(f"{QUIET} --moe-grouped-gemm --expert-tensor-parallel-size 1", problem)
+    assert (bare.problem.model.prediction_layers, bare.problem.efficiencies.tensor_hidden) == (0, 0)
+    assert bare.notes == (
+        UNLIKE + "no layer for multi-token prediction (no --mtp-num-layers), tensor-parallel communication that "
+        "nothing hides (no --tp-comm-overlap).",
+    )
+    asked = f"{QUIET} --moe-grouped-gemm --expert-tensor-parallel-size 1 --tp-comm-overlap --mtp-num-layers"
+    assert read(f"{asked} 1", problem).problem == problem
+    assert read(f"{asked} 2", problem).problem.model.prediction_layers == 2
 
 
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
@@ -250,13 +267,22 @@ def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
 
 def test_absent_flags_that_mean_something_else_in_megatron() -> None:
     """A spare command line has whole optimizers, and experts divided as all else is."""
-    precision, others = read("--use-distributed-optimizer").notes
+    bare = read("--use-distributed-optimizer --tensor-model-parallel-size 2")
+    precision, unlike = bare.notes
     assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
-    assert "--cross-entropy-loss-fusion" in others
-    assert "dropout" in others
-    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
-    assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
-    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
+    assert unlike == UNLIKE + (
+        "no sequence parallelism (no --sequence-parallel), dropout (--attention-dropout absent, --hidden-dropout "
+        "absent), an unfused loss (no --cross-entropy-loss-fusion)."
+    )
+    own = bare.problem
+    assert (own.sequence_parallel, own.dropout, own.fused_loss) == (False, True, False)
+    (experts,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
+    assert experts == (
+        "In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered for the experts, and without "
+        "--moe-grouped-gemm experts are computed one after the other, which is not modelled here."
+    )
+    flags = f"{OURS} --moe-grouped-gemm --tensor-model-parallel-size 2 --expert-model-parallel-size 4 "
+    flags += "--sequence-parallel"
     found = read(f"{flags} --moe-token-dispatcher-type alltoall", MIXTRAL)
     assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
     assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
@@ -293,7 +319,7 @@ def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
 
 def test_flags_of_another_framework_say_so() -> None:
     found = read('{"train_batch_size": 256, "zero_optimization": {"stage": 1}}')
-    assert found.framework == "deepspeed"
+    assert found.problem.framework == "deepspeed"
     assert (
         found.notes[0]
         == "These are flags of deepspeed, whose rules count for them; the problem is one of megatron."
