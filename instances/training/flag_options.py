@@ -58,6 +58,17 @@ def effects_of(framework: str) -> tuple[Mapping[str, Effect], tuple[str, ...]]:
     return {**effects, **own}, (*harmless, *table["harmless"].split())
 
 
+def is_harmless(framework: str, name: str) -> bool:
+    """Does an option change nothing here? A beginning must end where the name does, or at a dash or dot; with a star it
+    ends anywhere."""
+    return any(
+        name.startswith(beginning[:-1])
+        if beginning.endswith("*")
+        else name == beginning or name.startswith((beginning + "-", beginning + "."))
+        for beginning in effects_of(framework)[1]
+    )
+
+
 # ---- options of a command line -------------------------------------------------------------------------
 
 WHERE = "command line"
@@ -284,16 +295,6 @@ class Flags:
                 self.tell(
                     f"{_SUBJECTS[sort]} computed as without {those}, not modelled here: {', '.join(options)}."
                 )
-
-    def is_harmless(self, framework: str, name: str) -> bool:
-        """Does an option change nothing here? A beginning must end where the name does, or at a dash or dot; with a
-        star it ends anywhere."""
-        return any(
-            name.startswith(beginning[:-1])
-            if beginning.endswith("*")
-            else name == beginning or name.startswith((beginning + "-", beginning + "."))
-            for beginning in effects_of(framework)[1]
-        )
 
     def meant(self, unknown: Iterable[str]) -> dict[str, str]:
         """The options that somebody may have meant by unknown ones, each as its program spells it."""

@@ -17,7 +17,7 @@ from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
 from ..physics.schedules import ROW
 from ..physics.schedules import SCHEDULES as RULES
-from .flag_options import WHERE, Flags, flattened, is_path, words_of_options
+from .flag_options import WHERE, Flags, flattened, is_harmless, is_path, words_of_options
 from .flags_megatron import compare_model, compare_problem, read_megatron, read_recomputation
 from .frameworks import TORCHTITAN as FRAMEWORK
 from .frameworks import fault_of_word, hidden_shares
@@ -229,9 +229,10 @@ def _compare_with_torchtitan(flags: Flags, problem: TrainingProblem, tensor: int
     for name in [option for option in flags.options if option.startswith(("quantize.", "float8.", "mx."))]:
         flags.words(name)
     flags.decide_precision("fp8" if given_fp8 else "bf16", "model.converters")
-    divided = "parallelism.enable-sequence-parallel"
-    if tensor > 1 and (divided not in flags.options or flags.flag(divided)):
-        flags.decide("sequence_parallel", True, "tokens divided among tensor-parallel ranks, as torchtitan does")
+    name = "parallelism.enable-sequence-parallel"
+    on = flags.flag(name) or name not in flags.options
+    if tensor > 1:
+        flags.decide("sequence_parallel", on, f"{'' if on else 'no '}sequence parallelism, as torchtitan is told")
 
 
 # ---- DeepSpeed ----------------------------------------------------------------------------------------
@@ -485,7 +486,7 @@ def read_options(
         names = {f"configuration: {key}": flags.shown(name) for key, name in flags.names.items()}
         raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
     left = flags.left()
-    aside = tuple(name for name in left if flags.is_harmless(framework, name))
+    aside = tuple(name for name in left if is_harmless(framework, name))
     unknown = [name for name in left if name not in aside]
     return Read(
         plan,

@@ -155,7 +155,7 @@ def _optimizer(flags: Flags) -> None:
     ]
     meant = [pair for pair in named if all(usual.get(name) == words for name, words in pair[1].items())]
     name, options = max(meant, key=lambda pair: len(pair[1]), default=(USUAL_OPTIMIZER, {}))
-    for option in options:
+    for option in (*options, "sgd-momentum"):
         flags.words(option)
     parts = _formats(flags)
     name = PRECISION_AWARE if "master" in parts else name
@@ -376,6 +376,8 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
     flags.compare("the hidden size of an expert", expert_size, "moe-ffn-hidden-size")
     shared = None if experts is None else experts.shared_hidden
     flags.compare("the hidden size of shared experts", shared, "moe-shared-expert-intermediate-size")
+    gate = "moe-shared-expert-gate"
+    flags.compare_switch("A gate of shared experts", experts is not None and experts.shared_gate, gate, described)
     _compare_experts(flags, model)
     if model.attention is not None:
         _compare_attention(flags, model.attention, described)
@@ -386,12 +388,15 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
     norm = flags.text("normalization")
     if norm is not None and ("rms" in norm.lower()) != (model.norm == "rms"):
         flags.tell(f"--normalization is {norm}, and the norm of the problem's model is {model.norm}.")
-    positions = flags.text("position-embedding-type")
+    rotary = flags.flag("use-rotary-position-embeddings") | flags.flag("no-position-embedding")
+    positions = flags.text("position-embedding-type") or ("rope" if rotary else None)
     if positions is not None and (positions == "learned_absolute") != (model.positions > 0):
         flags.tell(
             f"Learned positions (--position-embedding-type {positions}) are on one side alone: in the flags or in the "
             "problem's model."
         )
+    if model.positions:
+        flags.compare("the number of learned positions", model.positions, "max-position-embeddings")
     for name in ("disable-bias-linear", "num-query-groups", "max-position-embeddings"):
         flags.words(name)
 

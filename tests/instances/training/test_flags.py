@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from problems.command_lines import LINES, Line
 from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.training import flag_options
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
@@ -219,6 +221,52 @@ def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     text = " ".join(flags.told)
     assert [name for name in flags.options if f"{flags.shown(name)} unusual ("[:80] not in text] == []
     assert not flags.left()
+
+
+TABLE = tomllib.loads(Path(flag_options.__file__).with_name("flag_effects.toml").read_text("utf-8"))
+DEEPSEEK = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, prediction_layers=0)
+GPT = problem_of("gpt-3-175b", "64xh100-80gb", batch=256, sequence=2048)
+# Options beside which those of the table are read.
+BESIDE = {
+    "megatron": QUIET,
+    "torchtitan": f"{BATCH} --training.local_batch_size 4",
+    "deepspeed": "--deepspeed --zero_optimization.stage 1 --bf16.enabled true",
+}
+
+
+def answer(problem: TrainingProblem, text: str) -> object:
+    """All that memory and time follow from, with what is told; a refusal is an answer as well."""
+    try:
+        found = read(text, problem)
+    except InputError as error:
+        return str(error)
+    return found.problem, found.configuration, found.hidden_share, found.notes
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"), [(framework, name) for framework in BESIDE for name in TABLE[framework]["modelled"]]
+)
+def test_an_option_that_is_modelled_changes_the_answer(framework: str, name: str) -> None:
+    value, dashes, more = TABLE[framework]["modelled"][name].partition("--")
+    before = f"{BESIDE[framework]} {dashes}{more}"
+    problems = [own.replace(framework=framework) for own in (LLAMA, DEEPSEEK, GPT)]
+    assert any(answer(own, before) != answer(own, f"{before} --{name} {value}") for own in problems)
+
+
+@pytest.mark.parametrize("framework", BESIDE)
+def test_the_table_has_all_options_that_readers_ask_for(framework: str) -> None:
+    """DeepSpeed's programs take Megatron's, and its reader passes some over that are not there."""
+    modelled, seen = {*TABLE[framework]["modelled"]}, set()
+    for own in (LLAMA, DEEPSEEK, GPT):
+        flags = Flags(own.replace(framework=framework), {})
+        READERS[framework](flags)
+        seen |= flags.seen
+    if framework == "deepspeed":
+        assert seen <= modelled | {*TABLE["megatron"]["modelled"]}
+    else:
+        assert seen == modelled
+    both = {*ASKED_BY_DEEPSPEED, "optimizer"}  # of which some values are modelled, and others told
+    assert not (modelled & {*effects_of(framework)[0]}) - both
 
 
 def test_usual_values_change_nothing() -> None:
