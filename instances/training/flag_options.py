@@ -11,13 +11,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import InputError, nearest, show
-from ..base.quantities import whole_number
+from ..base.quantities import several, whole_number
 from .plan import LARGEST
 from .problem import TrainingProblem
 
@@ -246,6 +246,13 @@ class Flags:
         """Decide what an option switches on, and its absence off; `words` say both."""
         shown = self.shown(name)
         self.decide(field, on, f"{words[0]} ({shown})" if on else f"{words[1]} (no {shown})")
+
+    def decide_prediction(self, count: int, why: str) -> None:
+        """Decide how many layers there are for multi-token prediction."""
+        if not self.problem.model.own:
+            model = replace(self.problem.model, prediction_layers=count)
+            layers = several(count, "layer") if count else "no layer"
+            self.decide("model", model, f"{layers} for multi-token prediction ({why})")
 
     def decide_precision(self, name: str, option: str) -> None:
         """Decide the number format, if the GPU has it."""

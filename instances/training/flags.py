@@ -56,7 +56,9 @@ EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 def read_torchtitan(flags: Flags) -> None:
     """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
-    flags.names, problem = TORCHTITAN_NAMES, flags.problem
+    flags.names = TORCHTITAN_NAMES
+    flags.decide_prediction(0, "which torchtitan's models do not have")
+    problem = flags.problem
     degrees = {name: flags.whole(name, 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, flags, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
     schedule = _torchtitan_schedule(flags)

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 from ..base.errors import InputError, show
-from ..base.quantities import several, whole_number, whole_numbers
+from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
 from ..physics.optimizers import FORMATS, OPTIMIZERS, USUAL_OPTIMIZER
 from .flag_options import Flags, words_of_options
 from .frameworks import effective
-from .model import MODULES, MOST_PREDICTION_LAYERS, Attention, Model
+from .model import MODULES, Attention, Model
 from .plan import NONE, Recompute
 from .problem import TrainingProblem
 
@@ -29,6 +29,7 @@ NAMES = {
     "layout": "pipeline-model-parallel-layout",
     "recompute": "recompute-granularity",
 }
+PREDICTION = "mtp-num-layers"
 LAYERS_OF_CHUNK = "num-layers-per-virtual-pipeline-stage"
 FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
@@ -56,7 +57,8 @@ FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidde
 def read_megatron(flags: Flags) -> None:
     """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
     flags.names = NAMES
-    _prediction(flags)
+    predicting = flags.whole(PREDICTION, 0, least=0)
+    flags.decide_prediction(predicting, f"--{PREDICTION} {predicting}" if predicting else f"no --{PREDICTION}")
     problem = flags.problem
     tensor, pipeline = flags.whole("tensor", 1), flags.whole("pipeline", 1)
     experts = problem.model.experts is not None
@@ -91,18 +93,7 @@ def read_megatron(flags: Flags) -> None:
     compare_model(flags, problem, tensor)
     _absent(flags, problem)
     _optimizer(flags)
-    _hidden(flags, problem, zero)
-
-
-def _prediction(flags: Flags) -> None:
-    """Layers for multi-token prediction: without their flag there are none."""
-    model, name = flags.problem.model, "mtp-num-layers"
-    count = flags.whole(name, 0, least=0)
-    if not model.own and count <= MOST_PREDICTION_LAYERS:
-        said = f"--{name} {count}" if count else f"no --{name}"
-        layers = several(count, "layer") if count else "no layer"
-        changed = replace(model, prediction_layers=count)
-        flags.decide("model", changed, f"{layers} for multi-token prediction ({said})")
+    _hidden(flags, flags.problem, zero)
 
 
 def _zero(flags: Flags) -> int:

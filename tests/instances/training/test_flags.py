@@ -298,6 +298,10 @@ def test_what_defaults_leave_out_is_left_out() -> None:
     asked = f"{QUIET} --moe-grouped-gemm --expert-tensor-parallel-size 1 --tp-comm-overlap --mtp-num-layers"
     assert read(f"{asked} 1", problem).problem == problem
     assert read(f"{asked} 2", problem).problem.model.prediction_layers == 2
+    with pytest.raises(InputError, match=r"model\.prediction_layers is 200; give"):
+        read(f"{asked} 200", problem)
+    titan = read(f"{BATCH} --training.local_batch_size 4 --parallelism.expert_parallel_degree 8", problem)
+    assert titan.problem.model.prediction_layers == 0
 
 
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
