@@ -115,19 +115,17 @@ def optimizer_of(name: str) -> Optimizer:
     own = named(base, OPTIMIZERS, "optimizer")
     flags = {"gradients": "grad-reduce-in-bf16", **own.formats}
     for part, given in dict(word.partition("=")[::2] for word in text.split(",") if text).items():
-        if part not in flags or given not in FORMATS or not own.mixed:
-            remedy = (
-                f"give {' or '.join(flags)}, with {' or '.join(FORMATS)}" if own.mixed else f"give {base} alone"
-            )
-            raise InputError("optimizer", f"is {show(name)}", remedy)
+        known = [name for name in FORMATS if (part, name) != ("gradients", "fp8")]
+        if part not in flags or given not in known or not own.mixed:
+            remedy = f"give {' or '.join(flags)}, with {' or '.join(known)}"
+            raise InputError("optimizer", f"is {show(name)}", remedy if own.mixed else f"give {base} alone")
         size = FORMATS[given]
-        if part in ("first", "second"):
-            # The record has both moments in HALF; each is exchanged for its own size.
+        if part in ("first", "second"):  # of which the record has both in HALF
             own = replace(own, states=own.states - HALF + size)
         else:
             own = replace(own, gradients=size) if part == "gradients" else replace(own, master=size)
-        if own.megatron is not None:
-            own = replace(own, megatron=f"{own.megatron} --{flags[part]}{f' {given}' * (part in own.formats)}")
+        flag = f" --{flags[part]} {given}" if part in own.formats else f" --{flags[part]}" * (size == HALF)
+        own = replace(own, megatron=own.megatron and own.megatron + flag)
     return replace(own, name=name)
 
 

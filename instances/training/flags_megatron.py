@@ -101,6 +101,13 @@ def _zero(flags: Flags) -> int:
     strategy, distributed = flags.choice(STRATEGY, SHARDING, "no_shard"), flags.flag("use-distributed-optimizer")
     sharded = [name for name in ("use-megatron-fsdp", "use-custom-fsdp") if flags.flag(name)]
     if sharded:
+        most = max(flags.problem.states)
+        if SHARDING[strategy] > most:
+            flags.tell(
+                f"With --{sharded[0]}, --{STRATEGY} {strategy} divides gradients or weights as well, which is not "
+                f"modelled here: memory is too large, and time lacks the gathers, as with zero={most}."
+            )
+            return most
         flags.tell(
             f"With --{sharded[0]}, --{STRATEGY} {strategy} decides what is divided (zero={SHARDING[strategy]})."
         )

@@ -25,7 +25,7 @@ from ...instances.base.result import Found, Result, Stop
 from ...instances.lowering import on_cluster
 from ...instances.networks.megatron_layout import Layout, read_layout
 from ...instances.networks.profile.options import ProfileOptions
-from ...instances.physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER, optimizer_of
+from ...instances.physics.optimizers import FORMATS, OPTIMIZERS, USUAL_OPTIMIZER, optimizer_of
 from ...instances.registry import Plan
 from ...instances.training.frameworks import even_layout, hidden_shares
 from ...instances.training.plan import FULL, Configuration, Recompute
@@ -274,7 +274,8 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
         seq_length=problem.sequence,
         fp16=problem.precision == "fp16",
         bf16=problem.precision != "fp16",
-        accumulate_allreduce_grads_in_fp32=problem.precision == "fp16" and optimizer.gradients is None,
+        accumulate_allreduce_grads_in_fp32=problem.precision == "fp16" and optimizer.gradients != FORMATS["fp16"],
+        main_params_dtype="fp16" if problem.precision == "fp16" and optimizer.master == FORMATS["fp16"] else None,
         fp8_format="hybrid" if problem.precision == "fp8" else None,
         **_recompute_flags(problem, plan.recompute[0]),  # the rules say that all chunks are alike
         attention_backend=None if problem.flash_attention else "unfused",

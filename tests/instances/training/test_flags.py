@@ -305,13 +305,16 @@ def test_what_defaults_leave_out_is_left_out() -> None:
 
 
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
-    for name, zero in (("use-megatron-fsdp", 3), ("use-custom-fsdp", 1)):
-        strategy = {3: "optim_grads_params", 1: "optim"}[zero]
-        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy {strategy}")
-        assert found.configuration.zero == zero
-        assert found.notes == (
-            f"With --{name}, --data-parallel-sharding-strategy {strategy} decides what is divided (zero={zero}).",
-        )
+    found = read(f"{QUIET} --use-custom-fsdp --data-parallel-sharding-strategy no_shard")
+    assert found.configuration.zero == 0
+    assert found.notes == (
+        "With --use-custom-fsdp, --data-parallel-sharding-strategy no_shard decides what is divided (zero=0).",
+    )
+    found = read(f"{QUIET} --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params")
+    assert found.configuration.zero == 1
+    (note,) = found.notes
+    assert note.startswith("With --use-megatron-fsdp, --data-parallel-sharding-strategy optim_grads_params divides")
+    assert "not modelled here" in note
     alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
     assert alone.configuration.zero == 1
     assert "counts only with --use-megatron-fsdp" in alone.notes[0]

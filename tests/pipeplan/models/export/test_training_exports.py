@@ -115,6 +115,18 @@ def test_what_is_hidden_is_written(to: str, tmp_path: Path) -> None:
         assert "overlap" not in export(case.plan, alone, to=to)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    "optimizer", ["muon:gradients=", "adam-precision-aware:gradients=", "adam-precision-aware:first=fp8"]
+)
+def test_number_formats_of_the_optimizer_are_written(optimizer: str, precision: str, tmp_path: Path) -> None:
+    case = case_of("dense, interleaved")
+    name = f"{optimizer}{precision}" if optimizer.endswith("=") else optimizer
+    problem = case.problem().replace(optimizer=name, precision=precision)
+    read = read_back(problem, export(case.plan, problem, to="megatron"), "megatron", tmp_path)
+    assert (read.problem.states, read.unknown) == (problem.states, ())
+
+
 def test_layers_alike_need_no_layout_and_tensor_parallel_communication_is_hidden_if_that_is_counted_on() -> None:
     case = case_of("dense, interleaved")
     problem = case.problem()
