@@ -132,6 +132,8 @@ def result_from_json(data: object) -> Result:
     top = as_object("", data, f'{{"schema": "{SCHEMA}", ...}}')
     check_schema(top, (SCHEMA,))
     require("", top, "plan")
+    if top.get("gap") is not None:
+        as_number("gap", top["gap"])
     return read_record(
         Result,
         "",

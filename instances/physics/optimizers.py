@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 
 from ..base.amounts import Amount, as_written
-from ..base.errors import InputError, show
+from ..base.errors import InputError, named, show
 from .efficiencies import HALF, SINGLE
 
 STAGES = (0, 1, 2, 3)
@@ -68,6 +68,12 @@ class Optimizer:
     """Are weights of 16 bits trained with a master copy in 32? Otherwise all is as wide as the weights."""
     megatron: str | None = None
     """How Megatron is told, also by exports; None: it does not have it."""
+    gradients: float | None = None
+    """Bytes of a gradient; None: as the framework keeps it."""
+    master: float | None = None
+    """Bytes of the master copy of a weight; None: as the framework keeps it."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """By parts to which a name may give a number format, Megatron's flag for it."""
 
 
 # fmt: off
@@ -85,14 +91,42 @@ _OPTIMIZERS = (
     # Embeddings, head and vectors have Adam's moments in most recipes; they are counted as matrices here.
     Optimizer("muon", SINGLE, "Liu et al. (arXiv 2502.16982): one momentum for a matrix, half of what Adam keeps",
               megatron="--optimizer muon"),
-    Optimizer("adam-precision-aware", 2 * HALF, "DeepSeek-V3 (arXiv 2412.19437, section 3.3.3): both moments in bf16",
-              megatron="--optimizer adam --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"),
+    Optimizer("adam-precision-aware", 2 * HALF, "DeepSeek-V3 (arXiv 2412.19437, section 3.3.3): both moments in bf16; "
+              "Megatron with Transformer Engine from 2.1 on keeps of a master copy the 16 bits that the weight lacks",
+              megatron="--optimizer adam --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+              master=HALF, formats={"gradients": "main-grads-dtype", "master": "main-params-dtype",
+                                    "first": "exp-avg-dtype", "second": "exp-avg-sq-dtype"}),
 )
 # fmt: on
 OPTIMIZERS: Mapping[str, Optimizer] = {own.name: own for own in _OPTIMIZERS}
 # Optimizers of training frameworks, which train in mixed precision, and the usual one.
 MIXED = tuple(own.name for own in OPTIMIZERS.values() if own.mixed)
 USUAL_OPTIMIZER = "adam-mixed"
+# Number formats of an optimizer's parts, with their bytes.
+FORMATS: Mapping[str, float] = {"fp32": SINGLE, "bf16": HALF, "fp16": HALF, "fp8": 1}
+
+
+@cache
+def optimizer_of(name: str) -> Optimizer:
+    """The optimizer of that name. Behind a colon are number formats of its parts, as in "muon:gradients=bf16": every
+    optimizer has gradients, and adam-precision-aware also master (the copy of the weights), first and second (its
+    moments)."""
+    base, _, text = name.partition(":")
+    own = named(base, OPTIMIZERS, "optimizer")
+    flags = {"gradients": "grad-reduce-in-bf16", **own.formats}
+    for part, given in dict(word.partition("=")[::2] for word in text.split(",") if text).items():
+        known = [name for name in FORMATS if (part, name) != ("gradients", "fp8")]
+        if part not in flags or given not in known or not own.mixed:
+            remedy = f"give {' or '.join(flags)}, with {' or '.join(known)}"
+            raise InputError("optimizer", f"is {show(name)}", remedy if own.mixed else f"give {base} alone")
+        size = FORMATS[given]
+        if part in ("first", "second"):  # of which the record has both in HALF
+            own = replace(own, states=own.states - HALF + size)
+        else:
+            own = replace(own, gradients=size) if part == "gradients" else replace(own, master=size)
+        flag = f" --{flags[part]} {given}" if part in own.formats else f" --{flags[part]}" * (size == HALF)
+        own = replace(own, megatron=own.megatron and own.megatron + flag)
+    return replace(own, name=name)
 
 
 # ---- frameworks ----------------------------------------------------------------------------------------
@@ -135,17 +169,24 @@ _PLAIN = Kept(1, 1, 0, STAGES, "weights and gradients as wide as each other, cou
 def states_of(framework: str, optimizer: str) -> Mapping[int, StateBytes]:
     """Bytes of a parameter by ZeRO stage, for the stages that the framework can run."""
     kept = KEPT[framework]
-    return {zero: _states(kept, OPTIMIZERS[optimizer], zero) for zero in kept.stages}
+    return {zero: _states(kept, optimizer_of(optimizer), zero) for zero in kept.stages}
 
 
 def sum_of_states(framework: str, optimizer: str) -> float:
     """Bytes of a parameter's weight, gradient and states together, where ranks divide nothing."""
-    kept = KEPT[framework]
-    return kept.weights + kept.gradients + kept.master + OPTIMIZERS[optimizer].states
+    own = optimizer_of(optimizer)
+    kept = _kept(KEPT[framework], own)
+    return kept.weights + kept.gradients + kept.master + own.states
+
+
+def _kept(kept: Kept, own: Optimizer) -> Kept:
+    """What a framework keeps with an optimizer that has formats of its own; without a master copy none of it."""
+    gradients = kept.gradients if own.gradients is None else own.gradients
+    return replace(kept, gradients=gradients, master=min(kept.master, own.master or kept.master))
 
 
 def _states(kept: Kept, optimizer: Optimizer, zero: int) -> StateBytes:
-    is_copied = kept.weights == SINGLE
+    kept, is_copied = _kept(kept, optimizer), kept.weights == SINGLE
     from_stage = 2 if is_copied else 3
     weights = _divided(kept.weights, zero, from_stage)
     if is_copied and zero == 2:
@@ -165,7 +206,8 @@ def _divided(size: float, zero: int, from_stage: int) -> Bytes:
 def update_bytes(optimizer: str) -> float:
     """Bytes that the update of a parameter moves: its gradient read twice, its states and master copy read and written,
     its weight written in 16 bits."""
-    return 2 * SINGLE + 2 * (SINGLE + OPTIMIZERS[optimizer].states) + HALF
+    own = optimizer_of(optimizer)
+    return 2 * (own.gradients or SINGLE) + 2 * ((own.master or SINGLE) + own.states) + HALF
 
 
 def copies_by(zero: int, optimizer: str) -> Bytes:

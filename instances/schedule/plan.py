@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.amounts import as_written
 from ..base.errors import InputError, show
-from ..base.fields import by_key, each, read_plan
+from ..base.fields import by_key, each, join, read_plan
 
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
@@ -37,6 +37,8 @@ class SchedulePlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> SchedulePlan:
         """Read a plan object; shape and types are checked, merits are not."""
+        if isinstance(data, Mapping) and "period" in data:  # which says nothing here, and is a time where it stands
+            exact(join(where, "period"), data["period"])
         return read_plan(cls, cls.kind, where, data, EXAMPLE, starts=by_key(each(exact)))
 
 

@@ -21,7 +21,7 @@ from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficienc
 from ..physics.hardware import KnownGpu, devices_and_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
 from .frameworks import FRAMEWORKS, Framework
-from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
+from .model import MOST_LAYERS, MOST_PREDICTION_LAYERS, Attention, Experts, Mlp, Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
 
 if TYPE_CHECKING:
@@ -103,30 +103,40 @@ def known_model(name: str) -> Model:
     return named(word, MODELS, "model").model
 
 
-def with_layers(model: Model, layers: int | None = None, dense_layers: int | None = None) -> Model:
-    """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts.
+def with_layers(
+    model: Model,
+    layers: int | None = None,
+    dense_layers: int | None = None,
+    prediction_layers: int | None = None,
+) -> Model:
+    """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts, with
+    `prediction_layers` for multi-token prediction.
 
     None keeps the model's own number, but never more dense layers than layers.
     """
-    if layers is None and dense_layers is None:
+    if layers is dense_layers is prediction_layers is None:
         return model
     if model.own:
         raise UsageError(
-            f"{model.name} has measured layers of its own, which cannot be cut; drop --layers and --dense-layers."
+            f"{model.name} has measured layers of its own, which cannot be cut; drop --layers, --dense-layers and "
+            "--prediction-layers."
         )
+    predicting = model.prediction_layers if prediction_layers is None else prediction_layers
+    check_whole("--prediction-layers", predicting, MOST_PREDICTION_LAYERS, 0)
     count = model.layers if layers is None else layers
     check_whole("--layers", count, MOST_LAYERS)
     if model.experts is None:
         if dense_layers not in (None, count):
             raise UsageError(f"No layer of {model.name} has experts; drop --dense-layers.")
-        return replace(model, layers=count)
+        return replace(model, layers=count, prediction_layers=predicting)
     dense = min(model.experts.dense_layers, count) if dense_layers is None else dense_layers
     check_whole("--dense-layers", dense, MOST_LAYERS, 0)
     if dense > count:
         raise InputError("--dense-layers", f"is {dense} of {several(count, 'layer')}", "give fewer of them")
     if dense and model.mlp is None:
         raise UsageError(f"Every layer of {model.name} has experts; drop --dense-layers.")
-    return replace(model, layers=count, experts=replace(model.experts, dense_layers=dense))
+    experts = replace(model.experts, dense_layers=dense)
+    return replace(model, layers=count, prediction_layers=predicting, experts=experts)
 
 
 # ---- problems -----------------------------------------------------------------------------------------
@@ -154,6 +164,7 @@ def problem_of(
     optimizer: str = USUAL_OPTIMIZER,
     layers: int | None = None,
     dense_layers: int | None = None,
+    prediction_layers: int | None = None,
     reserve_bytes: float | None = None,
     efficiencies: Efficiencies | Mapping[str, float] | None = None,
     attention_kernel: str | None = None,
@@ -172,7 +183,7 @@ def problem_of(
         raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
     rules = FRAMEWORKS[framework]
     kernel = _kernel(attention_kernel, rules, flags)
-    shapes = with_layers(model_of(model), layers, dense_layers)
+    shapes = with_layers(model_of(model), layers, dense_layers, prediction_layers)
     memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
     card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
     problem = TrainingProblem(

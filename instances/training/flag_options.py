@@ -11,13 +11,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.errors import InputError, nearest, show
-from ..base.quantities import whole_number
+from ..base.quantities import several, whole_number
 from .plan import LARGEST
 from .problem import TrainingProblem
 
@@ -56,6 +56,17 @@ def effects_of(framework: str) -> tuple[Mapping[str, Effect], tuple[str, ...]]:
                 name, *usual = option.replace("=", "|").split("|")
                 own[name] = Effect(sort, what, tuple(usual))
     return {**effects, **own}, (*harmless, *table["harmless"].split())
+
+
+def is_harmless(framework: str, name: str) -> bool:
+    """Does an option change nothing here? A beginning must end where the name does, or at a dash or dot; with a star it
+    ends anywhere."""
+    return any(
+        name.startswith(beginning[:-1])
+        if beginning.endswith("*")
+        else name == beginning or name.startswith((beginning + "-", beginning + "."))
+        for beginning in effects_of(framework)[1]
+    )
 
 
 # ---- options of a command line -------------------------------------------------------------------------
@@ -126,6 +137,8 @@ class Flags:
     """The options of a command line or file, which a framework's reader asks for one by one, and what it says of them:
     a configuration in our words, and sentences for the user."""
 
+    problem: TrainingProblem
+    """What is trained on what; readers change what the options say of it."""
     options: Mapping[str, tuple[str, ...]]
     prefix: str = "--"
     asked: dict[str, str] = field(default_factory=dict)
@@ -141,8 +154,8 @@ class Flags:
     """Share that the options hide of the data-parallel communication that is usually hidden."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
-    optimizer: str | None = None
-    """The optimizer that the options name, as `instances/physics/optimizers.py` calls it; None: they name none."""
+    differences: list[str] = field(default_factory=list)
+    """What differs from the problem that was given, in words with the option that decides it."""
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """All words after the option; None where it is absent. Our own keys stand for the framework's names."""
@@ -223,6 +236,34 @@ class Flags:
     def tell(self, sentence: str) -> None:
         self.told.append(sentence)
 
+    def decide(self, field: str, value: Any, difference: str) -> None:
+        """Judge with what the options say, or leave out, instead of what the problem had."""
+        if getattr(self.problem, field) != value:
+            self.problem = self.problem.replace(**{field: value})
+            self.differences.append(difference)
+
+    def decide_switch(self, field: str, on: bool, name: str, words: tuple[str, str]) -> None:
+        """Decide what an option switches on, and its absence off; `words` say both."""
+        shown = self.shown(name)
+        self.decide(field, on, f"{words[0]} ({shown})" if on else f"{words[1]} (no {shown})")
+
+    def decide_prediction(self, count: int, why: str) -> None:
+        """Decide how many layers there are for multi-token prediction."""
+        if not self.problem.model.own:
+            model = replace(self.problem.model, prediction_layers=count)
+            layers = several(count, "layer") if count else "no layer"
+            self.decide("model", model, f"{layers} for multi-token prediction ({why})")
+
+    def decide_precision(self, name: str, option: str) -> None:
+        """Decide the number format, if the GPU has it."""
+        if name in self.problem.gpu.flops:
+            self.decide("precision", name, f"{name} ({self.shown(option)})")
+        else:
+            self.tell(
+                f"{self.shown(option)} asks for {name}, which {self.problem.gpu.name} does not have; memory and time "
+                f"are of {self.problem.precision}."
+            )
+
     def hides(self, share: float, why: str) -> None:
         self.hidden_share, self.why_not_hidden = share, why
 
@@ -241,6 +282,10 @@ class Flags:
                 f"The launcher starts {per_node * count} processes, and the problem has {problem.devices} GPUs."
             )
 
+    def tell_differences(self) -> None:
+        if self.differences:
+            self.tell(f"Judged as the options say, unlike the problem: {', '.join(self.differences)}.")
+
     def tell_effects(self, framework: str) -> None:
         """Name every option that changes what is not modelled, in one sentence for each sort of change."""
         changing: dict[str, list[str]] = {sort: [] for sort in _SUBJECTS}
@@ -257,16 +302,6 @@ class Flags:
                 self.tell(
                     f"{_SUBJECTS[sort]} computed as without {those}, not modelled here: {', '.join(options)}."
                 )
-
-    def is_harmless(self, framework: str, name: str) -> bool:
-        """Does an option change nothing here? A beginning must end where the name does, or at a dash or dot; with a
-        star it ends anywhere."""
-        return any(
-            name.startswith(beginning[:-1])
-            if beginning.endswith("*")
-            else name == beginning or name.startswith((beginning + "-", beginning + "."))
-            for beginning in effects_of(framework)[1]
-        )
 
     def meant(self, unknown: Iterable[str]) -> dict[str, str]:
         """The options that somebody may have meant by unknown ones, each as its program spells it."""

@@ -17,7 +17,7 @@ from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
 from ..physics.schedules import ROW
 from ..physics.schedules import SCHEDULES as RULES
-from .flag_options import WHERE, Flags, flattened, is_path, words_of_options
+from .flag_options import WHERE, Flags, flattened, is_harmless, is_path, words_of_options
 from .flags_megatron import compare_model, compare_problem, read_megatron, read_recomputation
 from .frameworks import TORCHTITAN as FRAMEWORK
 from .frameworks import fault_of_word, hidden_shares
@@ -54,9 +54,11 @@ SCHEDULES = {theirs.lower(): ours for ours, theirs in FRAMEWORK.schedules.items(
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 
-def read_torchtitan(problem: TrainingProblem, flags: Flags) -> None:
+def read_torchtitan(flags: Flags) -> None:
     """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
     flags.names = TORCHTITAN_NAMES
+    flags.decide_prediction(0, "which torchtitan's models do not have")
+    problem = flags.problem
     degrees = {name: flags.whole(name, 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, flags, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
     schedule = _torchtitan_schedule(flags)
@@ -228,13 +230,11 @@ def _compare_with_torchtitan(flags: Flags, problem: TrainingProblem, tensor: int
     given_fp8 = any("float8" in name or "mx" in name for word in converters for name in word.split(","))
     for name in [option for option in flags.options if option.startswith(("quantize.", "float8.", "mx."))]:
         flags.words(name)
-    if given_fp8 != (problem.precision == "fp8"):
-        flags.tell(
-            f"The flags ask for {'fp8' if given_fp8 else 'bf16'}, and the problem's precision is {problem.precision}."
-        )
-    if tensor > 1 and not problem.sequence_parallel and "parallelism.enable-sequence-parallel" not in flags.options:
-        flags.tell("torchtitan divides tokens among tensor-parallel ranks, and the problem does not.")
-    flags.words("parallelism.enable-sequence-parallel")
+    flags.decide_precision("fp8" if given_fp8 else "bf16", "model.converters")
+    name = "parallelism.enable-sequence-parallel"
+    on = flags.flag(name) or name not in flags.options
+    if tensor > 1:
+        flags.decide("sequence_parallel", on, f"{'' if on else 'no '}sequence parallelism, as torchtitan is told")
 
 
 # ---- DeepSpeed ----------------------------------------------------------------------------------------
@@ -269,9 +269,9 @@ EVEN = "uniform"
 OVERLAP = "zero-optimization.overlap-comm"
 
 
-def read_deepspeed(problem: TrainingProblem, flags: Flags) -> None:
+def read_deepspeed(flags: Flags) -> None:
     """The configuration in DeepSpeed's options; what is absent is as DeepSpeed takes it: no ZeRO, one stage."""
-    flags.names = DEEPSPEED_NAMES
+    flags.names, problem = DEEPSPEED_NAMES, flags.problem
     tensor = max(_first(flags, TENSOR, 1, least=0), 1)
     pipeline = 1 if flags.flag("no-pipeline-parallel") else _first(flags, PIPELINE, 1)
     context = _first(flags, CONTEXT, 1)
@@ -383,8 +383,8 @@ def _compare_with_deepspeed(flags: Flags, problem: TrainingProblem, tensor: int)
         flags.tell(
             f"Without bf16 and fp16 DeepSpeed trains in fp32, and the problem is one in {problem.precision}."
         )
-    if formats and formats[0] != problem.precision:
-        flags.tell(f"The file asks for {formats[0]}, and the precision of the problem is {problem.precision}.")
+    if formats:
+        flags.decide_precision(formats[0], f"{formats[0]}.enabled")
     nodes, gpus = flags.amount("num-nodes"), flags.amount("num-gpus")
     if gpus is not None and gpus * (nodes or 1) != problem.devices:
         flags.tell(
@@ -399,7 +399,7 @@ def _compare_with_deepspeed(flags: Flags, problem: TrainingProblem, tensor: int)
 # ---- command lines and files --------------------------------------------------------------------------
 
 
-READERS: Mapping[str, Callable[[TrainingProblem, Flags], None]] = {
+READERS: Mapping[str, Callable[[Flags], None]] = {
     "megatron": read_megatron,
     "torchtitan": read_torchtitan,
     "deepspeed": read_deepspeed,
@@ -424,8 +424,8 @@ class Read:
     """What a command line says."""
 
     configuration: Configuration
-    framework: str
-    """The framework to which the flags belong."""
+    problem: TrainingProblem
+    """What is judged: with the framework to which the flags belong, and with what they say or leave out."""
     understood: Mapping[str, str]
     """Options that decide something, with their words."""
     aside: tuple[str, ...]
@@ -438,8 +438,6 @@ class Read:
     """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
     hidden_share: float = 1.0
     """Share that the options hide of the data-parallel communication that is usually hidden."""
-    optimizer: str | None = None
-    """The optimizer that the options name; None: that of the problem."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
 
@@ -474,32 +472,33 @@ def read_options(
     problem: TrainingProblem, framework: str, options: Mapping[str, tuple[str, ...]], prefix: str
 ) -> Read:
     """The configuration of a framework's options by their names with dashes; `prefix` is what messages put before."""
-    flags = Flags(options, prefix)
-    target = problem.replace(framework=framework)
+    flags = Flags(problem.replace(framework=framework), options, prefix)
     if framework != problem.framework:
         flags.tell(
             f"These are flags of {framework}, whose rules count for them; the problem is one of {problem.framework}."
         )
-    READERS[framework](target, flags)
+    READERS[framework](flags)
+    flags.tell_differences()
     flags.tell_effects(framework)
     try:
-        plan = configuration_from_words(target, " ".join(f"{key}={value}" for key, value in flags.keys.items()))
+        plan = configuration_from_words(
+            flags.problem, " ".join(f"{key}={value}" for key, value in flags.keys.items())
+        )
     except InputError as error:
         names = {f"configuration: {key}": flags.shown(name) for key, name in flags.names.items()}
         raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
     left = flags.left()
-    aside = tuple(name for name in left if flags.is_harmless(framework, name))
+    aside = tuple(name for name in left if is_harmless(framework, name))
     unknown = [name for name in left if name not in aside]
     return Read(
         plan,
-        framework,
+        flags.problem,
         flags.asked,
         aside,
         tuple(map(flags.shown, unknown)),
         flags.meant(unknown),
         tuple(flags.told),
         flags.hidden_share,
-        flags.optimizer,
         flags.why_not_hidden,
     )
 

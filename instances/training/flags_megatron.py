@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
-from ..physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
+from ..physics.optimizers import FORMATS, OPTIMIZERS, USUAL_OPTIMIZER
 from .flag_options import Flags, words_of_options
 from .frameworks import effective
 from .model import MODULES, Attention, Model
@@ -28,6 +29,7 @@ NAMES = {
     "layout": "pipeline-model-parallel-layout",
     "recompute": "recompute-granularity",
 }
+PREDICTION = "mtp-num-layers"
 LAYERS_OF_CHUNK = "num-layers-per-virtual-pipeline-stage"
 FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
@@ -42,14 +44,22 @@ _LISTED = re.compile(r"\[([0-9, ]+)\](?:\*([0-9]+))?")
 # it open.
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
 
-GRADIENTS, WEIGHTS = "overlap-grad-reduce", "overlap-param-gather"
-DISPATCHER = "moe-token-dispatcher-type"
+GRADIENTS, WEIGHTS, TENSOR = "overlap-grad-reduce", "overlap-param-gather", "tp-comm-overlap"
+DISPATCHER, GROUPED = "moe-token-dispatcher-type", "moe-grouped-gemm"
+PRECISION_AWARE, AWARE = "adam-precision-aware", "use-precision-aware-optimizer"
+FORMATS_OF = OPTIMIZERS[PRECISION_AWARE].formats
+# Formats that need no word: those of the record of this optimizer, and of gradients in general.
+OF_RECORD = {"first": "bf16", "second": "bf16", "master": "bf16", "gradients": "fp32"}
+REDUCED, ACCUMULATED = "grad-reduce-in-bf16", "accumulate-allreduce-grads-in-fp32"
 FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidden-dropout")
 
 
-def read_megatron(problem: TrainingProblem, flags: Flags) -> None:
+def read_megatron(flags: Flags) -> None:
     """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
     flags.names = NAMES
+    predicting = flags.whole(PREDICTION, 0, least=0)
+    flags.decide_prediction(predicting, f"--{PREDICTION} {predicting}" if predicting else f"no --{PREDICTION}")
+    problem = flags.problem
     tensor, pipeline = flags.whole("tensor", 1), flags.whole("pipeline", 1)
     experts = problem.model.experts is not None
     expert_tensor = flags.amount("expert-tensor")
@@ -82,8 +92,8 @@ def read_megatron(problem: TrainingProblem, flags: Flags) -> None:
     compare_problem(flags, problem, tensor)
     compare_model(flags, problem, tensor)
     _absent(flags, problem)
-    _hidden(flags, problem, zero)
     _optimizer(flags)
+    _hidden(flags, flags.problem, zero)
 
 
 def _zero(flags: Flags) -> int:
@@ -91,6 +101,13 @@ def _zero(flags: Flags) -> int:
     strategy, distributed = flags.choice(STRATEGY, SHARDING, "no_shard"), flags.flag("use-distributed-optimizer")
     sharded = [name for name in ("use-megatron-fsdp", "use-custom-fsdp") if flags.flag(name)]
     if sharded:
+        most = max(flags.problem.states)
+        if SHARDING[strategy] > most:
+            flags.tell(
+                f"With --{sharded[0]}, --{STRATEGY} {strategy} divides gradients or weights as well, which is not "
+                f"modelled here: memory is too large, and time lacks the gathers, as with zero={most}."
+            )
+            return most
         flags.tell(
             f"With --{sharded[0]}, --{STRATEGY} {strategy} decides what is divided (zero={SHARDING[strategy]})."
         )
@@ -130,14 +147,36 @@ def _optimizer(flags: Flags) -> None:
     """The optimizer of these flags, where a record has their words; of others nothing is modelled."""
     usual = {"optimizer": ("adam",), **flags.options}
     named = [
-        (own.name, words_of_options(own.megatron)) for own in OPTIMIZERS.values() if own.mixed and own.megatron
+        (own.name, words_of_options(own.megatron))
+        for own in OPTIMIZERS.values()
+        if own.mixed and own.megatron and not own.formats
     ]
     meant = [pair for pair in named if all(usual.get(name) == words for name, words in pair[1].items())]
     name, options = max(meant, key=lambda pair: len(pair[1]), default=(USUAL_OPTIMIZER, {}))
-    if name != USUAL_OPTIMIZER:
-        flags.optimizer = name
-        shown = " ".join(" ".join((flags.shown(option), *(flags.words(option) or ()))) for option in options)
-        flags.tell(f"Memory and time are those of the optimizer of {shown}.")
+    for option in (*options, "sgd-momentum"):
+        flags.words(option)
+    parts = _formats(flags)
+    name = PRECISION_AWARE if "master" in parts else name
+    own = [f"{part}={given}" for part, given in parts.items() if given != OF_RECORD[part]]
+    name += ":" * bool(own) + ",".join(own)
+    shown = [flags.shown(option) for option in (*options, AWARE, *FORMATS_OF.values(), REDUCED)]
+    said = [option for option in shown if option.strip("-") in flags.asked] or ["no --optimizer"]
+    flags.decide("optimizer", name, f"the optimizer {name} ({' '.join(said)})")
+
+
+def _formats(flags: Flags) -> dict[str, str]:
+    """Number formats of the optimizer's parts, where the flags can choose them. Of a master copy in fp32 beside weights
+    in bf16 a precision-aware optimizer keeps the bits that these lack; in fp16 gradients are summed as they are."""
+    parts = {part: flags.choice(option, FORMATS, "fp32") for part, option in FORMATS_OF.items()}
+    fp16, fp32 = flags.flag("fp16"), flags.flag(ACCUMULATED)
+    if flags.flag(REDUCED) or (fp16 and not fp32) or parts["gradients"] != "fp32":
+        parts["gradients"] = "fp16" if fp16 else "bf16"
+    if flags.flag(AWARE):
+        return parts if fp16 else {**parts, "master": "bf16"}
+    for option in FORMATS_OF.values():
+        if flags.choice(option, FORMATS, "fp32") != "fp32":
+            raise flags.wrong(option, f"is set without --{AWARE}, which Megatron refuses", "add that")
+    return {"gradients": parts["gradients"]}
 
 
 def _absent(flags: Flags, problem: TrainingProblem) -> None:
@@ -146,15 +185,22 @@ def _absent(flags: Flags, problem: TrainingProblem) -> None:
         flags.tell(
             f"Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of {problem.precision}."
         )
+    dropout = [flags.text(name) for name in DROPOUTS]
+    shown = [f"--{name} {text or 'absent'}" for name, text in zip(DROPOUTS, dropout, strict=True)]
+    on = any(text is None or bool(text.strip("0.")) for text in dropout)
+    flags.decide("dropout", on, f"{'' if on else 'no '}dropout ({', '.join(shown)})")
+    flags.decide_switch("fused_loss", flags.flag(FUSED_LOSS), FUSED_LOSS, ("a fused loss", "an unfused loss"))
+    own = problem.efficiencies
+    if own.tensor_hidden and not flags.flag(TENSOR):
+        exposed = replace(own, tensor_hidden=0.0)
+        flags.decide("efficiencies", exposed, f"tensor-parallel communication that nothing hides (no --{TENSOR})")
     absent = []
-    if problem.fused_loss and not flags.flag(FUSED_LOSS):
-        absent.append(f"--{FUSED_LOSS} the loss is not fused")
-    if not problem.dropout and None in [flags.text(name) for name in DROPOUTS]:
-        absent.append(" and ".join(f"--{name} 0" for name in DROPOUTS) + " there is dropout")
     if flags.keys["expert"] != "1" and DISPATCHER not in flags.options:
         absent.append(f"--{DISPATCHER} alltoall tokens are gathered for the experts")
+    if problem.model.experts is not None and not flags.flag(GROUPED):
+        absent.append(f"--{GROUPED} experts are computed one after the other")
     if absent:
-        flags.tell(f"In Megatron without {', and without '.join(absent)}; the problem says otherwise.")
+        flags.tell(f"In Megatron without {', and without '.join(absent)}, which is not modelled here.")
 
 
 # ---- layouts -------------------------------------------------------------------------------------------
@@ -298,23 +344,17 @@ def compare_problem(flags: Flags, problem: TrainingProblem, tensor: int) -> None
     flags.compare_devices(problem, "nnodes", "nproc-per-node")
     formats = {"bf16": flags.flag("bf16"), "fp16": flags.flag("fp16")}
     precision = "fp8" if flags.text("fp8-format") else next((name for name, on in formats.items() if on), None)
-    if precision is not None and precision != problem.precision:
-        flags.tell(f"The flags ask for {precision}, and the precision of the problem is {problem.precision}.")
+    if precision is not None:
+        flags.decide_precision(precision, "fp8-format" if precision == "fp8" else precision)
     on = flags.flag("sequence-parallel")
-    if tensor > 1 and on != problem.sequence_parallel:
-        word = ("With", "without") if on else ("Without", "with")
-        flags.tell(f"{word[0]} --sequence-parallel here, and the problem is one {word[1]} sequence parallelism.")
-    if flags.flag(FUSED_LOSS) and not problem.fused_loss:
-        flags.tell("--cross-entropy-loss-fusion is set, and the problem's loss is not fused.")
+    if tensor > 1:
+        words = ("sequence parallelism", "no sequence parallelism")
+        flags.decide_switch("sequence_parallel", on, "sequence-parallel", words)
     backend = flags.choice("attention-backend", BACKENDS, "auto")
     flash = True if flags.flag("use-flash-attn") else BACKENDS[backend]
-    if flash not in (None, problem.flash_attention):
-        flags.tell(
-            f"The matrix of attention is {'not ' if flash else ''}kept by the flags, and the problem says otherwise."
-        )
-    dropout = [flags.text(name) for name in DROPOUTS]
-    if any(text is not None and text.strip("0.") for text in dropout) and not problem.dropout:
-        flags.tell("The flags ask for dropout, and the problem is one without.")
+    if flash is not None:
+        kept = "a matrix of attention that is never kept" if flash else "the matrix of attention, which is kept"
+        flags.decide("flash_attention", flash, f"{kept} (--attention-backend)")
 
 
 def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
@@ -328,13 +368,14 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
     flags.compare("the number of layers", model.layers, "num-layers")
     flags.compare("the hidden size", model.hidden, "hidden-size")
     flags.compare("the hidden size of the MLP", mlp, "ffn-hidden-size")
-    flags.compare("the number of prediction layers", model.prediction_layers, "mtp-num-layers")
     _compare_vocabulary(flags, model, tensor)
     flags.compare("the number of experts", None if experts is None else experts.count, "num-experts")
     flags.compare("the experts of a token", None if experts is None else experts.per_token, "moe-router-topk")
     flags.compare("the hidden size of an expert", expert_size, "moe-ffn-hidden-size")
     shared = None if experts is None else experts.shared_hidden
     flags.compare("the hidden size of shared experts", shared, "moe-shared-expert-intermediate-size")
+    gate = "moe-shared-expert-gate"
+    flags.compare_switch("A gate of shared experts", experts is not None and experts.shared_gate, gate, described)
     _compare_experts(flags, model)
     if model.attention is not None:
         _compare_attention(flags, model.attention, described)
@@ -345,12 +386,15 @@ def compare_model(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
     norm = flags.text("normalization")
     if norm is not None and ("rms" in norm.lower()) != (model.norm == "rms"):
         flags.tell(f"--normalization is {norm}, and the norm of the problem's model is {model.norm}.")
-    positions = flags.text("position-embedding-type")
+    rotary = flags.flag("use-rotary-position-embeddings") | flags.flag("no-position-embedding")
+    positions = flags.text("position-embedding-type") or ("rope" if rotary else None)
     if positions is not None and (positions == "learned_absolute") != (model.positions > 0):
         flags.tell(
             f"Learned positions (--position-embedding-type {positions}) are on one side alone: in the flags or in the "
             "problem's model."
         )
+    if model.positions:
+        flags.compare("the number of learned positions", model.positions, "max-position-embeddings")
     for name in ("disable-bias-linear", "num-query-groups", "max-position-embeddings"):
         flags.words(name)
 

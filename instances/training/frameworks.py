@@ -365,7 +365,7 @@ TORCHTITAN = Framework(
             "prediction",
             lambda problem, plan: not problem.model.prediction_layers,
             "torchtitan's models do not predict several tokens",
-            "leave the model's layers for that out, or choose another framework",
+            "leave the model's layers for that out (--prediction-layers 0), or choose another framework",
         ),
         HEADS,
         KEY_VALUES,

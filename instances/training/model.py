@@ -26,6 +26,7 @@ INSIDE: Mapping[str, tuple[str, ...]] = {"moe": ("moe_act", "shared_experts")}
 MOST = 10**9
 # Searches have tables with a row and a column for each layer.
 MOST_LAYERS = 1_000
+MOST_PREDICTION_LAYERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,12 @@ def _check(model: Model) -> None:
         _check_own(model)
         return
     attention, experts = model.attention, model.experts
-    limits = {"layers": (1, MOST_LAYERS), "prediction_layers": (0, 100), "norms": (0, 8), "positions": (0, MOST)}
+    limits = {
+        "layers": (1, MOST_LAYERS),
+        "prediction_layers": (0, MOST_PREDICTION_LAYERS),
+        "norms": (0, 8),
+        "positions": (0, MOST),
+    }
     check_numbers(model, "model", MOST, limits)
     if model.norm not in NORMS:
         raise InputError("model.norm", f"is {show(model.norm)}", 'give "rms" or "layer"')

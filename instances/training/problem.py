@@ -19,7 +19,7 @@ from ..base.fields import check_members, check_numbers, plain
 from ..base.kind import Displayed
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
-from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, states_of
+from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
 
@@ -149,7 +149,9 @@ def _check(problem: TrainingProblem) -> None:
     check_numbers(problem, "", MAX_DEVICES, {"batch": (1, 10**7), "sequence": (1, 10**8)})
     _check_levels(problem)
     _check_choice("framework", problem.framework, FRAMEWORKS)
-    _check_choice("optimizer", problem.optimizer, MIXED)
+    base = problem.optimizer.partition(":")[0] if isinstance(problem.optimizer, str) else problem.optimizer
+    _check_choice("optimizer", base, MIXED)
+    optimizer_of(problem.optimizer)
 
 
 def _check_choice(field: str, value: object, known: Collection[str]) -> None:

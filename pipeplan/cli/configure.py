@@ -45,6 +45,7 @@ PROBLEM_OPTIONS = declared(
     batch int: Sequences between two updates.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
+    prediction_layers int: Layers for multi-token prediction, which a cut model keeps; default: the model's own.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
     framework choice NAME: Framework that is to run it: {", ".join(FRAMEWORKS)}; default: megatron.
     attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
@@ -165,6 +166,14 @@ def command(
     if "levels" not in given and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
         say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
+    predicting = problem.model.prediction_layers
+    if predicting and "prediction_layers" not in given:
+        from ..instances.base.quantities import several
+
+        counted = several(predicting, "layer")
+        say_note(
+            f"{problem.model.name} has {counted} for multi-token prediction; --prediction-layers 0 leaves it out"
+        )
     from ..instances.physics.efficiencies import Efficiencies
     from ..instances.physics.hardware import assumed_of
 

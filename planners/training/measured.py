@@ -53,6 +53,8 @@ _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
+# How a log prints number formats.
+DTYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.uint8": "fp8"}
 # How a log prints the one flag of these that switches something off.
 BIASES_OFF = ("add-bias-linear", "False")
 # Flags that say what was run; a log names hundreds of others.
@@ -65,7 +67,15 @@ READ_FROM_LOG = (
     *("recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"),
     *("use-megatron-fsdp", "data-parallel-sharding-strategy", "cpu-offloading", "num-layers", "hidden-size"),
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
-    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout"),
+    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout", "moe-grouped-gemm", "optimizer"),
+    *(
+        "use-precision-aware-optimizer",
+        "main-grads-dtype",
+        "main-params-dtype",
+        "exp-avg-dtype",
+        "exp-avg-sq-dtype",
+    ),
+    *("grad-reduce-in-bf16", "accumulate-allreduce-grads-in-fp32", "sgd-momentum"),
     *("add-qkv-bias", "disable-bias-linear"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
@@ -117,6 +127,7 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     read = read_options(
         of_run, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, ""
     )
+    of_run = read.problem
     check_possible(of_run, read.configuration)
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
@@ -137,6 +148,7 @@ def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if match is None or value in ("None", "False", "[]", ""):
             continue
         name = dashed(match[1])
+        value = DTYPES.get(value, value)
         words = () if value == "True" else tuple(word.strip(" '\"") for word in value.strip("[]").split(","))
         flags[RENAMED.get(name, name)] = (value,) if name == "pipeline-model-parallel-layout" else words
     if "recompute-granularity" not in flags:
@@ -155,14 +167,7 @@ def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: Traini
         "batch": whole("global-batch-size", problem.batch),
         "sequence": whole("seq-length", problem.sequence),
         "framework": "megatron",
-        "sequence_parallel": "sequence-parallel" in arguments,
     }
-    if whole("tensor-model-parallel-size", 1) == 1:
-        changes["sequence_parallel"] = problem.sequence_parallel
-    if arguments.get("fp8-format"):
-        changes["precision"] = "fp8"
-    elif "bf16" in arguments or "fp16" in arguments:
-        changes["precision"] = "bf16" if "bf16" in arguments else "fp16"
     layers = whole("num-layers", problem.model.layers)
     model = problem.model if layers == problem.model.layers else with_layers(problem.model, layers)
     of_run = problem.replace(model=model, **changes)

@@ -92,7 +92,8 @@ def check_possible(problem: TrainingProblem, plan: Configuration) -> None:
 # ---- tables of runs ------------------------------------------------------------------------------------
 
 # Columns that change the problem, those that make the configuration, and those that were measured.
-OF_PROBLEM = ("model", "layers", "dense_layers", "devices", "sequence", "batch", "precision")
+OF_LAYERS = ("layers", "dense_layers", "prediction_layers")
+OF_PROBLEM = ("model", *OF_LAYERS, "devices", "sequence", "batch", "precision")
 OF_CONFIGURATION = (
     *("micro_batch", "tensor", "context", "pipeline", "virtual", "data", "expert", "zero", "recompute"),
     *("expert_tensor", "schedule", "layout"),
@@ -178,8 +179,8 @@ def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProble
     if row.get("precision"):
         changes["precision"] = row["precision"].lower()
     model = model_of(row["model"]) if row.get("model") else problem.model
-    layers, dense = (_whole(row, name) if row.get(name) else None for name in ("layers", "dense_layers"))
-    of_run = problem.replace(model=with_layers(model, layers, dense), **changes)
+    layers = (_whole(row, name) if row.get(name) else None for name in OF_LAYERS)
+    of_run = problem.replace(model=with_layers(model, *layers), **changes)
     return of_run if not row.get("devices") else _on(of_run, row["devices"])
 
 

@@ -163,7 +163,9 @@ def test_seconds_are_those_of_the_flags(plan: Plan, tiny: str) -> None:
     def judged(flags: str, *more: str) -> Any:
         return plan("configure", tiny, *SMALL, "--judge", flags, *more, "--json").json["judged"][0]
 
-    flags = "--use-distributed-optimizer --bf16 "
+    flags = (
+        "--use-distributed-optimizer --bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0 "
+    )
     with_both, bare = judged(flags + OVERLAP), judged(flags)
     assert with_both["seconds"] == judged("data=4")["seconds"] < bare["seconds"]
     assert not any("hides no" in note for note in with_both["notes"])
@@ -237,6 +239,18 @@ def test_the_scope_can_be_narrowed(plan: Plan, tiny: str) -> None:
     assert {own["degrees"]["tensor"] for own in told["shortlist"]} == {2}
     assert 0 not in {own["zero"] for own in told["shortlist"]}
     assert told["scope"]["fix"] == ["tensor=2"]
+
+
+def test_multi_token_prediction_is_named_unless_it_is_asked_for(plan: Plan) -> None:
+    cut = ("deepseek-v3", "--layers", "4", "--devices", "8xh200-141gb", "--sequence", "4096", "--batch", "8")
+    asked = ("--judge", "expert=8", "--json")
+    usual = done(plan("configure", *cut, *asked))
+    without = done(plan("configure", *cut, *asked, "--prediction-layers", "0"))
+    told = "deepseek-v3 has 1 layer for multi-token prediction; --prediction-layers 0 leaves it out"
+    assert told in in_one_line(usual.err)
+    assert "multi-token" not in without.err
+    fullest = [max(rank["bytes"] for rank in own.json["judged"][0]["ranks"]) for own in (usual, without)]
+    assert fullest[1] < 0.8 * fullest[0]
 
 
 def test_runs_change_the_efficiencies_and_can_be_saved(plan: Plan, tiny: str) -> None:

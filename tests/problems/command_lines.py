@@ -64,7 +64,8 @@ SHARED = """
 --attention-dropout 0.0 --hidden-dropout 0.0 --bf16 --use-flash-attn --sequence-parallel
 --use-distributed-optimizer
 """
-NOT_FUSED = "In Megatron without --cross-entropy-loss-fusion the loss is not fused"
+UNLIKE = "Judged as the options say, unlike the problem: "
+NOT_FUSED = UNLIKE + "an unfused loss"
 NOT_MODELLED = "Memory and time are computed as without "
 TIMES_WITHOUT = "The time is computed as without "
 
@@ -157,9 +158,8 @@ LINES = (
         "pipeline=4 micro-batch=4 zero=0 layout=3/4/4/3",
         told=(
             "Without --use-distributed-optimizer",
-            "The matrix of attention is kept",
             "Biases of queries, keys and values (--add-qkv-bias, or no --disable-bias-linear) are on one side alone",
-            "In Megatron without --cross-entropy-loss-fusion the loss is not fused, and without --attention-dropout 0",
+            UNLIKE + "the matrix of attention, which is kept",
             TIMES_WITHOUT,
             NOT_MODELLED,
         ),
@@ -185,7 +185,11 @@ LINES = (
         128,
         8192,
         "data=8",
-        told=(TIMES_WITHOUT, NOT_MODELLED),
+        told=(
+            UNLIKE + "the optimizer adam-mixed:gradients=bf16 (--grad-reduce-in-bf16)",
+            TIMES_WITHOUT,
+            NOT_MODELLED,
+        ),
         more={"precision": "fp8"},
     ),
     Line(
@@ -206,9 +210,7 @@ LINES = (
         told=(
             "Without --use-distributed-optimizer",
             "The launcher starts 8 processes, and the problem has 128 GPUs.",
-            "The flags ask for fp16, and the precision of the problem is bf16.",
-            "Without --sequence-parallel here",
-            NOT_FUSED,
+            UNLIKE + "fp16 (--fp16), no sequence parallelism (no --sequence-parallel), dropout",
             NOT_MODELLED,
         ),
     ),
@@ -348,7 +350,7 @@ enable_fsdp_float8_all_gather = true
         256,
         2048,
         "micro-batch=32 zero=1",
-        told=("The file asks for fp16, and the precision of the problem is bf16.",),
+        told=(UNLIKE + "fp16 (fp16.enabled)",),
         more={"framework": "deepspeed"},
     ),
 )

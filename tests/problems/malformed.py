@@ -379,6 +379,7 @@ MALFORMED_PLANS = [
         ("result without stop", "stop", DROP, "add the key"),
         ("result problem is a text", "problem", "x", "{...}"),
         ("result objective is a text", "objective", "5", "finite number"),
+        ("result gap is a list", "gap", [0.1], "finite number"),
         ("result bound is NaN", "bound", Raw("NaN"), "finite number"),
         ("result bound is enormous", "bound", 10**400, "finite number"),
         ("result verified is 1", "verified", 1, "true or false"),
@@ -390,6 +391,7 @@ MALFORMED_PLANS = [
         ("result warm start", "warm_start", {"outcome": "hot"}, "accepted", "warm_start.outcome"),
         ("result warm start key", "warm_start", {"outcom": 1}, '"outcome"', "warm_start.outcom"),
     ),
+    *spoilt_files({"kind": "schedule", "starts": {"F0": [0]}}, ("period is null", "period", None, "finite number")),
     *spoilt_files(
         EXPERT,
         ("expert without cpus", "cpus", DROP, "add the key"),

@@ -25,7 +25,7 @@ from ...instances.base.result import Found, Result, Stop
 from ...instances.lowering import on_cluster
 from ...instances.networks.megatron_layout import Layout, read_layout
 from ...instances.networks.profile.options import ProfileOptions
-from ...instances.physics.optimizers import OPTIMIZERS, USUAL_OPTIMIZER
+from ...instances.physics.optimizers import FORMATS, OPTIMIZERS, USUAL_OPTIMIZER, optimizer_of
 from ...instances.registry import Plan
 from ...instances.training.frameworks import even_layout, hidden_shares
 from ...instances.training.plan import FULL, Configuration, Recompute
@@ -248,8 +248,8 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
     """
     problem = _checked("megatron", problem, plan, options)
     d, model, hidden = plan.degrees, problem.model, problem.efficiencies
-    optimizer = OPTIMIZERS[problem.optimizer].megatron
-    if optimizer is None:
+    optimizer = optimizer_of(problem.optimizer)
+    if optimizer.megatron is None:
         raise UsageError(
             f"Megatron has no {problem.optimizer}; choose another optimizer, or write flags of your own."
         )
@@ -274,6 +274,8 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
         seq_length=problem.sequence,
         fp16=problem.precision == "fp16",
         bf16=problem.precision != "fp16",
+        accumulate_allreduce_grads_in_fp32=problem.precision == "fp16" and optimizer.gradients != FORMATS["fp16"],
+        main_params_dtype="fp16" if problem.precision == "fp16" and optimizer.master == FORMATS["fp16"] else None,
         fp8_format="hybrid" if problem.precision == "fp8" else None,
         **_recompute_flags(problem, plan.recompute[0]),  # the rules say that all chunks are alike
         attention_backend=None if problem.flash_attention else "unfused",
@@ -284,8 +286,9 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
         overlap_param_gather=bool(hidden.data_hidden) and plan.zero > 0,
         tp_comm_overlap=bool(hidden.tensor_hidden) and split,
         moe_token_dispatcher_type="alltoall" if d.expert > 1 else None,
+        moe_grouped_gemm=model.experts is not None,
     )
-    words += [optimizer] * (problem.optimizer != USUAL_OPTIMIZER)  # the usual one is Megatron's default
+    words += [optimizer.megatron] * (problem.optimizer != USUAL_OPTIMIZER)  # the usual one is Megatron's default
     beside = "flags of the model's shapes, of data and of the optimizer come beside them"
     return Exported({MEGATRON_FILE: "\n".join(words) + "\n"}, (_ranks_in_words(problem, plan), beside))
 
@@ -299,12 +302,11 @@ def _recompute_flags(problem: TrainingProblem, word: Recompute) -> dict[str, str
             "recompute_method": "uniform" if word.layers is None else "block",
             "recompute_num_layers": word.layers or 1,
         }
-    # Megatron refuses moe_act without grouped products, and it and layernorm with delayed scaling, its default.
+    # Megatron refuses moe_act and layernorm with delayed scaling, its default.
     scaled = problem.precision == "fp8" and {"moe_act", "layernorm"} & set(word.modules)
     return {
         "recompute_granularity": "selective",
         "recompute_modules": " ".join(word.modules),
-        "moe_grouped_gemm": "moe_act" in word.modules,
         **({"fp8_recipe": "tensorwise"} if scaled else {}),
     }
 

@@ -294,7 +294,8 @@ def configure(
         Seconds that the search may take. None: no limit.
     more : str, float or bool
         Further fields of the problem: levels, memory_bytes, reserve_bytes, precision, framework, optimizer, layers,
-        dense_layers, efficiencies, name, flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+        dense_layers, prediction_layers, efficiencies, name, flash_attention, sequence_parallel, dropout,
+        fp8_weight_copy.
 
     Returns
     -------

@@ -77,8 +77,7 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         from ...instances.training.flags import configuration_from_flags
 
         read = configuration_from_flags(problem, text)
-        plan, optimizer = read.configuration, read.optimizer or problem.optimizer
-        problem = problem.replace(framework=read.framework, optimizer=optimizer)
+        plan, problem = read.configuration, read.problem
         refuse_faults(problem, plan, text)
         problem, slower = _as_hidden(problem, read)
         notes = (*read.notes, *slower)
@@ -93,16 +92,13 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
 def _as_hidden(problem: TrainingProblem, read: Read) -> tuple[TrainingProblem, tuple[str, ...]]:
     """The problem with as much data-parallel communication hidden as these flags hide, and what that costs."""
     usual = problem.efficiencies.data_hidden
-    hidden = with_data_hidden(problem, usual * read.hidden_share)
+    efficiencies = replace(problem.efficiencies, data_hidden=usual * read.hidden_share)
+    hidden = problem.replace(efficiencies=efficiencies)
     times = [timing_of(own, read.configuration).seconds for own in (hidden, problem)]
     if read.why_not_hidden is None or times[0] <= times[1] * (1 + PROVEN_TOLERANCE):
         return hidden, ()
     cost = f"an iteration takes {times[0]:.4g} s, and {times[1]:.4g} s with {usual:.0%} hidden"
     return hidden, (f"{read.why_not_hidden}: {cost}.",)
-
-
-def with_data_hidden(problem: TrainingProblem, share: float) -> TrainingProblem:
-    return problem.replace(efficiencies=replace(problem.efficiencies, data_hidden=share))
 
 
 def _stored(path: str) -> Configuration | None:

@@ -28,6 +28,7 @@ from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Sto
 from ...instances.registry import kind_of
 from ...instances.training.cases import ParallelismChoice
 from ...instances.training.frameworks import FRAMEWORKS
+from ...instances.training.kind_functions import training_from_json, training_to_json
 from ...instances.training.plan import Configuration, Degrees
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import IterationRules, evaluate_configuration, framework_faults, shape_faults
@@ -40,7 +41,7 @@ from ...planners.training.planner import CHECKS, family
 from ...planners.training.search import Found as FoundConfiguration
 from ...planners.training.search import Report
 from .answer import Answer, Asked, not_excluded
-from .judge import Judged, least_change, with_data_hidden
+from .judge import Judged, least_change
 
 METHOD = "exact-configuration"
 # The key of a result's `problem` under which the result holds the problem itself.
@@ -145,7 +146,7 @@ def choices_of(answer: Answer) -> dict[str, Any]:
             {
                 "asked": own.asked,
                 "framework": own.problem.framework,
-                "data_hidden": own.problem.efficiencies.data_hidden,
+                "problem": _differences(answer.problem, own.problem),
                 "words": words_of(own.plan),
                 "seconds": own.evaluation.timing.seconds,
                 "lost": answer.lost(own),
@@ -154,6 +155,12 @@ def choices_of(answer: Answer) -> dict[str, Any]:
             for own in answer.judged
         ],
     }
+
+
+def _differences(problem: TrainingProblem, own: TrainingProblem) -> dict[str, Any]:
+    """The fields in which the problem of judged flags differs; null stands for a field's default."""
+    before, after = (training_to_json(one) for one in (problem, own))
+    return {key: after.get(key) for key in before | after if before.get(key) != after.get(key)}
 
 
 # ---- reading ---------------------------------------------------------------------------------------------
@@ -211,12 +218,13 @@ def _memory_error(top: Mapping[str, Any]) -> float | Margin:
 def _judged(problem: TrainingProblem, memory_error: float | Margin, where: str, value: object) -> Judged:
     """A judged configuration, with the referee's numbers and the least change computed anew."""
     top = as_object(where, value)
+    differences = as_object(join(where, "problem"), top.get("problem", {}))  # files of earlier versions have none
+    framework = _text(join(where, "framework"), require(where, top, "framework"))
+    facts = {**training_to_json(problem), **differences, "framework": framework}
     try:
-        problem = problem.replace(framework=_text(join(where, "framework"), require(where, top, "framework")))
+        problem = training_from_json({key: value for key, value in facts.items() if value is not None})
     except InputError as error:
-        raise InputError(join(where, "framework"), error.problem, error.remedy) from None
-    if "data_hidden" in top:  # as the flags hide; files of earlier versions do not say
-        problem = with_data_hidden(problem, as_number(join(where, "data_hidden"), top["data_hidden"]))
+        raise InputError(join(where, error.field), error.problem, error.remedy) from None
     plan = _configuration(problem, where, top)
     evaluation = evaluate_configuration(problem, plan)
     change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)

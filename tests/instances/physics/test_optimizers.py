@@ -47,6 +47,29 @@ def test_published_bytes_of_a_parameter() -> None:
     assert all(own.source for own in (*OPTIMIZERS.values(), *KEPT.values()))
 
 
+def test_parts_may_have_number_formats_of_their_own() -> None:
+    """Weights of 2 bytes, and behind them gradients, a master copy and moments."""
+    bytes_of = {
+        "adam-mixed:gradients=bf16": 2 + 2 + 4 + 8,
+        "muon:gradients=bf16": 2 + 2 + 4 + 4,
+        "adam-precision-aware": 2 + 4 + 2 + 4,
+        "adam-precision-aware:first=fp8,second=fp8": 2 + 4 + 2 + 2,
+        "adam-precision-aware:gradients=bf16,master=fp32": 2 + 2 + 4 + 4,
+    }
+    assert {name: sum_of_states("megatron", name) for name in bytes_of} == bytes_of
+    assert sum_of_states("torchtitan", "adam-precision-aware") == 4 + 4 + 4  # there is no master copy
+    assert update_bytes("muon:gradients=bf16") == update_bytes("muon") - 2 * 2
+    for wrong in (
+        "muon:first=bf16",
+        "adam-mixed:gradients=int4",
+        "muon:gradients=fp8",
+        "sgd:gradients=bf16",
+        "muon:gradients",
+    ):
+        with pytest.raises(InputError, match=f"optimizer is '{wrong}'; give "):
+            sum_of_states("megatron", wrong)
+
+
 @pytest.mark.parametrize("framework", KEPT)
 @pytest.mark.parametrize("optimizer", MIXED)
 def test_stages_divide_and_lose_nothing(framework: str, optimizer: str) -> None:
@@ -75,16 +98,21 @@ def test_the_same_optimizer_holds_the_same_bytes_by_every_command(optimizer: str
         ("--optimizer sgd", "momentum-mixed"),
         ("--optimizer sgd --sgd-momentum 0", "sgd-mixed"),
         ("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", "adam-precision-aware"),
-        ("--use-precision-aware-optimizer --exp-avg-dtype fp8", USUAL_OPTIMIZER),
+        ("--use-precision-aware-optimizer --exp-avg-dtype fp8", "adam-precision-aware:first=fp8,second=fp32"),
+        (
+            "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+            "adam-precision-aware:gradients=bf16",
+        ),
+        ("--optimizer muon --grad-reduce-in-bf16", "muon:gradients=bf16"),
+        ("--fp16", "adam-mixed:gradients=fp16"),
+        ("--fp16 --accumulate-allreduce-grads-in-fp32", USUAL_OPTIMIZER),
         ("--optimizer adam", USUAL_OPTIMIZER),
     ],
 )
 def test_flags_name_the_optimizer(flags: str, meant: str) -> None:
     judged = judge(llama(), f"--micro-batch-size 1 {flags}", 0.0)
     assert judged.problem.optimizer == meant
-    assert any("Memory and time are those of the optimizer of" in note for note in judged.notes) == (
-        meant != USUAL_OPTIMIZER
-    )
+    assert any(f"the optimizer {meant} (" in note for note in judged.notes) == (meant != USUAL_OPTIMIZER)
 
 
 def test_a_new_optimizer_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,6 +190,14 @@ def test_a_cut_that_makes_no_sense_is_refused(name: str, layers: int | None, den
     assert str(caught.value) == said
 
 
+def test_layers_of_multi_token_prediction_are_a_choice() -> None:
+    """A cut DeepSeek-V3 keeps its one, which is a large part of a rank, unless none is asked for."""
+    cut = [with_layers(known_model("deepseek-v3"), 4, 1, count) for count in (None, 0, 2)]
+    assert [model.counted.get("prediction", 0) for model in cut] == [1, 0, 2]
+    with pytest.raises(InputError, match="--prediction-layers is 101; give a whole number from 0 to 100"):
+        with_layers(known_model("llama-3-8b"), prediction_layers=101)
+
+
 def test_nothing_said_changes_nothing_and_measured_layers_cannot_be_cut() -> None:
     assert with_layers(known_model("gpt-oss-120b")) is known_model("gpt-oss-120b")
     assert with_layers(OWN) is OWN

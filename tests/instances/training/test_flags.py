@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from problems.command_lines import LINES, Line
 from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.training import flag_options
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
@@ -18,6 +20,7 @@ from pipeplan.instances.training.words import configuration_from_words
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
 MIXTRAL = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
 OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
+UNLIKE = "Judged as the options say, unlike the problem: "
 # Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
 ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
 QUIET = f"--use-distributed-optimizer --sequence-parallel {OURS}"
@@ -36,7 +39,7 @@ def test_public_command_lines(line: Line, tmp_path: Path) -> None:
     """Each is read completely, or what is not understood is named."""
     problem = line.problem()
     read = configuration_from_flags(problem, given(line, tmp_path))
-    target = problem.replace(framework=read.framework)
+    target = read.problem
     assert read.configuration == configuration_from_words(target, line.words)
     assert read.unknown == line.unknown
     assert len(read.told) == len(line.told), read.told
@@ -163,13 +166,13 @@ def test_embedding_and_head_that_count_as_layers() -> None:
     [
         ("--global-batch-size 128", "--global-batch-size is 128, and the batch of the problem is 256."),
         ("--seq-length 4096", "--seq-length is 4096, and the sequence of the problem is 8192."),
-        ("--fp8-format hybrid", "The flags ask for fp8, and the precision of the problem is bf16."),
-        ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
+        ("--fp8-format hybrid", UNLIKE + "fp8 (--fp8-format)."),
+        ("--hidden-dropout 0.1", UNLIKE + "dropout (--attention-dropout 0, --hidden-dropout 0.1)."),
         ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
         ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
         (
             "--tensor-model-parallel-size 8 --sequence-parallel false",
-            "Without --sequence-parallel here, and the problem is one with sequence parallelism.",
+            UNLIKE + "no sequence parallelism (no --sequence-parallel).",
         ),
         (
             "--cpu-offloading --exp-avg-dtype fp32",
@@ -210,8 +213,9 @@ def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
 def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     """A name in the table that a reader asks for would never be told."""
     effects = effects_of(framework)[0]
-    flags = Flags({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
-    READERS[framework](LLAMA.replace(framework=framework), flags)
+    unusual = {name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED}
+    flags = Flags(LLAMA.replace(framework=framework), unusual)
+    READERS[framework](flags)
     assert not flags.asked
     flags.tell_effects(framework)
     text = " ".join(flags.told)
@@ -219,30 +223,98 @@ def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     assert not flags.left()
 
 
+TABLE = tomllib.loads(Path(flag_options.__file__).with_name("flag_effects.toml").read_text("utf-8"))
+DEEPSEEK = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, prediction_layers=0)
+GPT = problem_of("gpt-3-175b", "64xh100-80gb", batch=256, sequence=2048)
+# Options beside which those of the table are read.
+BESIDE = {
+    "megatron": QUIET,
+    "torchtitan": f"{BATCH} --training.local_batch_size 4",
+    "deepspeed": "--deepspeed --zero_optimization.stage 1 --bf16.enabled true",
+}
+
+
+def answer(problem: TrainingProblem, text: str) -> object:
+    """All that memory and time follow from, with what is told; a refusal is an answer as well."""
+    try:
+        found = read(text, problem)
+    except InputError as error:
+        return str(error)
+    return found.problem, found.configuration, found.hidden_share, found.notes
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"), [(framework, name) for framework in BESIDE for name in TABLE[framework]["modelled"]]
+)
+def test_an_option_that_is_modelled_changes_the_answer(framework: str, name: str) -> None:
+    value, dashes, more = TABLE[framework]["modelled"][name].partition("--")
+    before = f"{BESIDE[framework]} {dashes}{more}"
+    problems = [own.replace(framework=framework) for own in (LLAMA, DEEPSEEK, GPT)]
+    assert any(answer(own, before) != answer(own, f"{before} --{name} {value}") for own in problems)
+
+
+@pytest.mark.parametrize("framework", BESIDE)
+def test_the_table_has_all_options_that_readers_ask_for(framework: str) -> None:
+    """DeepSpeed's programs take Megatron's, and its reader passes some over that are not there."""
+    modelled, seen = {*TABLE[framework]["modelled"]}, set()
+    for own in (LLAMA, DEEPSEEK, GPT):
+        flags = Flags(own.replace(framework=framework), {})
+        READERS[framework](flags)
+        seen |= flags.seen
+    if framework == "deepspeed":
+        assert seen <= modelled | {*TABLE["megatron"]["modelled"]}
+    else:
+        assert seen == modelled
+    both = {*ASKED_BY_DEEPSPEED, "optimizer"}  # of which some values are modelled, and others told
+    assert not (modelled & {*effects_of(framework)[0]}) - both
+
+
 def test_usual_values_change_nothing() -> None:
     usual = {name: effect.usual for name, effect in effects_of("megatron")[0].items() if effect.usual}
-    assert len(usual) > 20
+    assert len(usual) >= 20
     for name, values in usual.items():
         for value in values:
             assert read(f"{QUIET} --{name} {value}").notes == (), (name, value)
 
 
 def test_layers_with_experts_are_compared() -> None:
-    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096)
-    asked = "--expert-tensor-parallel-size 1 --moe-layer-freq "
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, prediction_layers=0)
+    asked = "--moe-grouped-gemm --expert-tensor-parallel-size 1 --moe-layer-freq "
     assert read(QUIET + asked + "'([0]*3+[1]*58)'", problem).notes == ()
     for pattern in ("'([0]*4+[1]*57)'", "2", "'[1'", "'[1]*99999999999999'"):
         assert "--moe-layer-freq" in read(QUIET + asked + pattern, problem).notes[0]
 
 
+def test_what_defaults_leave_out_is_left_out() -> None:
+    """Multi-token prediction and hidden tensor-parallel communication need their flags."""
+    efficiencies = {"tensor_hidden": 0.5}
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096, efficiencies=efficiencies)
+    bare = read(f"{QUIET} --moe-grouped-gemm --expert-tensor-parallel-size 1", problem)
+    assert (bare.problem.model.prediction_layers, bare.problem.efficiencies.tensor_hidden) == (0, 0)
+    assert bare.notes == (
+        UNLIKE + "no layer for multi-token prediction (no --mtp-num-layers), tensor-parallel communication that "
+        "nothing hides (no --tp-comm-overlap).",
+    )
+    asked = f"{QUIET} --moe-grouped-gemm --expert-tensor-parallel-size 1 --tp-comm-overlap --mtp-num-layers"
+    assert read(f"{asked} 1", problem).problem == problem
+    assert read(f"{asked} 2", problem).problem.model.prediction_layers == 2
+    with pytest.raises(InputError, match=r"model\.prediction_layers is 200; give"):
+        read(f"{asked} 200", problem)
+    titan = read(f"{BATCH} --training.local_batch_size 4 --parallelism.expert_parallel_degree 8", problem)
+    assert titan.problem.model.prediction_layers == 0
+
+
 def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
-    for name, zero in (("use-megatron-fsdp", 3), ("use-custom-fsdp", 1)):
-        strategy = {3: "optim_grads_params", 1: "optim"}[zero]
-        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy {strategy}")
-        assert found.configuration.zero == zero
-        assert found.notes == (
-            f"With --{name}, --data-parallel-sharding-strategy {strategy} decides what is divided (zero={zero}).",
-        )
+    found = read(f"{QUIET} --use-custom-fsdp --data-parallel-sharding-strategy no_shard")
+    assert found.configuration.zero == 0
+    assert found.notes == (
+        "With --use-custom-fsdp, --data-parallel-sharding-strategy no_shard decides what is divided (zero=0).",
+    )
+    found = read(f"{QUIET} --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params")
+    assert found.configuration.zero == 1
+    (note,) = found.notes
+    assert note.startswith("With --use-megatron-fsdp, --data-parallel-sharding-strategy optim_grads_params divides")
+    assert "not modelled here" in note
     alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
     assert alone.configuration.zero == 1
     assert "counts only with --use-megatron-fsdp" in alone.notes[0]
@@ -250,13 +322,22 @@ def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
 
 def test_absent_flags_that_mean_something_else_in_megatron() -> None:
     """A spare command line has whole optimizers, and experts divided as all else is."""
-    precision, others = read("--use-distributed-optimizer").notes
+    bare = read("--use-distributed-optimizer --tensor-model-parallel-size 2")
+    precision, unlike = bare.notes
     assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
-    assert "--cross-entropy-loss-fusion" in others
-    assert "dropout" in others
-    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
-    assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
-    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
+    assert unlike == UNLIKE + (
+        "no sequence parallelism (no --sequence-parallel), dropout (--attention-dropout absent, --hidden-dropout "
+        "absent), an unfused loss (no --cross-entropy-loss-fusion)."
+    )
+    own = bare.problem
+    assert (own.sequence_parallel, own.dropout, own.fused_loss) == (False, True, False)
+    (experts,) = read(f"{QUIET} --expert-model-parallel-size 4", MIXTRAL).notes
+    assert experts == (
+        "In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered for the experts, and without "
+        "--moe-grouped-gemm experts are computed one after the other, which is not modelled here."
+    )
+    flags = f"{OURS} --moe-grouped-gemm --tensor-model-parallel-size 2 --expert-model-parallel-size 4 "
+    flags += "--sequence-parallel"
     found = read(f"{flags} --moe-token-dispatcher-type alltoall", MIXTRAL)
     assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
     assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
@@ -293,7 +374,7 @@ def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
 
 def test_flags_of_another_framework_say_so() -> None:
     found = read('{"train_batch_size": 256, "zero_optimization": {"stage": 1}}')
-    assert found.framework == "deepspeed"
+    assert found.problem.framework == "deepspeed"
     assert (
         found.notes[0]
         == "These are flags of deepspeed, whose rules count for them; the problem is one of megatron."

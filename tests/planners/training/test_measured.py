@@ -84,6 +84,16 @@ def test_a_row_says_everything(tmp_path: Path) -> None:
     assert run.plan == configuration_from_words(run.problem, words)
 
 
+def test_a_row_may_leave_multi_token_prediction_out(tmp_path: Path) -> None:
+    path = table(
+        tmp_path,
+        "deepseek-v3,4,,8,20",
+        "deepseek-v3,4,0,8,20",
+        header="model,layers,prediction_layers,expert,peak_gib",
+    )
+    assert [run.problem.model.prediction_layers for run in measured_runs(path, llama())] == [1, 0]
+
+
 def test_runs_on_another_number_of_the_same_gpus(tmp_path: Path) -> None:
     own = problem_of("llama-3-8b", "64xh100-80gb", batch=64, sequence=4096)
     path = table(tmp_path, "16,2,3.0", "8xh100-80gb,2,6.0", header="devices,tensor,seconds")

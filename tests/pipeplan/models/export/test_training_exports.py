@@ -51,6 +51,7 @@ def test_twelve_configurations_and_three_frameworks(case: Case, to: str, tmp_pat
     text = export(case.plan, case.problem(), to=to)
     read = read_back(case.problem(), text, to, tmp_path)
     assert read.configuration == case.plan
+    assert read.problem == case.problem().replace(framework=to)
     assert read.unknown == ()
     assert [note for note in read.notes if not note.startswith(NOT_A_FAULT)] == []
 
@@ -81,7 +82,7 @@ def test_random_configurations_come_back_or_are_refused_in_one_sentence(first: i
                 continue
             assert not faults, seed
             read = read_back(problem, text, to, tmp_path)
-            assert (read.configuration, read.unknown) == (plan, ()), f"seed {seed}, {to}"
+            assert (read.configuration, read.problem, read.unknown) == (plan, own, ()), f"seed {seed}, {to}"
     assert all(20 < count < 100 for count in count_of.values())
 
 
@@ -114,6 +115,18 @@ def test_what_is_hidden_is_written(to: str, tmp_path: Path) -> None:
         assert "overlap" not in export(case.plan, alone, to=to)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    "optimizer", ["muon:gradients=", "adam-precision-aware:gradients=", "adam-precision-aware:first=fp8"]
+)
+def test_number_formats_of_the_optimizer_are_written(optimizer: str, precision: str, tmp_path: Path) -> None:
+    case = case_of("dense, interleaved")
+    name = f"{optimizer}{precision}" if optimizer.endswith("=") else optimizer
+    problem = case.problem().replace(optimizer=name, precision=precision)
+    read = read_back(problem, export(case.plan, problem, to="megatron"), "megatron", tmp_path)
+    assert (read.problem.states, read.unknown) == (problem.states, ())
+
+
 def test_layers_alike_need_no_layout_and_tensor_parallel_communication_is_hidden_if_that_is_counted_on() -> None:
     case = case_of("dense, interleaved")
     problem = case.problem()
@@ -131,7 +144,8 @@ def test_prediction_layers_stand_before_the_head() -> None:
     assert '--pipeline-model-parallel-layout "Et*6|t*8|t*8|t*8|t*9|t*9|t*8|t*5,m,L"' in text
     assert "--mtp-num-layers 1\n" in text
     assert "--expert-model-parallel-size 64\n--expert-tensor-parallel-size 1\n" in text
-    assert "--recompute-modules mla_up_proj moe_act\n--moe-grouped-gemm\n" in text
+    assert "--recompute-modules mla_up_proj moe_act\n" in text
+    assert "--moe-grouped-gemm\n" in text
 
 
 def test_torchtitan_in_full() -> None:
