@@ -34,6 +34,7 @@ from ..formulations.registry import find_formulation
 from ..instances.base import clock
 from ..instances.base.errors import TooLargeError, UsageError
 from ..instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
+from ..instances.physics.tolerances import SAME
 from .backends import Answer, Event, Incumbent, Job, find_backend, submit
 from .backends.client import load_ahead
 from .backends.model import compile_pyomo
@@ -641,6 +642,10 @@ class _Run:
         """Take what an attempt proves: at once from a solver of whole numbers; from a float solver after a
         second opinion, where it would end the search."""
         decider = None if attempt.decider is None else attempt.decider.backend
+        value = self.board.value
+        if value is not None and self.board.bound is not None and self.board.bound > value * (1 + SAME):
+            # A float solver told it on its way, within its tolerances: it excludes a plan that was found since.
+            self.board.bound = self.bound
         if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
             self._take_bound(attempt.bound, "the bound of a search that did not end")
         elif decider is None:

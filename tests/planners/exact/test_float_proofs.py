@@ -78,7 +78,14 @@ def billions() -> PlacementProblem:
     return placement(nodes, [[0, 1]], accelerators=3, cpus=1, memory_bytes=5.0)
 
 
-@pytest.mark.at_once(6)
+def two_plans_half_a_millionth_apart() -> PlacementProblem:
+    """HiGHS first called 4.000002e12 a bound, by its tolerances, and found the plan below it afterwards."""
+    nodes = [node(3, 0.0, 0.0, size_bytes=1.0), node(0, 2e6, 0.0), node(1, 0.0, 0.0)]
+    nodes.append(node(2, 4e12, 1e18, size_bytes=1e9))
+    return placement(nodes, [[3, 1], [0, 2]], accelerators=4, cpus=2, memory_bytes=1000000001.0)
+
+
+@pytest.mark.at_once(8)
 @pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])
 @pytest.mark.parametrize("warm_start", ["auto", "none"])
 @pytest.mark.parametrize(
@@ -87,8 +94,9 @@ def billions() -> PlacementProblem:
         (loses_solutions_in_presolve(), {"variant": "plain"}, 380000.0),
         (microseconds_in_seconds(), {"non_contiguous": True}, 2.2e-6),
         (billions(), {}, 8e9),
+        (two_plans_half_a_millionth_apart(), {"non_contiguous": True, "variant": "strong"}, 4e12),
     ],
-    ids=["presolve", "microseconds", "billions"],
+    ids=["presolve", "microseconds", "billions", "half a millionth"],
 )
 def test_false_optima_of_the_past(
     problem: PlacementProblem, options: dict[str, Any], optimum: float, solver: str, warm_start: Any
