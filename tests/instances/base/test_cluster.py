@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import Cluster, load, load_instance
 from pipeplan.instances.registry import kind_of
-from pipeplan.instances.staging.kind_functions import staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 
@@ -77,18 +75,6 @@ def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:
         on_cluster(problem(), Cluster(time_unit="ms"))
     with pytest.raises(UsageError, match="give one of s, ms, us, ns"):
         on_cluster(problem(time_unit=None), Cluster(time_unit="h"))
-
-
-def test_files_and_packaged_problems_take_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(staging_to_json(problem())))
-    for name in (str(path), "tiny-stages"):
-        given = load_instance(name, Cluster(memory_bytes=math.inf, levels=((2, 3.0), (2, 1.0)), exact_batches=True))
-        assert isinstance(given, StagingProblem)
-        assert (len(given.levels), given.exact_batches, given.memory_bytes) == (2, True, None)
-    read = load(path, levels=[(2, 3.0), (2, 1.0)], exact_batches=True, kind="staging")
-    assert isinstance(read, StagingProblem)
-    assert read.exact_batches
 
 
 @pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-graph"])
