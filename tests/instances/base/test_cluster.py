@@ -28,11 +28,7 @@ def problem(**changes: Any) -> StagingProblem:
 
 def test_exactly_so_many_replicas_may_be_asked_for() -> None:
     assert on_cluster(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
-    assert (
-        not kind_of(problem(exact_batches=True))
-        .on_cluster(problem(exact_batches=True), Cluster(exact_batches=False))
-        .exact_batches
-    )
+    assert not on_cluster(problem(exact_batches=True), Cluster(exact_batches=False)).exact_batches
 
 
 def test_levels_bring_their_devices_and_bandwidths() -> None:
@@ -54,13 +50,7 @@ def test_levels_contradict_another_number_of_devices_or_one_bandwidth() -> None:
 
 def test_rates_are_per_second_and_become_rates_per_unit_of_time() -> None:
     assert on_cluster(problem(time_unit="ms"), Cluster(bandwidth=1e9)).bandwidth == 1e6
-    assert (
-        kind_of(problem(time_unit="ms"))
-        .on_cluster(problem(time_unit="ms"), Cluster(levels=((4, 1e9),)))
-        .levels[0]
-        .bandwidth
-        == 1e6
-    )
+    assert on_cluster(problem(time_unit="ms"), Cluster(levels=((4, 1e9),))).levels[0].bandwidth == 1e6
     assert on_cluster(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
     with pytest.raises(UsageError, match="times are in 'h'; write the bandwidth into the file"):
         on_cluster(problem(time_unit="h"), Cluster(bandwidth=1e9))

@@ -225,18 +225,6 @@ def test_a_piece_is_convex() -> None:
     ]
 
 
-def test_pieces_of_two_devices_may_not_wait_for_each_other() -> None:
-    """a -> b and c -> d: {a, d} and {b, c} are convex each, and neither can start."""
-    plan = cut(cut(split(("a", "d"), ("b", "c"), ()), 0, ("a", "d")), 1, ("b", "c"))
-    assert said(plan, free_chain("ab", "cd")) == [
-        (
-            "subgraphs",
-            "The subgraphs wait for each other in a circle: subgraphs[0] of 'acc0' (with node 'a') waits for "
-            "subgraphs[0] of 'acc1' (with node 'b') waits for subgraphs[0] of 'acc0' (with node 'a').",
-        )
-    ]
-
-
 def test_a_piece_holds_only_nodes_that_count_for_its_device() -> None:
     """The same with c on the CPU first: then nothing waits in a circle, and c's second place is the only fault."""
     pieces = {"acc0": ("a", "d"), "acc1": ("b", "c")}

@@ -74,6 +74,7 @@ def test_blocks_and_devices_are_positions() -> None:
     assert PROBLEM.ends == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
     assert PROBLEM.on_device == ((0, 1, 4), (2, 3), (1,))
     assert PROBLEM.loads == (15, Fraction(27, 2), 0)
+    assert PROBLEM.memory_bytes == 10
 
 
 def test_an_edge_with_an_offset_is_none_within_a_micro_batch() -> None:

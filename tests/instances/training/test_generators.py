@@ -35,6 +35,14 @@ def test_random_configurations_keep_every_rule_and_come_back(make: Callable[[int
         assert Configuration.from_json(plan.to_json()) == plan
 
 
+def test_a_seed_is_a_problem_of_the_family_that_is_asked_for() -> None:
+    assert GENERATOR(seed=3) == GENERATOR(seed=3) != GENERATOR(seed=4)
+    model = GENERATOR(accelerators=8, layers=5, experts=True, latent=True).model
+    assert model.experts is not None
+    assert model.attention is not None
+    assert (model.layers, model.attention.latent) == (5, True)
+
+
 def test_random_configurations_have_everything() -> None:
     """All frameworks and their schedules, ZeRO stages, degrees above one, experts and latent attention, words."""
     seen: set[object] = set()
