@@ -49,14 +49,9 @@ def test_activations_up_to_the_loss_are_mirrored() -> None:
     assert chain().replace(gpus=3).activations == chain().activations
 
 
-def test_transfers_take_no_time_without_a_bandwidth() -> None:
-    assert chain().edge_times == (0, 0, 0, 0, 0)
-    assert not chain().has_transfers
-
-
-def test_a_bandwidth_times_every_edge_but_that_at_the_loss() -> None:
-    assert chain(bandwidth=10).edge_times == (2, 3, 0, 3, 2)
-    assert chain(bandwidth=10).has_transfers
+def test_a_bandwidth_times_every_edge_but_that_at_the_loss_and_without_one_transfers_take_no_time() -> None:
+    assert (chain().edge_times, chain().has_transfers) == ((0, 0, 0, 0, 0), False)
+    assert (chain(bandwidth=10).edge_times, chain(bandwidth=10).has_transfers) == ((2, 3, 0, 3, 2), True)
 
 
 def test_transfer_times_may_be_given_and_that_at_the_loss_is_ignored() -> None:

@@ -71,16 +71,6 @@ def test_a_group_can_be_the_bottleneck() -> None:
     assert (found.max_load, found.bottleneck) == (20.0, "g0")
 
 
-def test_what_stands_in_a_replicated_group_is_shared_as_well() -> None:
-    """The group synchronises 20 bytes over 4: 4 (1/2) 20 / (2 * 4) = 5; its stages see every second sample."""
-    devices = (acc("s0", "ab", group="g"), acc("s1", "cd", group="g"))
-    plan = PlacementPlan(devices, (DeviceGroup("g", 2, replicas=2),))
-    assert verify(NESTED, plan, "chain") == ()
-    found = evaluate(NESTED, plan)
-    assert [(load.load, load.divisor) for load in found.devices] == [((6 + 1) / 2, 2), ((1 + 14) / 2, 2)]
-    assert [(load.load, load.sync, load.divisor) for load in found.groups] == [(5.0, 5.0, 2)]
-
-
 def test_each_type_has_its_own_times_memory_and_support() -> None:
     nodes = tuple(replace(node, other_times=(node.accelerator_time / 2, None)) for node in chain().nodes)
     types = (AcceleratorType("fast", 1, 3.0), AcceleratorType("idle", 1))

@@ -161,35 +161,26 @@ def chain(**changes: object) -> PlacementProblem:
     return problem.replace(**changes) if changes else problem
 
 
-def pieces_on(acc0: list[str], acc1: list[str] | None = None, cpu0: str = "", cpu1: str = "") -> PlacementPlan:
-    """`acc0`: its pieces; an accelerator that holds nothing is left out."""
-    devices = [
-        Device(name, "accelerator", tuple("".join(pieces)), tuple(tuple(piece) for piece in pieces))
-        for name, pieces in (("acc0", acc0), ("acc1", acc1 or []))
-    ]
-    return PlacementPlan((*devices, Device("cpu0", "cpu", tuple(cpu0)), Device("cpu1", "cpu", tuple(cpu1))))
-
-
 def rules(problem: PlacementProblem, plan: PlacementPlan, pieces: int | None = 1) -> set[str]:
     return {violation.rule for violation in verify_latency(problem, plan, pieces)}
 
 
 def test_a_plan_within_all_limits_has_no_violation() -> None:
-    plan = pieces_on(["ab"], ["c"])
+    plan = split("ab|", "c|")
     assert not rules(chain(), plan)
     assert evaluate_latency(chain(), plan).latency == 1 + 2 + 0.5 + 0.5 + 3
 
 
 def test_an_accelerator_may_not_have_more_subgraphs_than_allowed() -> None:
-    plan = pieces_on(["a", "c"], ["b"])
+    plan = split("a|c", "b|")
     [violation] = verify_latency(chain(), plan, 1)
-    assert str(violation) == "Device 'acc0' has 2 subgraphs, 1 subgraph allowed."
+    assert str(violation) == "Device 'A' has 2 subgraphs, 1 subgraph allowed."
     assert not rules(chain(), plan, 2)
     assert not rules(chain(), plan, None)
 
 
 def test_empty_subgraphs_do_not_count() -> None:
-    assert not rules(chain(), pieces_on(["", "ab"], ["c"]))
+    assert not rules(chain(), split("|ab", "c|"))
 
 
 def test_where_none_are_stated_the_fewest_that_can_run_are_counted() -> None:
@@ -200,8 +191,8 @@ def test_where_none_are_stated_the_fewest_that_can_run_are_counted() -> None:
 
 
 def test_a_subgraph_must_be_convex_and_the_order_must_fit() -> None:
-    assert rules(chain(), pieces_on(["ac"], ["b"])) == {"subgraphs"}
-    assert rules(chain(), pieces_on(["c", "a"], ["b"]), 2) == {"subgraphs"}
+    assert rules(chain(), split("ac|", "b|")) == {"subgraphs"}
+    assert rules(chain(), split("c|a", "b|"), 2) == {"subgraphs"}
 
 
 def test_all_cpus_are_one_device_for_colours() -> None:
@@ -209,13 +200,13 @@ def test_all_cpus_are_one_device_for_colours() -> None:
         Node(n.id, n.accelerator_time, n.cpu_time, color=1 if n.id in "ab" else None) for n in chain().nodes
     )
     problem = chain(nodes=nodes)
-    assert not rules(problem, pieces_on(["c"], cpu0="a", cpu1="b"))
-    assert rules(problem, pieces_on(["bc"], cpu0="a")) == {"colocation"}
+    assert not rules(problem, split("c|", "!a", "!b"))
+    assert rules(problem, split("bc|", "!a")) == {"colocation"}
 
 
 def test_a_limit_below_one_is_an_error_of_the_caller() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        verify_latency(chain(), pieces_on(["ab"]), 0)
+        verify_latency(chain(), split("ab|"), 0)
 
 
 @pytest.mark.parametrize("seed", range(30))

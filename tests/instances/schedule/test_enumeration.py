@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, least_periodic, least_span, tiny_problem
 from oracles.schedule_clock import is_valid
+from problems.schedules import in_random_order
 
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
@@ -177,41 +178,6 @@ MUTANTS_A_SEED = 250
 """5,000 in 20 seeds."""
 
 
-def by_hand(problem: ScheduleProblem, chosen: random.Random) -> SchedulePlan | None:
-    """Blocks in a random order, each as early as its devices and its edges let it start after those before."""
-    assert problem.micro_batches is not None
-    count, free = len(problem.blocks), dict.fromkeys((device.name for device in problem.devices), Fraction(0))
-    starts: dict[tuple[int, int], Fraction] = {}
-    left = {(n, b) for n in range(problem.micro_batches) for b in range(count)}
-    while left:
-        ready = [copy for copy in sorted(left) if not any(source in left for source, _ in _waits(problem, *copy))]
-        near = [copy for copy in ready if copy[0] <= ready[0][0] + 1]  # or memory would hardly ever do
-        n, b = chosen.choice(near)
-        names = problem.blocks[b].devices
-        begin = max(
-            [free[name] for name in names]
-            + [starts[source] + problem.times[source[1]] + lag for source, lag in _waits(problem, n, b)]
-        )
-        starts[n, b] = begin
-        for name in names:
-            free[name] = begin + problem.times[b]
-        left.remove((n, b))
-    return SchedulePlan(
-        {
-            block.id: tuple(starts[n, b] for n in range(problem.micro_batches))
-            for b, block in enumerate(problem.blocks)
-        }
-    )
-
-
-def _waits(problem: ScheduleProblem, n: int, b: int) -> list[tuple[tuple[int, int], Fraction]]:
-    return [
-        ((n - edge.offset, source), lag)
-        for edge, (source, target), lag in zip(problem.edges, problem.ends, problem.lags, strict=True)
-        if target == b and n >= edge.offset
-    ]
-
-
 def valid_schedules(seed: int) -> list[tuple[ScheduleProblem, AnySchedule]]:
     chosen = random.Random(seed)
     found: list[tuple[ScheduleProblem, AnySchedule]] = []
@@ -219,7 +185,7 @@ def valid_schedules(seed: int) -> list[tuple[ScheduleProblem, AnySchedule]]:
         number = chosen.randrange(10**6)
         problem = random_schedule(chosen.randint(1, 3), chosen.randint(3, 7), chosen.randint(2, 4), number)
         finite = next(
-            (plan for plan in (by_hand(problem, chosen) for _ in range(8)) if is_valid(problem, plan)), None
+            (plan for plan in (in_random_order(problem, chosen) for _ in range(8)) if is_valid(problem, plan)), None
         )
         if finite is not None:
             found.append((problem, finite))

@@ -129,13 +129,6 @@ def test_micro_batches_of_1_2_and_4_samples_need_10_samples_in_flight_and_not_12
     assert iteration((10, 6, 4)) > best
 
 
-def test_transfers_overlap_with_computation() -> None:
-    """Delays lengthen the way in and out, and nothing else where the warm-up covers them."""
-    stages = tuple(stage(f"stage {x}", 16, warm_up) for x, warm_up in enumerate((4, 1)))
-    delayed = run(Pipeline(stages, (Dependency(0, 1, 0.5, 1.5),), 16))
-    assert delayed.iteration == 16 * 3 + 3 + 0.5 + 1.5
-
-
 def test_the_synchronisation_follows_the_last_backward_pass() -> None:
     last = Stage("only", 1, 1.0, 2.0, (kfkb_order(range(1, 5), 1),), synchronisation=5.0)
     simulation = run(Pipeline((last,), (), 4))
@@ -146,13 +139,6 @@ def test_the_synchronisation_follows_the_last_backward_pass() -> None:
 def test_memory_is_that_of_the_peak() -> None:
     holding = Stage("only", 2, 1.0, 2.0, (kfkb_order(range(1, 5), 3),), fixed_bytes=100, sample_bytes=7)
     assert run(Pipeline((holding,), (), 8)).stages[0].memory_bytes == 100 + 6 * 7
-
-
-def test_two_replicas_run_at_twice_the_pace() -> None:
-    first = Stage("first", 1, 2.0, 4.0, replica_orders(16, 2, 2), devices=2)
-    simulation = run(Pipeline((first, stage("second", 16, 1)), (Dependency(0, 1),), 16))
-    assert simulation.iteration == 2 + 16 * 3 + 4
-    assert simulation.stages[0].peak_in_flight == 2
 
 
 def test_a_bigger_micro_batch_waits_for_all_its_parts_on_all_replicas() -> None:
