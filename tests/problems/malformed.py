@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,18 +117,22 @@ class Raw(str):
     """A literal that Python would not write."""
 
 
-def spoilt(good: dict[str, Any], where: str, value: Any) -> bytes:
-    """The good data as JSON with one place changed (or dropped), as in "nodes[1].id"."""
+def changed(good: Any, path: Sequence[Any], value: Any) -> Any:
+    """A copy of JSON data with another value in one place, or without that place."""
     data = copy.deepcopy(good)
-    place: Any = data
-    *path, last = (int(key) if key.isdigit() else key for key in re.findall(r"\w+", where))
-    for key in path:
-        place = place[key]
+    *above, last = path
+    place = reduce(getitem, above, data)
     if value is DROP:
         del place[last]
     else:
-        place[last] = "@@" if isinstance(value, Raw) else value
-    text = json.dumps(data)
+        place[last] = value
+    return data
+
+
+def spoilt(good: dict[str, Any], where: str, value: Any) -> bytes:
+    """The good data as JSON with one place changed (or dropped), as in "nodes[1].id"."""
+    path = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", where)]
+    text = json.dumps(changed(good, path, "@@" if isinstance(value, Raw) else value))
     return (text.replace('"@@"', value) if isinstance(value, Raw) else text).encode()
 
 

@@ -473,7 +473,7 @@ def test_what_hangs_over_an_edge_of_the_window_is_shown() -> None:
     assert unroll(CHAIN, SENT, 6, 6.5, first_batch=1)[0].batch == 1
 
 
-def test_it_repeats_once_the_last_task_has_started() -> None:
+def test_a_pattern_repeats_once_its_last_task_has_started() -> None:
     assert steady_from(CHAIN, SENT) == 5
     one, next_one = (
         [(a.resource, a.start % 4, a.name) for a in unroll(CHAIN, SENT, begin, begin + 4)] for begin in (6, 10)

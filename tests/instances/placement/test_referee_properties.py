@@ -99,7 +99,9 @@ def test_pieces_out_of_order_or_incomplete_break_subgraphs(data: st.DataObject, 
 
 
 @given(st.data(), small_problems(max_nodes=7))
-def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None:
+def test_a_set_is_contiguous_exactly_where_the_definition_says_so(
+    data: st.DataObject, problem: PlacementProblem
+) -> None:
     inside = data.draw(st.sets(st.sampled_from([node.id for node in problem.nodes])))
     path = returning_path(problem, [problem.index[node_id] for node_id in inside])
     assert (path is None) == definitions.contiguous(problem, inside)

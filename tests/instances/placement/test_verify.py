@@ -68,11 +68,11 @@ def test_an_unknown_notion_of_contiguity_is_refused_with_the_list() -> None:
         (split(("a",), ("b", "c"), (4, "4")), "Device 'cpu0' holds the unknown node '4'."),
     ],
 )
-def test_assignment(plan: PlacementPlan, sentence: str) -> None:
+def test_a_missing_a_repeated_and_an_unknown_node_are_named(plan: PlacementPlan, sentence: str) -> None:
     assert said(plan) == [("assignment", sentence)]
 
 
-def test_more_devices_than_there_are() -> None:
+def test_more_devices_than_the_problem_has_are_counted() -> None:
     assert said(split(("a",), ("b", "c"), (), (4,))) == [
         ("devices", "The plan has 3 devices of type accelerator, the problem only 2.")
     ]
@@ -80,12 +80,12 @@ def test_more_devices_than_there_are() -> None:
     assert said(second) == [("devices", "The plan has 2 devices of type cpu, the problem only 1.")]
 
 
-def test_a_repeated_device_name() -> None:
+def test_a_repeated_device_name_is_told() -> None:
     twice = PlacementPlan(tuple(replace(device, name="acc0") for device in GOOD.devices[:2]) + GOOD.devices[2:])
     assert said(twice) == [("devices", "The device name 'acc0' is used 2 times.")]
 
 
-def test_an_unknown_device_type() -> None:
+def test_an_unknown_device_type_is_named() -> None:
     kind: DeviceType = "gpu"  # type: ignore[assignment]
     odd = PlacementPlan((replace(GOOD.devices[0], type=kind), *GOOD.devices[1:]))
     assert said(odd) == [("devices", "Device 'acc0' is of the unknown type 'gpu'.")]
@@ -100,7 +100,7 @@ def test_long_and_strange_names_stay_short_and_harmless() -> None:
 # ---- memory, support, colocation -------------------------------------------------------------------------
 
 
-def test_memory() -> None:
+def test_more_than_the_memory_of_a_device_is_told_in_bytes() -> None:
     assert said(split(("a", "b", "c"), (), (4,))) == [
         ("memory", "Device 'acc0' holds 150 bytes, 50 more than its memory of 100 bytes.")
     ]
@@ -143,7 +143,7 @@ def test_what_fits_is_decided_on_decimals_as_written(
     assert said(plan, problem) == expected
 
 
-def test_colocation() -> None:
+def test_nodes_of_one_colour_on_two_devices_are_named() -> None:
     assert said(split(("a",), ("b",), (4, "c"))) == [
         (
             "colocation",

@@ -258,7 +258,7 @@ def test_a_malformed_file_is_named_by_row_and_column(name: str) -> None:
     assert message in str(error.value)
 
 
-def test_a_divided_pass_of_a_whole_one() -> None:
+def test_a_divided_pass_is_refused_where_the_problem_has_a_whole_one() -> None:
     with pytest.raises(
         InputError, match=r"row 2, column 2 is 1I0, and stage 1 of the problem has F and B; use those"
     ):
@@ -281,7 +281,7 @@ def test_two_passes_that_wait_for_each_other_are_named() -> None:
     assert "1F1 (row 2, column 2) waits for 0F1 (row 1, column 3)" in str(error.value)
 
 
-def test_a_pass_before_what_it_reads() -> None:
+def test_a_pass_before_what_it_reads_is_refused() -> None:
     with pytest.raises(InputError, match=r"0B0 \(row 1, column 1\) waits for 0F0 \(row 1, column 2\) behind it"):
         schedule_from_csv("0B0,0F0\n1F0,1B0\n", whole_pipeline(2, 1))
 

@@ -82,7 +82,7 @@ def test_without_micro_batches_only_a_periodic_schedule_solves_the_problem() -> 
 # ---- (a) precedence ------------------------------------------------------------------------------------
 
 
-def test_an_instant_earlier_is_not() -> None:
+def test_a_start_before_devices_and_edges_allow_it_is_refused() -> None:
     early = finite(F=[0, 2], X=[2, "499/100"], B=[5, 8])
     assert rules(THERE_AND_BACK, early) == {"exclusive"}
     early = finite(F=[0, 2], X=[2, 5], B=[5, "799/100"])
@@ -165,7 +165,7 @@ def test_workspace_is_held_while_a_block_runs_and_only_then() -> None:
     assert said(free, finite(a=[2], b=[0])).startswith("'d' holds 4 at 2, when block 'a' of micro-batch 0 starts")
 
 
-def test_and_never_below_nothing() -> None:
+def test_a_device_may_never_give_back_more_than_it_holds() -> None:
     below = on_one(block("a", 1, -1), block("b", 1, 1), memory=3, standing=0.75)
     assert rules(below, finite(a=[0], b=[1])) == {"memory"}
     assert said(below, finite(a=[0], b=[1])) == (
@@ -218,7 +218,7 @@ def test_within_a_micro_batch_the_topological_position_counts() -> None:
     assert rules(ordered, finite(give=[0], take=[0])) == set()
 
 
-def test_then_the_order_in_the_file_counts() -> None:
+def test_at_one_instant_the_order_in_the_file_counts_last() -> None:
     file = on_one(block("take", 0, 1), block("give", 0, -1), memory=1)
     assert rules(file, finite(take=[0], give=[0])) == set()
     assert rules(file.replace(blocks=file.blocks[::-1]), finite(take=[0], give=[0])) == {"memory"}
@@ -255,7 +255,7 @@ def test_memory_while_it_warms_up_counts() -> None:
     assert rules(late, periodic(2, take=0, give=5)) == {"memory"}
 
 
-def test_below_nothing_while_it_warms_up_counts() -> None:
+def test_memory_below_nothing_while_it_warms_up_is_refused() -> None:
     """In the steady state `give` finds what `take` took a period before; at first there is nothing."""
     early = on_one(block("give", 1, -1), block("take", 1, 1), memory=2).replace(micro_batches=None, leaks=False)
     assert rules(early, periodic(2, give=0, take=1)) == {"memory"}

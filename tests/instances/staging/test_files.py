@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from problems.malformed import DROP, changed
 from problems.stagings import random_staging
 
 from pipeplan.instances.base.errors import InputError
@@ -136,19 +136,6 @@ def test_the_readmes_name_for_the_batch_is_understood(batches: float) -> None:
 # ---- faults --------------------------------------------------------------------------------------------
 
 
-def spoilt(data: Any, path: tuple[str | int, ...], value: object) -> Any:
-    """A copy with another value in one place; `...` takes the key away."""
-    data = copy.deepcopy(data)
-    place = data
-    for key in path[:-1]:
-        place = place[key]
-    if value is ...:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return data
-
-
 OWN = through_text(staging_to_json(EVERYTHING))
 WAY_PATH = ("layers", 1, "configurations", "1", 0)
 PUBLISHED_WAY = ("nodes", 1, "TMPCs", "1", 0)
@@ -170,16 +157,16 @@ FAULTS: list[tuple[Callable[[object], object], Any, tuple[str | int, ...], objec
     *(
         (staging_from_published, PUBLISHED, path, value, field)
         for path, value, field in (
-            (("mbsInBatch",), ..., "mbsInBatch"),
+            (("mbsInBatch",), DROP, "mbsInBatch"),
             (("nodes",), None, "nodes"),
-            (("nodes", 0, "TMPCs"), ..., "nodes[0].TMPCs"),
+            (("nodes", 0, "TMPCs"), DROP, "nodes[0].TMPCs"),
             (("nodes", 0, "TMPCs", "x"), [], "nodes[0].TMPCs"),
-            (("edges", 0, "destId"), ..., "edges[0].destId"),
+            (("edges", 0, "destId"), DROP, "edges[0].destId"),
             (("maxDevices",), 0, "maxDevices"),
             (("mbsInBatch",), 0, "mbsInBatch"),
             (("edges", 0, "communicationCost"), "much", "edges[0].communicationCost"),
             ((*PUBLISHED_WAY, "timePerSample"), -1, "nodes[1].TMPCs[1][0].timePerSample"),
-            ((*PUBLISHED_WAY, "memoryUsageA"), ..., "nodes[1].TMPCs.1[0].memoryUsageA"),
+            ((*PUBLISHED_WAY, "memoryUsageA"), DROP, "nodes[1].TMPCs.1[0].memoryUsageA"),
             ((*PUBLISHED_WAY, "syncTimeFw"), [0], "nodes[1].TMPCs.1[0].syncTimeFw"),
         )
     ),
@@ -192,7 +179,7 @@ def test_a_fault_is_named(
 ) -> None:
     read(good)
     with pytest.raises(InputError) as caught:
-        read(spoilt(good, path, value))
+        read(changed(good, path, value))
     assert caught.value.field == field
     assert "\n" not in str(caught.value)
 

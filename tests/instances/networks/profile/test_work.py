@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused(plan: Plan, words: tuple[Any, ...], says
     refused(plan("generate", *words), says)
 
 
-def test_lists_name_them(plan: Plan) -> None:
+def test_lists_of_instances_name_the_packaged_profiles(plan: Plan) -> None:
     rows = {row["name"]: row for row in plan("instances", "--json").json if row["kind"] == "profile"}
     assert set(rows) == set(PUBLISHED)
     assert (rows["llama-3-8b"]["nodes"], rows["llama-3-8b"]["parameters"]) == (35, "16.1 GB")
