@@ -139,7 +139,7 @@ def result_from_json(data: object) -> Result:
         "",
         top,
         refuse=None,
-        problem=_facts,
+        problem=_problem,
         stop=partial(_word, Stop),
         found=partial(_word, Found),
         formulation=_text_or_none,
@@ -224,3 +224,11 @@ def _text_or_none(where: str, value: object) -> str | None:
 
 def _facts(where: str, value: object) -> dict[str, Any]:
     return dict(as_object(where, value))
+
+
+def _problem(where: str, value: object) -> dict[str, Any]:
+    """Which problem a result is of: whatever the writer said, with texts where readers look for texts."""
+    facts = _facts(where, value)
+    for key in facts.keys() & {"kind", "name", "hash"}:
+        _text(f"{where}.{key}", facts[key])
+    return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 from command_line import Plan, Said
-from longer import FIRST_CASES, LONGER, LONGEST
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -26,6 +26,11 @@ hypothesis.settings.load_profile("a few")
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
 
+
+NAMES = tomllib.loads((ROOT / "tests" / "longer.toml").read_text("utf-8"))
+FIRST_CASES: dict[str, dict[str, int]] = NAMES["FIRST_CASES"]
+LONGER: dict[str, list[str]] = NAMES["LONGER"]
+LONGEST: dict[str, list[str]] = NAMES["LONGEST"]
 
 ON_DEMAND = {
     "slow": "run the longer proofs as well",
@@ -106,7 +111,7 @@ def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
     seen |= {item.nodeid.partition("[")[0].partition("@")[0] for item in items}
     unknown = sorted(name for name in named - seen if name.partition("::")[0] in files)
     if unknown and not any("::" in argument for argument in config.args):
-        raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
+        raise pytest.UsageError(f"tests/longer.toml names tests that do not exist: {', '.join(unknown)}")
 
 
 def _many_examples(items: list[pytest.Item]) -> None:

@@ -79,7 +79,7 @@ def test_the_default_method_comes_first_then_quick_ones(instance: str, default: 
     ("wall", "work", "late"),
     [(4.0, 0.0, False), (6.4, 3.0, False), (6.6, 3.0, True), (9.0, 1.0, False), (9.0, 2.0, True)],
 )
-def test_late_is_who_works_too_long(wall: float, work: float, late: bool) -> None:
+def test_a_run_is_late_if_it_works_too_long(wall: float, work: float, late: bool) -> None:
     """Who only waits for a processor is not."""
     run = overrun.Run("i", "m", 5.0, wall, work, 0.0, 0, "time", True, True)
     assert run.is_late == late
@@ -88,14 +88,14 @@ def test_late_is_who_works_too_long(wall: float, work: float, late: bool) -> Non
 
 
 @pytest.mark.timing
-def test_only_who_owes_a_plan_is_wrong_without_one() -> None:
+def test_a_run_without_a_plan_is_wrong_only_if_it_owes_one() -> None:
     for code, verified, owes, right in ((0, True, True, True), (1, False, True, False), (1, False, False, True)):
         assert overrun.Run("i", "m", 5.0, 1.0, 0.0, 0.0, code, "completed", verified, owes).is_right == right
 
 
 @pytest.mark.timing
 @pytest.mark.slow
-def test_one_run() -> None:
+def test_the_script_prints_a_row_for_one_run() -> None:
     asked = [
         sys.executable, OVERRUN, "--only", "tiny-levels", "--method", "equi", "--time-limit", "30", "--cold",
         "warm",

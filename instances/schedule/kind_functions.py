@@ -85,7 +85,7 @@ def _block(where: str, value: object) -> Block:
 
 
 def _amounts(where: str, value: object) -> dict[str, Any]:
-    return dict(as_object(where, value or {}, '{"d0": 2}'))
+    return dict(as_object(where, {} if value is None else value, '{"d0": 2}'))
 
 
 def _edge(where: str, value: object) -> BlockEdge:

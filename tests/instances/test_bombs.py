@@ -242,17 +242,10 @@ def test_a_child_imports_nothing_from_the_working_folder(tmp_path: Path) -> None
 
 def test_every_child_is_started_by_the_same_command() -> None:
     """Nobody else names the interpreter, so that no start can forget the safe path."""
-    root = Path(__file__).parents[2]
+    root, ours = Path(__file__).parents[2], ("cli", "models", "studies")
     naming = [
         path.relative_to(root).as_posix()
-        for folder in (
-            "instances",
-            "formulations",
-            "planners",
-            "pipeplan/cli",
-            "pipeplan/models",
-            "pipeplan/studies",
-        )
+        for folder in ("instances", "formulations", "planners", *(f"pipeplan/{part}" for part in ours))
         for path in (root / folder).rglob("*.py")
         if "sys.executable" in path.read_text("utf-8")
     ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from datetime import date
 from pathlib import Path
 
 import pytest
 from packaged_instances import variants_of
 
-import pipeplan
 from pipeplan.instances import catalogue
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import (
@@ -37,10 +35,6 @@ def test_a_name_belongs_to_one_kind() -> None:
     names = [name for kind in packaged_kinds() for name in packaged_names(kind)]
     assert sorted(names) == list(packaged_names())
     assert len(names) == len(set(names))
-
-
-def test_every_call_returns_the_same_problem() -> None:
-    assert load_packaged("tiny-chain") is load_packaged("tiny-chain")
 
 
 @pytest.mark.parametrize("name", packaged_names())
@@ -87,16 +81,6 @@ def test_best_known_values_make_sense(known: BestKnown) -> None:
         assert known.proven == (known.value - known.bound <= 1e-6 * known.value)
 
 
-def test_the_table_has_the_columns_of_its_lines() -> None:
-    with (FOLDER / "best_known.csv").open(newline="") as file:
-        assert tuple(next(csv.reader(file))) == BestKnown.__match_args__
-
-
-def test_what_was_found_by_runs_of_placements_and_stagings_has_its_day() -> None:
-    found = {*packaged_names("placement"), *packaged_names("staging")}
-    assert all(known.date for known in read_best_known() if known.instance in found)
-
-
 def test_nothing_is_known_of_other_problems() -> None:
     assert best_known("nothing", "contiguous") is None
     assert best_known("tiny-chain", "paper") is None
@@ -127,12 +111,6 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
 def test_an_unknown_kind_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="placement, chain, staging, graph-pipeline"):
         packaged_names("flow")
-
-
-def test_the_public_functions_take_every_kind() -> None:
-    assert pipeplan.packaged_names() == packaged_names()
-    for kind in packaged_kinds():
-        assert {pipeplan.load_packaged(name).kind for name in pipeplan.packaged_names(kind)} == {kind}
 
 
 # ---- Packaged placements: what is known of them by hand and by logic, and what their list shows.

@@ -18,7 +18,7 @@ from pipeplan.instances.files import save
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.stored_results import load_result, plan_from_json, result_from_json
+from pipeplan.instances.stored_results import plan_from_json, result_from_json
 
 
 def put(folder: Path, name: str, data: object) -> Path:
@@ -62,12 +62,6 @@ def test_an_override_can_mend_what_the_file_lacks(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="accelerators is 0 and there is no CPU"):
         load(path)
     assert load(path, cpus=1).cpus == 1
-
-
-@pytest.mark.parametrize("option", [{"bandwidth": 1.0}, {"cpu_slowdown": 2.0}, {"training": False}])
-def test_options_of_profiles_are_refused_elsewhere(tmp_path: Path, option: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is for profiles and tables"):
-        load(put(tmp_path, "a.json", OWN), **option)
 
 
 def test_the_size_limit_is_the_caller_s(tmp_path: Path) -> None:
@@ -132,19 +126,8 @@ def test_what_is_absent_is_none_and_later_keys_are_ignored() -> None:
     assert result == Result(problem=RESULT["problem"], stop=Stop.PROVEN, found=Found.OPTIMAL)
 
 
-def test_a_stored_gap_is_not_believed() -> None:
-    assert result_from_json({**RESULT, "objective": 4.0, "bound": 3.0, "gap": 0.0}).gap == 0.25
-
-
 def test_a_plan_is_found_in_each_kind_of_file() -> None:
     plan = PlacementPlan.from_json(PLAN)
     assert plan_from_json(PLAN) == plan
     assert plan_from_json(RESULT) == plan
     assert [device.nodes for device in plan_from_json(EXPERT).devices] == [(1, 2), (3, 4), ()]
-
-
-def test_errors_name_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text(json.dumps({**RESULT, "stop": "bored"}))
-    with pytest.raises(InputError, match=r"result\.json: stop is 'bored'; give one of proven"):
-        load_result(path)

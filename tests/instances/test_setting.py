@@ -38,7 +38,7 @@ def test_attention_grows_with_the_square_of_the_sequence() -> None:
     assert two.saved_bytes == 2 * one.saved_bytes
 
 
-def test_its_own_setting_changes_nothing() -> None:
+def test_the_setting_at_which_a_profile_was_made_changes_nothing() -> None:
     profile = pipeplan.load_profile("gpt2")
     assert at_setting(profile, ProfileOptions(sequence=1024, micro_batch=8)) == (profile, ())
 

@@ -385,7 +385,7 @@ def test_a_mistake_is_answered_with_what_works(
     assert "internal error" not in error[0]
     assert error[0].endswith("."), error
     assert (mistake.place or mistake.wrong) in error[0]
-    if mistake.right is None:
+    if not mistake.right:
         assert "did you mean" not in error[0]
     else:
         assert mistake.right in error[0]

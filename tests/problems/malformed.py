@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,18 +117,22 @@ class Raw(str):
     """A literal that Python would not write."""
 
 
-def spoilt(good: dict[str, Any], where: str, value: Any) -> bytes:
-    """The good data as JSON with one place changed (or dropped), as in "nodes[1].id"."""
+def changed(good: Any, path: Sequence[Any], value: Any) -> Any:
+    """A copy of JSON data with another value in one place, or without that place."""
     data = copy.deepcopy(good)
-    place: Any = data
-    *path, last = (int(key) if key.isdigit() else key for key in re.findall(r"\w+", where))
-    for key in path:
-        place = place[key]
+    *above, last = path
+    place = reduce(getitem, above, data)
     if value is DROP:
         del place[last]
     else:
-        place[last] = "@@" if isinstance(value, Raw) else value
-    text = json.dumps(data)
+        place[last] = value
+    return data
+
+
+def spoilt(good: dict[str, Any], where: str, value: Any) -> bytes:
+    """The good data as JSON with one place changed (or dropped), as in "nodes[1].id"."""
+    path = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", where)]
+    text = json.dumps(changed(good, path, "@@" if isinstance(value, Raw) else value))
     return (text.replace('"@@"', value) if isinstance(value, Raw) else text).encode()
 
 
@@ -203,21 +209,15 @@ OWN_FILES = [
     *spoilt_files(
         OWN,
         ("own unknown schema", "schema", "pipeplan.placement/99", "pipeplan.placement/1"),
-        ("own schema of a wrong type", "schema", ["x"], "pipeplan.placement/1"),
         ("own without schema", "schema", DROP, 'add the key "schema"'),
         ("own misspelt key", "memory_byte", 5, 'write "memory_bytes"'),
         ("own misspelt node key", "nodes[1].colour", 5, 'write "color"'),
         ("own unknown key", "zzz", 5, "use one of schema, name"),
         ("own endless key", "k" * 100_000, 5, "use one of schema, name", "'kkk"),
         ("own without nodes", "nodes", DROP, 'add the key "nodes"'),
-        ("own without edges", "edges", DROP, 'add the key "edges"'),
         ("own without accelerators", "accelerators", DROP, "add the key"),
-        ("own without node id", "nodes[2].id", DROP, "add the key"),
         ("own without time", "nodes[0].cpu_time", DROP, "add the key"),
-        ("own nodes are an object", "nodes", {}, "give a list"),
-        ("own edges are a text", "edges", "a-b", "give a list"),
         ("own node is a number", "nodes[1]", 7, 'give {"id"'),
-        ("own edge is a text", "edges[1]", "ab", "give a list"),
         ("own edge of three", "edges[0]", ["a", "b", "c"], "two node ids"),
         ("own no nodes", "nodes", [], "at least one node"),
         ("own cycle", "edges", CYCLE, "remove one of its edges"),
@@ -234,10 +234,7 @@ OWN_FILES = [
         ("own too long name", "name", "i" * 20_000, "at most 10000"),
         ("own half a character", "nodes[1].id", "\ud800", "valid Unicode"),
         ("own enormous id", "nodes[1].id", 10**400, "at most 64 bits"),
-        ("own id is a list", "nodes[1].id", [1], "whole number or a text"),
         ("own id is true", "nodes[1].id", True, "whole number or a text"),
-        ("own id is a fraction", "nodes[1].id", 1.5, "whole number or a text"),
-        ("own edge id is null", "edges[0][0]", None, "whole number or a text", "edges[0].source"),
         ("own NaN", "nodes[1].cpu_time", Raw("NaN"), NUMBER),
         ("own infinity", "memory_bytes", Raw("Infinity"), NUMBER),
         ("own -infinity", "nodes[0].size_bytes", Raw("-Infinity"), NUMBER),
@@ -246,22 +243,14 @@ OWN_FILES = [
         ("own enormous time", "nodes[0].cpu_time", 10**400, "at most 1e+100"),
         ("own negative enormous time", "nodes[0].cpu_time", -(10**400), NUMBER),
         ("own time of 5000 digits", "nodes[0].cpu_time", Raw("9" * 5000), NUMBER),
-        ("own time is a text", "nodes[0].cpu_time", "10", NUMBER),
         ("own time is true", "nodes[0].cpu_time", True, NUMBER),
-        ("own time is null", "nodes[0].cpu_time", None, NUMBER),
         ("own memory is a text", "memory_bytes", "8GiB", NUMBER),
         ("own supported is 1", "nodes[0].supported", 1, "true or false"),
-        ("own backward is a text", "nodes[0].backward", "no", "true or false"),
-        ("own name is a number", "nodes[0].name", 3, "give a text"),
-        ("own colour is a list", "nodes[0].color", [], "whole number or a text"),
-        ("own unit is a number", "time_unit", 3, "give a text"),
         ("own zero devices", "accelerators", 0, "at least one device"),
-        ("own negative devices", "accelerators", -3, "from 0 to 100000"),
         ("own fractional devices", "accelerators", 2.5, "whole number"),
         ("own too many devices", "cpus", 10**9, "from 0 to 100000"),
         ("own enormous devices", "cpus", 10**400, "from 0 to 100000"),
         ("own devices of 5000 digits", "cpus", Raw("9" * 5000), "whole number"),
-        ("own devices are true", "accelerators", True, "whole number"),
         ("own backward to forward", "edges[0]", ["c", "a"], "backward marks"),
         ("own transfer of a sink", "nodes[2].transfer_time", 1, "missing edge"),
         ("own too large node", "nodes[0].size_bytes", 11, "or a CPU"),
@@ -354,17 +343,10 @@ MALFORMED_PLANS = [
         PLAN,
         ("plan of another kind", "kind", "route", '"placement"'),
         ("plan without devices", "devices", DROP, "add the key"),
-        ("plan devices are an object", "devices", {}, "give a list"),
-        ("plan device is a list", "devices[0]", ["a"], '"nodes"'),
         ("plan device without nodes", "devices[1].nodes", DROP, "add"),
-        ("plan device without name", "devices[1].name", DROP, "add"),
-        ("plan device name is a number", "devices[1].name", 1, "a text"),
         ("plan device type", "devices[0].type", "gpu", '"accelerator"'),
-        ("plan device type is a list", "devices[0].type", [], '"cpu"'),
-        ("plan node is null", "devices[1].nodes[1]", None, "whole"),
         ("plan node is true", "devices[1].nodes[1]", True, "whole"),
         ("plan subgraphs are flat", "devices[1].subgraphs", ["b"], "list", "devices[1].subgraphs[0]"),
-        ("plan subgraphs are a text", "devices[1].subgraphs", "b", "list"),
     ),
     *spoilt_files(RESULT, ("result of another version", "schema", "pipeplan.result/9", "pipeplan.result/1")),
     Malformed("problem as a plan", ".json", json.dumps(OWN).encode(), "schema", "pipeplan.result/1"),
@@ -375,17 +357,10 @@ MALFORMED_PLANS = [
         ("result plan is a text", "plan", "acc0", '"devices"'),
         ("result plan node", "plan.devices[0].nodes", [{}], "whole", "plan.devices[0].nodes[0]"),
         ("result stop", "stop", "bored", "proven, gap"),
-        ("result found is a list", "found", [], "optimal, feasible"),
-        ("result without stop", "stop", DROP, "add the key"),
-        ("result problem is a text", "problem", "x", "{...}"),
-        ("result objective is a text", "objective", "5", "finite number"),
         ("result gap is a list", "gap", [0.1], "finite number"),
         ("result bound is NaN", "bound", Raw("NaN"), "finite number"),
         ("result bound is enormous", "bound", 10**400, "finite number"),
-        ("result verified is 1", "verified", 1, "true or false"),
         ("result violations", "violations", [1], "give a text", "violations[0]"),
-        ("result formulation is a number", "formulation", 1, "text or null"),
-        ("result seconds are a number", "seconds", 3, "{...}"),
         ("result seconds are texts", "seconds", {"solve": "3"}, "finite number", "seconds.solve"),
         ("result model size", "model_size", {"rows": 1.5}, "whole number", "model_size.rows"),
         ("result warm start", "warm_start", {"outcome": "hot"}, "accepted", "warm_start.outcome"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import Cluster, load, load_instance
 from pipeplan.instances.registry import kind_of
-from pipeplan.instances.staging.kind_functions import staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 
@@ -30,11 +28,7 @@ def problem(**changes: Any) -> StagingProblem:
 
 def test_exactly_so_many_replicas_may_be_asked_for() -> None:
     assert on_cluster(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
-    assert (
-        not kind_of(problem(exact_batches=True))
-        .on_cluster(problem(exact_batches=True), Cluster(exact_batches=False))
-        .exact_batches
-    )
+    assert not on_cluster(problem(exact_batches=True), Cluster(exact_batches=False)).exact_batches
 
 
 def test_levels_bring_their_devices_and_bandwidths() -> None:
@@ -56,13 +50,7 @@ def test_levels_contradict_another_number_of_devices_or_one_bandwidth() -> None:
 
 def test_rates_are_per_second_and_become_rates_per_unit_of_time() -> None:
     assert on_cluster(problem(time_unit="ms"), Cluster(bandwidth=1e9)).bandwidth == 1e6
-    assert (
-        kind_of(problem(time_unit="ms"))
-        .on_cluster(problem(time_unit="ms"), Cluster(levels=((4, 1e9),)))
-        .levels[0]
-        .bandwidth
-        == 1e6
-    )
+    assert on_cluster(problem(time_unit="ms"), Cluster(levels=((4, 1e9),))).levels[0].bandwidth == 1e6
     assert on_cluster(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
     with pytest.raises(UsageError, match="times are in 'h'; write the bandwidth into the file"):
         on_cluster(problem(time_unit="h"), Cluster(bandwidth=1e9))
@@ -77,18 +65,6 @@ def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:
         on_cluster(problem(), Cluster(time_unit="ms"))
     with pytest.raises(UsageError, match="give one of s, ms, us, ns"):
         on_cluster(problem(time_unit=None), Cluster(time_unit="h"))
-
-
-def test_files_and_packaged_problems_take_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(staging_to_json(problem())))
-    for name in (str(path), "tiny-stages"):
-        given = load_instance(name, Cluster(memory_bytes=math.inf, levels=((2, 3.0), (2, 1.0)), exact_batches=True))
-        assert isinstance(given, StagingProblem)
-        assert (len(given.levels), given.exact_batches, given.memory_bytes) == (2, True, None)
-    read = load(path, levels=[(2, 3.0), (2, 1.0)], exact_batches=True, kind="staging")
-    assert isinstance(read, StagingProblem)
-    assert read.exact_batches
 
 
 @pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-graph"])

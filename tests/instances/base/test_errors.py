@@ -12,7 +12,6 @@ from pipeplan.instances.base.errors import (
     SHOWN_CHARACTERS,
     InputError,
     PipeplanError,
-    distance,
     nearest,
     printable,
     show,
@@ -97,19 +96,3 @@ NEAR = [
 @pytest.mark.parametrize(("word", "known", "meant"), NEAR)
 def test_the_nearest_name_is_one_that_somebody_means(word: str, known: list[str], meant: str | None) -> None:
     assert nearest(word, known) == meant
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "slips"),
-    [
-        ("a", "a", 0),
-        ("solve", "slove", 1),
-        ("abc", "ab", 1),
-        ("abc", "axc", 1),
-        ("abcd", "badc", 2),
-        ("", "abc", 3),
-    ],
-)
-def test_a_distance_counts_slips_and_stops_above_the_most(one: str, other: str, slips: int) -> None:
-    assert distance(one, other, 3) == distance(other, one, 3) == slips
-    assert slips == 0 or distance(one, other, slips - 1) is None

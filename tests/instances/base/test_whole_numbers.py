@@ -68,11 +68,11 @@ def test_a_number_is_read(reader: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("007", 7), ("0", 0), ("9" * 12, 10**12 - 1)])
-def test_whole_number(text: str, number: int) -> None:
+def test_digits_are_read_as_a_whole_number(text: str, number: int) -> None:
     assert whole_number(text) == number
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, "", " 7", "+7", "-7", "7.0", "9" * 13])
-def test_no_whole_number(text: str) -> None:
+def test_other_texts_are_no_whole_number(text: str) -> None:
     assert whole_number(text) is None
     assert whole_numbers(f"1, {text.strip()},2") == ((1, 7, 2) if text == " 7" else None)

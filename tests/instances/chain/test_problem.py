@@ -12,7 +12,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.chain.kind_functions import chain_from_json, chain_to_json
+from pipeplan.instances.chain.kind_functions import chain_from_json
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
 from pipeplan.instances.files import save
@@ -49,14 +49,9 @@ def test_activations_up_to_the_loss_are_mirrored() -> None:
     assert chain().replace(gpus=3).activations == chain().activations
 
 
-def test_transfers_take_no_time_without_a_bandwidth() -> None:
-    assert chain().edge_times == (0, 0, 0, 0, 0)
-    assert not chain().has_transfers
-
-
-def test_a_bandwidth_times_every_edge_but_that_at_the_loss() -> None:
-    assert chain(bandwidth=10).edge_times == (2, 3, 0, 3, 2)
-    assert chain(bandwidth=10).has_transfers
+def test_a_bandwidth_times_every_edge_but_that_at_the_loss_and_without_one_transfers_take_no_time() -> None:
+    assert (chain().edge_times, chain().has_transfers) == ((0, 0, 0, 0, 0), False)
+    assert (chain(bandwidth=10).edge_times, chain(bandwidth=10).has_transfers) == ((2, 3, 0, 3, 2), True)
 
 
 def test_transfer_times_may_be_given_and_that_at_the_loss_is_ignored() -> None:
@@ -72,29 +67,16 @@ FINITE = "finite number >= 0"
     ("changes", "field", "remedy"),
     [
         ({"forward": []}, "forward", "at least one layer"),
-        ({"forward": 3}, "forward", "a list"),
-        ({"forward": [1, math.nan, 1]}, "forward[1]", FINITE),
         ({"backward": [4, 5]}, "backward", "give 3"),
-        ({"backward": [4, 5, -1]}, "backward[2]", FINITE),
         ({"weights": [1]}, "weights", "give 3"),
-        ({"weights": [1, "1", 1]}, "weights[1]", FINITE),
         ({"activations": [1, 2, 3]}, "activations", "give 7"),
         ({"activations": [1, 2, 3, math.inf]}, "activations[3]", FINITE),
         ({"gpus": 0}, "gpus", "from 1"),
-        ({"gpus": 1.5}, "gpus", "whole number"),
-        ({"gpus": True}, "gpus", "whole number"),
-        ({"memory_bytes": -1}, "memory_bytes", FINITE),
-        ({"weight_copies": None}, "weight_copies", FINITE),
         ({"bandwidth": 0}, "bandwidth", "positive"),
-        ({"bandwidth": math.inf}, "bandwidth", FINITE),
         ({"bandwidth": 1e-320}, "bandwidth", FINITE),
         ({"bandwidth": 1, "transfer_times": [0] * 5}, "transfer_times", "one of the two"),
         ({"transfer_times": [0] * 4}, "transfer_times", "give 5"),
-        ({"transfer_times": [0, 0, 0, -1, 0]}, "transfer_times[3]", FINITE),
-        ({"duplex": "both"}, "duplex", '"half", "full"'),
         ({"memory_mode": "all"}, "memory_mode", '"strict"'),
-        ({"exclusive_buffers": 1}, "exclusive_buffers", "true or false"),
-        ({"name": 3}, "name", "a text"),
         ({"time_unit": "sec"}, "time_unit", "write s"),
         ({"time_unit": "slots"}, "time_unit", "give one of s, ms, us, µs, ns, min, h, d, or null"),
     ],
@@ -146,27 +128,6 @@ def test_a_chain_comes_back_from_its_file(problem: ChainProblem, tmp_path: Path)
 
 def test_what_equals_its_default_may_be_omitted() -> None:
     assert chain_from_json({"schema": "pipeplan.chain/1", **DEFAULTS}) == ChainProblem([1], [1], [1, 1], [0], 1)
-
-
-@pytest.mark.parametrize(
-    ("change", "field", "remedy"),
-    [
-        ({"memory": -1}, "memory", "finite number"),
-        ({"memoy": 1}, "memoy", '"memory"'),
-        ({"gpus": None}, "gpus", "whole number"),
-        ({"weights": {}}, "weights", "list"),
-        ({"schema": "pipeplan.chain/9"}, "schema", "pipeplan.chain/1"),
-    ],
-)
-def test_faults_are_named_as_the_file_names_them(
-    change: dict[str, Any], field: str, remedy: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "chain.json"
-    path.write_text(json.dumps({**chain_to_json(CHAIN), **change}), "utf-8")
-    with pytest.raises(InputError) as caught:
-        load(path)
-    assert (caught.value.field, caught.value.file) == (field, str(path))
-    assert remedy in caught.value.remedy
 
 
 def test_the_caller_s_cluster_overrides_the_file_s(tmp_path: Path) -> None:
@@ -221,17 +182,9 @@ def test_fractions_are_written_as_numbers() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"kind": "placement"}, "plan.kind"),
-        ({"period": "7"}, "plan.period"),
-        ({"period": float("nan")}, "plan.period"),
-        ({"allocation": [0, 1.0]}, "plan.allocation[1]"),
-        ({"starts": [0, None, 1, 2]}, "plan.starts[1]"),
-        ({"starts": {}}, "plan.starts"),
         ({"starts": [[0, 1], [1, 2]]}, "plan.starts"),
         ({"batches_per_period": 2}, "plan.starts"),
-        ({"batches_per_period": "1"}, "plan.batches_per_period"),
         ({"transfers": {"one": 1}}, "plan.transfers"),
-        ({"transfers": {"1": True}}, "plan.transfers.1"),
         ({"transfers": [{}, {}]}, "plan.transfers"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.models import (
     CLUSTERS,
-    GRAPH_MODELS,
     candle_uno,
     case_study,
     dlrm,
@@ -65,14 +63,6 @@ def test_dlrm_has_seven_branches_and_seven_tables() -> None:
     assert parameters(dlrm(top=(1,)), "top") == 73_472
 
 
-def test_candle_uno_has_seven_dense_branches() -> None:
-    problem = candle_uno()
-    assert parameters(problem, "branch") == 469_762_048
-    assert named(problem, "concat").output_bytes == 28_672 * 4
-    assert parameters(problem, "top") == 28_672
-    assert len(candle_uno(branches=16).operators) == 16 * 4 + 2
-
-
 def test_a_table_moves_only_the_rows_that_are_looked_up_and_a_big_matrix_all_of_its_weights() -> None:
     table = named(dlrm(cluster="summit-v100-ideal"), "table0")
     assert table.forward(1) == table.backward(1) == pytest.approx(5e-6 + 2 * 6400 * 4 / 900e9, abs=1e-12)
@@ -99,15 +89,6 @@ def test_times_follow_the_stated_rule() -> None:
         flops = 2 * 256 * 1024 * 4096 * q
         assert dense.forward(q) == pytest.approx(5e-6 + flops * (q + 0.6) / q / 24e12, abs=2e-12)
         assert dense.backward(q) == pytest.approx(5e-6 + 2 * flops * (q + 0.6) / q / 24e12, abs=2e-12)
-
-
-def test_bigger_micro_batches_never_cost_more_per_sample() -> None:
-    for model in GRAPH_MODELS.values():
-        problem = model.build()
-        sizes = [2**e for e in range(problem.mini_batch.bit_length())]
-        for entry in problem.operators:
-            per_sample = [entry.forward(q) / q for q in sizes]
-            assert all(b <= a * (1 + 1e-6) for a, b in pairwise(per_sample))
 
 
 def test_clusters_have_two_levels() -> None:

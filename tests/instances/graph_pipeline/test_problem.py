@@ -62,7 +62,6 @@ def with_curve(curve: TimeCurve) -> tuple[Operator, ...]:
 FAULTS: list[tuple[str, dict[str, Any]]] = [
     ("operators", {"operators": ()}),
     ("operators[1].id", {"operators": (operator("a"), operator("a"))}),
-    ("operators[0].stash_bytes", {"operators": (operator("a", stash_bytes=-1), operator("b"))}),
     ("operators[0].forward.samples", {"operators": with_curve(TimeCurve((), ()))}),
     ("operators[0].forward.samples[0]", {"operators": with_curve(TimeCurve((0, 1), (1, 1)))}),
     ("operators[0].forward.samples[1]", {"operators": with_curve(TimeCurve((1, 1), (1, 1)))}),
@@ -72,15 +71,9 @@ FAULTS: list[tuple[str, dict[str, Any]]] = [
     ("edges[0]", {"edges": (("a", "a"),)}),
     ("edges[1]", {"edges": (("a", "b"), ("a", "b"))}),
     ("edges", {"edges": (("a", "b"), ("b", "a"))}),
-    ("mini_batch", {"mini_batch": 0}),
-    ("mini_batch", {"mini_batch": 8.0}),
-    ("devices", {"devices": 0}),
-    ("memory_bytes", {"memory_bytes": math.inf}),
     ("link.bandwidth", {"link": Link(0.0)}),
-    ("link.latency_s", {"link": Link(1.0, -1.0)}),
     ("devices_per_node", {"node_link": Link(1.0)}),
     ("node_link", {"devices_per_node": 4}),
-    ("weight_copies", {"weight_copies": -1}),
     ("time_unit", {"time_unit": "a unit with a long name"}),
 ]
 

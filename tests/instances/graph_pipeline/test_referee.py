@@ -49,15 +49,6 @@ def test_times_and_memory_are_those_of_the_definitions(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("length", [1, 3, 5])
-def test_a_chain_of_equal_stages(length: int) -> None:
-    evaluation = evaluate_stage_graph(chain_problem(length, 16), chain_plan(length, 2, 16))
-    assert evaluation.time_per_sample == 3
-    assert evaluation.iteration == (8 + length - 1) * 6
-    assert evaluation.depth == length
-    assert [stage.memory_bytes for stage in evaluation.stages] == [8 + 2 * (length - x) for x in range(length)]
-
-
 # ---- depth and samples in flight, as published -------------------------------------------------------------
 
 
@@ -246,17 +237,3 @@ def test_the_tiny_graph_is_known_by_enumeration(mixed: bool, objective: str) -> 
         assert value == known.value
     else:  # a plan that holds more samples than it has to is still better
         assert 0.98 * value < known.value <= value
-
-
-def test_a_row_of_the_same_stages_needs_smaller_micro_batches() -> None:
-    """Micro-batches of 4 hold 16 samples in the first of four stages, those of 2 hold 8."""
-    problem = load_packaged("tiny-graph")
-    sets = (("a1",), ("a2",), ("b1",), ("b2", "join"))
-    edges = ((0, 1), (1, 2), (2, 3), (1, 3))
-
-    def row(b: int) -> StageGraphPlan:
-        return StageGraphPlan(tuple(GraphStage(s, 1, b, 1, (4 - i) * b) for i, s in enumerate(sets)), edges)
-
-    assert rules(problem, row(4)) == {"memory"}
-    assert verify_stage_graph(problem, row(2)) == ()
-    assert evaluate_stage_graph(problem, row(2)).time_per_sample > 3.75

@@ -39,14 +39,6 @@ def test_the_language_is_megatrons(text: str) -> None:
     assert list(expanded(text)) == megatron_stages(text)
 
 
-def test_deepseek_v3_has_61_layers_and_one_that_predicts() -> None:
-    layout = read_layout(
-        "--pipeline-model-parallel-size 16 --pipeline-model-parallel-layout Et*3|(tt|)*29,m|L", 61, 1
-    )
-    assert layout.ranks == 16
-    assert (layout.stages[0], layout.stages[14], layout.stages[30], layout.stages[31]) == ("Ettt", "tt", "m", "L")
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -32,35 +32,6 @@ def is_contiguous_set(problem: PlacementProblem, nodes: Iterable[int | str]) -> 
     return returning_path(problem, [problem.index[node] for node in nodes]) is None
 
 
-# ---- one set ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("inside", "contiguous"),
-    [
-        ("", True),
-        ("a", True),
-        ("ab", True),
-        ("ac", False),
-        ("ad", False),
-        ("bc", True),
-        ("bcd", True),
-        ("abcd", True),
-    ],
-)
-def test_a_set_is_contiguous_if_no_path_leaves_it_and_comes_back(inside: str, contiguous: bool) -> None:
-    """a -> b -> c -> d, and a shortcut a -> d which changes nothing."""
-    assert is_contiguous_set(graph("ab bc cd ad"), tuple(inside)) is contiguous
-
-
-def test_unconnected_nodes_are_contiguous() -> None:
-    assert is_contiguous_set(graph("ab cd"), ("a", "d"))
-
-
-def test_a_long_way_round_counts() -> None:
-    assert not is_contiguous_set(graph("ab bc cd de ae"), ("a", "e"))
-
-
 # ---- devices ---------------------------------------------------------------------------------------------
 
 
@@ -119,37 +90,32 @@ def test_an_orphan_stands_in_mirrored_order() -> None:
     ]
 
 
-def test_two_orphans_are_mirrored_as_well() -> None:
-    """X -> Y in the backward pass: Y stands at X's stage or before it."""
-    training = graph("ab XY", backward="XY")
-    assert stage_order(training, split("Ya", "Xb")) == ("A", "B")
-    assert stage_order(training, split("Xa", "Yb")) is None
+# X -> Y in the backward pass: Y stands at X's stage or before it. X that reads B belongs to b's stage or an earlier
+# one. B -> A against the forward order would contradict the mirrored one, and colocation already decides. X that
+# shares a colour with a counts as a's partner wherever the plan puts it.
+TWO_ORPHANS = graph("ab XY", backward="XY")
+READER = graph("ab BX", backward="BX", colors="bB")
+PARTNERS = graph("ab AB", backward="AB", colors="aA bB")
+CLASS = graph("ab XB", backward="XB", colors="aX bB")
 
 
-def test_an_orphan_that_reads_is_mirrored_as_well() -> None:
-    """X reads B's result in the backward pass, so X belongs to b's stage or an earlier one."""
-    training = graph("ab BX", backward="BX", colors="bB")
-    assert stage_order(training, split("aX", "bB")) == ("A", "B")
-    assert stage_order(training, split("a", "bB", "X")) == ("A", "C", "B")
-    assert stage_order(graph("ab AX", backward="AX", colors="aA"), split("aA", "bX")) is None
-
-
-def test_backward_nodes_with_a_forward_partner_ask_for_nothing_of_their_own() -> None:
-    """B -> A against the forward order would contradict the mirrored one; colocation already decides."""
-    training = graph("ab AB", backward="AB", colors="aA bB")
-    assert stage_order(training, split("aA", "bB")) == ("A", "B")
-
-
-def test_edges_from_forward_to_backward_ask_for_nothing() -> None:
-    training = graph("ab bX cX", backward="X")
-    assert stage_order(training, split("aX", "b", "c")) is not None
-
-
-def test_a_class_is_no_orphan_even_where_colocation_is_broken() -> None:
-    """X shares a colour with a, so it counts as a's partner wherever the plan puts it."""
-    training = graph("ab XB", backward="XB", colors="aX bB")
-    assert stage_order(training, split("aX", "bB")) == ("A", "B")
-    assert stage_order(training, split("a", "bBX")) == ("A", "B")
+@pytest.mark.parametrize(
+    ("training", "stages", "order"),
+    [
+        (TWO_ORPHANS, ("Ya", "Xb"), ("A", "B")),
+        (TWO_ORPHANS, ("Xa", "Yb"), None),
+        (READER, ("aX", "bB"), ("A", "B")),
+        (READER, ("a", "bB", "X"), ("A", "C", "B")),
+        (graph("ab AX", backward="AX", colors="aA"), ("aA", "bX"), None),
+        (PARTNERS, ("aA", "bB"), ("A", "B")),
+        (CLASS, ("aX", "bB"), ("A", "B")),
+        (CLASS, ("a", "bBX"), ("A", "B")),
+    ],
+)
+def test_backward_nodes_stand_in_mirrored_order_unless_a_partner_decides(
+    training: PlacementProblem, stages: tuple[str, ...], order: tuple[str, ...] | None
+) -> None:
+    assert stage_order(training, split(*stages)) == order
 
 
 # ---- stage order -----------------------------------------------------------------------------------------

@@ -36,10 +36,6 @@ DIAMOND = problem([node(i) for i in "sabt"], [("s", "a"), ("s", "b"), ("a", "t")
 # ---- structure -----------------------------------------------------------------------------------------
 
 
-def test_lists_become_tuples() -> None:
-    assert problem([node(1), node(2)], [[1, 2]]).edges == ((1, 2),)
-
-
 def test_structure_is_in_positions_and_a_doubled_edge_is_one_arc() -> None:
     assert DIAMOND.arcs == ((0, 1), (0, 2), (1, 3), (2, 3))
     assert DIAMOND.successors == ((1, 2), (3,), (3,), ())
@@ -100,26 +96,9 @@ def test_the_hash_depends_on_the_cluster_and_the_edges(fields: dict[str, Any]) -
 # ---- the door: what only a program, not a file, can get wrong ------------------------------------------
 
 
-def test_replace_is_checked_too() -> None:
-    with pytest.raises(InputError, match="accelerators is negative"):
-        DIAMOND.replace(accelerators=-1)
-
-
-@pytest.mark.parametrize("edge", [1, "ab", (1,), (1, 2, 3)])
-def test_an_edge_is_a_pair(edge: Any) -> None:
-    with pytest.raises(InputError, match=r"edges\[0\] is .*, not a pair; give two node ids"):
-        problem([node(1), node(2)], [edge])
-
-
 def test_sums_of_amounts_stay_finite() -> None:
     with pytest.raises(InputError, match=r"size_bytes is too large \(1e\+308\)"):
         problem([node(1, size_bytes=1e308, color=1), node(2, size_bytes=1e308, color=1)], memory_bytes=1.0)
-
-
-@pytest.mark.parametrize("count", [1.0, "1", None, True])
-def test_a_count_is_a_whole_number(count: Any) -> None:
-    with pytest.raises(InputError, match=r"cpus is .*, not a whole number"):
-        problem([node(1)], cpus=count)
 
 
 # ---- the door: feasibility of each class ---------------------------------------------------------------
@@ -130,31 +109,11 @@ def test_a_cpu_takes_what_no_accelerator_can() -> None:
     assert problem(nodes, cpus=1, memory_bytes=8.0).cpus == 1
 
 
-@pytest.mark.parametrize(
-    ("nodes", "field"),
-    [
-        ([node(1, size_bytes=9.0)], "nodes[0].size_bytes"),
-        ([node(1, size_bytes=5.0, color="x"), node(2, size_bytes=4.0, color="x")], "nodes[0].color"),
-        ([node(1), node(2, supported=False)], "nodes[1].supported"),
-        ([node(1, color=1), node(2, supported=False, color=1)], "nodes[1].supported"),
-    ],
-)
-def test_without_a_cpu_each_class_must_fit_an_accelerator(nodes: list[Node], field: str) -> None:
-    with pytest.raises(InputError) as caught:
-        problem(nodes, memory_bytes=8.0)
-    assert caught.value.field == field
-
-
 def test_a_node_that_fits_nowhere_is_named_with_both_sizes() -> None:
     with pytest.raises(
         InputError, match="9 bytes for node 'wide', more than an accelerator's 8 bytes, and there is"
     ):
         problem([node(1), node("wide", size_bytes=9.0)], memory_bytes=8.0)
-
-
-def test_a_class_that_just_fits_is_accepted() -> None:
-    nodes = [node(i, size_bytes=0.1, color=1) for i in range(10)]
-    assert problem(nodes, memory_bytes=1.0).memory_bytes == 1.0
 
 
 # ---- the door: cycles ----------------------------------------------------------------------------------
@@ -320,33 +279,6 @@ def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"levels": {}}, "levels"),
-        ({"levels": [4]}, r"levels\[0\]"),
-        ({"levels": [{"transfer_factor": 2}]}, r"levels\[0\].devices"),
-        ({"levels": [{"devices": 4, "bandwidth": 2}]}, r"levels\[0\].bandwidth"),
-        ({"other_types": [{"name": "fast"}]}, r"other_types\[0\].count"),
-        ({"other_types": [{"name": "fast", "count": 1, "memory": 3}]}, r"other_types\[0\].memory"),
-        (
-            {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "other_times": 3}]},
-            r"nodes\[0\].other_times",
-        ),
-        (
-            {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "weight_bytes": -3}]},
-            r"nodes\[0\].weight_bytes",
-        ),
-    ],
-)
-def test_malformed_files_are_refused_where_the_fault_is(change: dict[str, Any], field: str) -> None:
-    data = {**placement_to_json(PAIR), "edges": [], **change}
-    with pytest.raises(InputError, match=f"^{field} "):
-        placement_from_json(data)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(data, read_schema("placement-1"))
-
-
-@pytest.mark.parametrize(
     ("problem", "field"),
     [
         (PAIR.replace(levels=(Level(4, 2.0),)), "levels"),
@@ -380,37 +312,20 @@ def test_a_round_trip_keeps_everything(problem: PlacementProblem) -> None:
 
 
 def test_what_is_omitted_has_its_default() -> None:
-    assert placement_from_json(MINIMAL) == PlacementProblem(
-        nodes=(
-            Node(1, 2, 3, size_bytes=0, transfer_time=0, supported=True, backward=False, color=None, name=None),
-        ),
-        edges=(),
-        accelerators=1,
-        cpus=0,
-        memory_bytes=None,
-        name="placement",
-        time_unit="s",
-    )
+    node = Node(1, 2, 3, 0, 0, supported=True, backward=False, color=None, name=None)
+    problem = PlacementProblem((node,), (), 1, 0, memory_bytes=None, name="placement", time_unit="s")
+    assert placement_from_json(MINIMAL) == problem
 
 
 def test_the_writer_omits_the_defaults_of_nodes_only() -> None:
-    assert placement_to_json(placement_from_json(MINIMAL)) == {
-        **MINIMAL,
-        "name": "placement",
-        "time_unit": "s",
-        "memory_bytes": None,
-    }
+    written = {**MINIMAL, "name": "placement", "time_unit": "s", "memory_bytes": None}
+    assert placement_to_json(placement_from_json(MINIMAL)) == written
 
 
 def test_equal_looking_ids_of_two_types_stay_apart() -> None:
     nodes = [{"id": 1, "accelerator_time": 2, "cpu_time": 3}, {"id": "1", "accelerator_time": 4, "cpu_time": 3}]
     problem = placement_from_json({**MINIMAL, "nodes": nodes, "edges": [[1, "1"]]})
     assert problem.arcs == ((0, 1),)
-
-
-def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
-    with pytest.raises(InputError, match='acelerators is an unknown key; write "accelerators" or remove it'):
-        placement_from_json({**MINIMAL, "acelerators": 1})
 
 
 # ---- Times that stand for "forbidden" are taken as they are, and the reader hears how to say it better.
@@ -435,25 +350,25 @@ def test_ordinary_times_need_no_remark(given: PlacementProblem) -> None:
     assert list(remarks(given)) == []
 
 
-def test_a_forbidden_accelerator_has_a_field_of_its_own() -> None:
-    (said,) = remarks(timed(Node("a", 1e12, 1.0), Node("b", 1e12, 1.0), Node("c", 1.0, 1.0)))
-    assert "accelerator_time 1e+12 of node 'a' and of 1 more" in said
-    assert '"supported": false' in said
+OLD = AcceleratorType("old", 1)
 
 
-def test_a_forbidden_cpu_has_none() -> None:
-    (said,) = remarks(timed(Node("a", 1.0, 1e9), Node("b", 1.0, 1.0)))
-    assert "cpu_time 1e+09 of node 'a' is" in said
-    assert "supported" not in said
-
-
-def test_another_type_is_forbidden_by_null() -> None:
-    given = PlacementProblem(
-        (Node(0, 1.0, 1.0, other_times=(1e9,)),), (), 1, 0, other_types=(AcceleratorType("old", 1),)
-    )
-    (said,) = remarks(given)
-    assert "other_times 1e+09 of node 0" in said
-    assert "null" in said
+@pytest.mark.parametrize(
+    ("given", "said", "remedy"),
+    [
+        (timed(*(Node(name, time, 1.0) for name, time in (("a", 1e12), ("b", 1e12), ("c", 1.0)))),
+         "accelerator_time 1e+12 of node 'a' and of 1 more", '"supported": false'),
+        (timed(Node("a", 1.0, 1e9), Node("b", 1.0, 1.0)), "cpu_time 1e+09 of node 'a' is", None),
+        (PlacementProblem((Node(0, 1.0, 1.0, other_times=(1e9,)),), (), 1, 0, other_types=(OLD,)),
+         "other_times 1e+09 of node 0", "null"),
+    ],
+)  # fmt: skip
+def test_a_forbidden_device_has_a_field_of_its_own_where_it_is_no_cpu(
+    given: PlacementProblem, said: str, remedy: str | None
+) -> None:
+    (remark,) = remarks(given)
+    assert said in remark
+    assert remedy in remark if remedy else "supported" not in remark
 
 
 def test_a_result_carries_the_remark() -> None:

@@ -196,17 +196,3 @@ def filled_in_order(problem: PlacementProblem) -> PlacementPlan:
         used += node.size_bytes
         owner[node.id] = device
     return PlacementPlan.from_assignment(problem, owner)
-
-
-@pytest.mark.workloads
-def test_everything_on_one_accelerator_takes_its_work(workloads: Path) -> None:
-    problem = load(workloads / "tarnawski/throughput/operator/bert_l-3_training.json")
-    plan = PlacementPlan((Device("acc0", "accelerator", tuple(node.id for node in problem.nodes)),))
-    found = evaluate(problem, plan)
-    work = [sum(n.accelerator_time for n in problem.nodes if n.backward == b) for b in (False, True)]
-    assert found.max_load == pytest.approx(sum(work))
-    assert (found.devices[0].forward_load, found.devices[0].backward_load) == (
-        pytest.approx(work[0]),
-        pytest.approx(work[1]),
-    )
-    assert evaluate_latency(problem, plan).latency == pytest.approx(found.max_load)

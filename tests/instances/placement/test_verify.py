@@ -9,7 +9,7 @@ import pytest
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, DeviceLoad, NotAnAssignmentError, evaluate
+from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.verify import verify
 
 PROBLEM = PlacementProblem(
@@ -68,11 +68,11 @@ def test_an_unknown_notion_of_contiguity_is_refused_with_the_list() -> None:
         (split(("a",), ("b", "c"), (4, "4")), "Device 'cpu0' holds the unknown node '4'."),
     ],
 )
-def test_assignment(plan: PlacementPlan, sentence: str) -> None:
+def test_a_missing_a_repeated_and_an_unknown_node_are_named(plan: PlacementPlan, sentence: str) -> None:
     assert said(plan) == [("assignment", sentence)]
 
 
-def test_more_devices_than_there_are() -> None:
+def test_more_devices_than_the_problem_has_are_counted() -> None:
     assert said(split(("a",), ("b", "c"), (), (4,))) == [
         ("devices", "The plan has 3 devices of type accelerator, the problem only 2.")
     ]
@@ -80,12 +80,12 @@ def test_more_devices_than_there_are() -> None:
     assert said(second) == [("devices", "The plan has 2 devices of type cpu, the problem only 1.")]
 
 
-def test_a_repeated_device_name() -> None:
+def test_a_repeated_device_name_is_told() -> None:
     twice = PlacementPlan(tuple(replace(device, name="acc0") for device in GOOD.devices[:2]) + GOOD.devices[2:])
     assert said(twice) == [("devices", "The device name 'acc0' is used 2 times.")]
 
 
-def test_an_unknown_device_type() -> None:
+def test_an_unknown_device_type_is_named() -> None:
     kind: DeviceType = "gpu"  # type: ignore[assignment]
     odd = PlacementPlan((replace(GOOD.devices[0], type=kind), *GOOD.devices[1:]))
     assert said(odd) == [("devices", "Device 'acc0' is of the unknown type 'gpu'.")]
@@ -100,7 +100,7 @@ def test_long_and_strange_names_stay_short_and_harmless() -> None:
 # ---- memory, support, colocation -------------------------------------------------------------------------
 
 
-def test_memory() -> None:
+def test_more_than_the_memory_of_a_device_is_told_in_bytes() -> None:
     assert said(split(("a", "b", "c"), (), (4,))) == [
         ("memory", "Device 'acc0' holds 150 bytes, 50 more than its memory of 100 bytes.")
     ]
@@ -119,10 +119,6 @@ def test_memory_in_all_digits_and_in_the_multiple_that_suits_it(
     assert message.endswith(f" more than its memory of {limit:.0f} bytes{multiples}.")
 
 
-def test_a_cpu_has_no_memory_limit() -> None:
-    assert said(split((), (), ("a", "b", "c", 4))) == []
-
-
 @pytest.mark.parametrize(
     ("sizes", "memory", "message"),
     [
@@ -132,11 +128,8 @@ def test_a_cpu_has_no_memory_limit() -> None:
             0.2999999999999999,
             "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999",
         ),
-        ((2**33, 2**33), 2**34, None),
         ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
-        ((1e9, 1.5), 1000000001.4, "1000000001.5 bytes, 0.1 more than its memory of 1000000001.4"),
         ((1 / 3, 1 / 3, 1 / 3), 1, None),
-        ((2 / 3, 1 / 3), 0.9999999999999999, None),
     ],
 )
 def test_what_fits_is_decided_on_decimals_as_written(
@@ -150,19 +143,7 @@ def test_what_fits_is_decided_on_decimals_as_written(
     assert said(plan, problem) == expected
 
 
-def test_a_memory_of_nothing_takes_nothing() -> None:
-    problem = PROBLEM.replace(memory_bytes=0)
-    assert [rule for rule, _ in said(GOOD, problem)] == ["memory", "memory"]
-    assert said(split((), (), ("a", "b", "c", 4)), problem) == []
-
-
-def test_support() -> None:
-    assert said(split(("a", 4), ("b", "c"), ())) == [
-        ("support", "Node 4 is on accelerator 'acc0', but only a CPU can run it.")
-    ]
-
-
-def test_colocation() -> None:
+def test_nodes_of_one_colour_on_two_devices_are_named() -> None:
     assert said(split(("a",), ("b",), (4, "c"))) == [
         (
             "colocation",
@@ -194,17 +175,6 @@ def test_a_missing_node_still_lies_between_its_neighbours() -> None:
     ]
 
 
-def test_missing_nodes_stand_alone_each() -> None:
-    """a before acc1 before c, both missing: that is no circle."""
-    problem = PROBLEM.replace(nodes=tuple(replace(node, color=None) for node in PROBLEM.nodes))
-    assert [rule for rule, _ in said(split((), ("b",), (4,)), problem, "chain")] == ["assignment", "assignment"]
-
-
-def test_a_node_that_is_placed_twice_counts_where_it_is_listed_first() -> None:
-    plan = split(("a",), ("b", "c"), (4, "c", "a"))
-    assert [rule for rule, _ in said(plan, contiguity="chain")] == ["assignment", "assignment"]
-
-
 # ---- subgraphs of latency plans --------------------------------------------------------------------------
 
 
@@ -212,11 +182,6 @@ def cut(plan: PlacementPlan, d: int, *pieces: tuple[str, ...]) -> PlacementPlan:
     devices = list(plan.devices)
     devices[d] = replace(devices[d], subgraphs=pieces)
     return PlacementPlan(tuple(devices))
-
-
-@pytest.mark.parametrize("pieces", [(("b", "c"),), (("b",), ("c",)), ((), ("b",), (), ("c",))])
-def test_pieces_in_order_are_fine(pieces: tuple[tuple[str, ...], ...]) -> None:
-    assert verify(PROBLEM, cut(GOOD, 1, *pieces)) == ()
 
 
 @pytest.mark.parametrize(
@@ -252,38 +217,12 @@ def test_a_piece_is_convex() -> None:
     ]
 
 
-def test_a_later_piece_may_not_feed_an_earlier_one_through_others_either() -> None:
-    plan = cut(split(("a", "c"), ("b",), ()), 0, ("c",), ("a",))
-    [(rule, sentence)] = said(plan, free_chain("ab", "bc"))
-    assert rule == "subgraphs"
-    assert "its node 'c' needs node 'a' of that later piece" in sentence
-
-
-def test_pieces_of_two_devices_may_not_wait_for_each_other() -> None:
-    """a -> b and c -> d: {a, d} and {b, c} are convex each, and neither can start."""
-    plan = cut(cut(split(("a", "d"), ("b", "c"), ()), 0, ("a", "d")), 1, ("b", "c"))
-    assert said(plan, free_chain("ab", "cd")) == [
-        (
-            "subgraphs",
-            "The subgraphs wait for each other in a circle: subgraphs[0] of 'acc0' (with node 'a') waits for "
-            "subgraphs[0] of 'acc1' (with node 'b') waits for subgraphs[0] of 'acc0' (with node 'a').",
-        )
-    ]
-
-
 def test_a_piece_holds_only_nodes_that_count_for_its_device() -> None:
     """The same with c on the CPU first: then nothing waits in a circle, and c's second place is the only fault."""
     pieces = {"acc0": ("a", "d"), "acc1": ("b", "c")}
     accelerators = [Device(name, "accelerator", nodes, (nodes,)) for name, nodes in pieces.items()]
     plan = PlacementPlan((Device("cpu0", "cpu", ("c",)), *accelerators))
     assert [rule for rule, _ in said(plan, free_chain("ab", "cd"))] == ["assignment"]
-
-
-def test_the_order_of_pieces_on_a_cpu_asks_for_nothing() -> None:
-    """A CPU runs its nodes one by one; but the pieces that a plan states must be its nodes."""
-    plan = split((), (), ("a", "b", "c"))
-    assert said(cut(plan, 2, ("c",), ("a", "b")), free_chain("ab", "bc")) == []
-    assert [rule for rule, _ in said(cut(plan, 2, ("c",)), free_chain("ab", "bc"))] == ["subgraphs"]
 
 
 # ---- Loads of a split, worked out by hand from the load formula.
@@ -299,36 +238,6 @@ def placed(**devices: str) -> PlacementPlan:
     )
 
 
-def loads(problem: PlacementProblem, plan: PlacementPlan) -> dict[str, DeviceLoad]:
-    return {device.name: device for device in evaluate(problem, plan).devices}
-
-
-@pytest.fixture
-def fan() -> PlacementProblem:
-    """u sends one tensor (cost 10) to five readers."""
-    readers = tuple(Node(name, accelerator_time=2**i, cpu_time=100, size_bytes=1) for i, name in enumerate("abcde"))
-    sender = Node("u", accelerator_time=64, cpu_time=500, size_bytes=7, transfer_time=10)
-    return PlacementProblem((sender, *readers), tuple(("u", name) for name in "abcde"), accelerators=4, cpus=2)
-
-
-def test_a_producer_is_counted_once_per_device_however_many_edges_it_has(fan: PlacementProblem) -> None:
-    found = loads(fan, placed(acc0="u", acc1="a b", acc2="c d", acc3="e"))
-    assert (found["acc0"].transfer_in, found["acc0"].transfer_out, found["acc0"].load) == (0, 10, 74)
-    assert {name: found[name].transfer_in for name in ("acc1", "acc2", "acc3")} == dict.fromkeys(
-        ("acc1", "acc2", "acc3"), 10
-    )
-    assert [found[name].load for name in ("acc1", "acc2", "acc3")] == [10 + 1 + 2, 10 + 4 + 8, 10 + 16]
-
-
-def test_a_cpu_pays_no_transfers_but_its_neighbours_do(fan: PlacementProblem) -> None:
-    found = loads(fan, placed(cpu0="u", acc0="a b", cpu1="c", acc1="d e"))
-    assert (found["cpu0"].transfer_out, found["cpu0"].load) == (0, 500)
-    assert (found["cpu1"].transfer_in, found["cpu1"].load) == (0, 100)
-    assert (found["acc0"].transfer_in, found["acc0"].load) == (10, 13)
-    back = loads(fan, placed(acc0="u a", cpu0="b c d e"))
-    assert (back["acc0"].transfer_out, back["acc0"].load) == (10, 64 + 1 + 10)
-
-
 @pytest.fixture
 def training() -> PlacementProblem:
     """f -> g, then backward G -> F, and f's activation is kept for F."""
@@ -339,16 +248,6 @@ def training() -> PlacementProblem:
         Node("F", accelerator_time=8, cpu_time=9, backward=True),
     )
     return PlacementProblem(nodes, (("f", "g"), ("g", "G"), ("G", "F"), ("f", "F")), accelerators=4, cpus=1)
-
-
-def test_the_two_objectives(training: PlacementProblem) -> None:
-    """max (FW + BW) is over one device, max FW + max BW over two."""
-    found = evaluate(training, placed(acc0="f F", acc1="g G"))
-    # acc0: FW 1 + 100 out, BW 8 + 400 in; acc1: FW 100 in + 2, BW 4 + 400 out.
-    assert found.max_load == max(101 + 408, 102 + 404)
-    assert found.max_forward_plus_max_backward == 102 + 408
-    assert [found.objective(name) for name in OBJECTIVES] == [509, 510]
-    assert found.bottleneck == "acc0"
 
 
 def test_an_unknown_objective_is_refused_with_the_list(training: PlacementProblem) -> None:

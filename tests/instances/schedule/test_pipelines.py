@@ -9,7 +9,6 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.generators import (
     GENERATORS,
     StagePasses,
-    device_of,
     divided_pipeline,
     equal_stages,
 )
@@ -18,11 +17,6 @@ from pipeplan.instances.schedule.problem import ScheduleProblem
 
 def places(problem: ScheduleProblem, kind: str) -> list[str]:
     return [block.devices[0] for block in problem.blocks if block.kind == kind]
-
-
-def test_stages_go_around_in_a_loop_or_there_and_back() -> None:
-    assert [device_of(i, 3) for i in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert [device_of(i, 3, "v") for i in range(7)] == [0, 1, 2, 2, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("layout", "devices"), [("loop", "d0 d1 d0 d1"), ("v", "d0 d1 d1 d0")])

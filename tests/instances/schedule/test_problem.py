@@ -4,7 +4,6 @@ hash sees what counts."""
 from __future__ import annotations
 
 import json
-import math
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -75,6 +74,7 @@ def test_blocks_and_devices_are_positions() -> None:
     assert PROBLEM.ends == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
     assert PROBLEM.on_device == ((0, 1, 4), (2, 3), (1,))
     assert PROBLEM.loads == (15, Fraction(27, 2), 0)
+    assert PROBLEM.memory_bytes == 10
 
 
 def test_an_edge_with_an_offset_is_none_within_a_micro_batch() -> None:
@@ -94,10 +94,6 @@ def test_whole_times_count_steps_in_which_all_numbers_are_whole() -> None:
     assert steps == 60
     assert times == (300, 0, 270, 540, 600)
     assert lags == (0, 15, 0, 6, 0)
-
-
-def test_lists_become_tuples() -> None:
-    assert ScheduleProblem(list(DEVICES), list(BLOCKS), list(EDGES), 3) == PROBLEM
 
 
 # ---- the hash ------------------------------------------------------------------------------------------
@@ -198,44 +194,20 @@ def test_standing_above_the_memory_is_refused() -> None:
     ("said", "field"),
     [
         (lambda: with_block(time=-1), "blocks[0].time"),
-        (lambda: with_block(time=math.nan), "blocks[0].time"),
-        (lambda: with_block(time=math.inf), "blocks[0].time"),
-        (lambda: with_block(time=True), "blocks[0].time"),
-        (lambda: with_block(time="5"), "blocks[0].time"),
-        (lambda: with_block(id=7), "blocks[0].id"),
-        (lambda: with_block(kind="G"), "blocks[0].kind"),
         (lambda: with_block(devices=()), "blocks[0].devices"),
         (lambda: with_block(devices=("d0", "d0")), "blocks[0].devices[1].name"),
-        (lambda: with_block(devices=(["d0"],)), "blocks[0].devices[0]"),
         (lambda: with_block(memory={"d1": 1}), "blocks[0].memory.d1"),
-        (lambda: with_block(memory={"d0": math.nan}), "blocks[0].memory.d0"),
         (lambda: with_block(workspace={"d1": 1}), "blocks[0].workspace.d1"),
         (lambda: with_block(workspace={"d0": -1}), "blocks[0].workspace.d0"),
-        (lambda: with_block(stage=[0]), "blocks[0].stage"),
         (lambda: with_edge(source="G0"), "edges[0].from"),
         (lambda: with_edge(target="nobody at all"), "edges[0].to"),
         (lambda: with_edge(lag=-1), "edges[0].lag"),
-        (lambda: with_edge(lag=math.inf), "edges[0].lag"),
-        (lambda: with_edge(offset=-1), "edges[0].offset"),
-        (lambda: with_edge(offset=0.5), "edges[0].offset"),
-        (lambda: with_edge(offset=True), "edges[0].offset"),
-        (lambda: with_device(name=3), "devices[0].name"),
         (lambda: with_device(memory=-1), "devices[0].memory"),
-        (lambda: with_device(memory=math.nan), "devices[0].memory"),
-        (lambda: with_device(standing=-1), "devices[0].standing"),
         (lambda: refused(devices=(*DEVICES, DEVICES[0])), "devices[3].name"),
         (lambda: refused(blocks=(*BLOCKS, F0)), "blocks[5].id"),
         (lambda: refused(devices=()), "devices"),
         (lambda: refused(blocks=(), edges=()), "blocks"),
-        (lambda: refused(devices=3), "devices"),
-        (lambda: refused(blocks=("F0",)), "blocks[0]"),
-        (lambda: refused(edges=("F0",)), "edges[0]"),
-        (lambda: refused(devices=("d0",)), "devices[0]"),
         (lambda: refused(micro_batches=0), "micro_batches"),
-        (lambda: refused(micro_batches=2.5), "micro_batches"),
-        (lambda: refused(leaks="no"), "leaks"),
-        (lambda: refused(name=3), "name"),
-        (lambda: refused(memory_unit=3), "memory_unit"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_by_field(said: Any, field: str) -> None:
@@ -246,13 +218,6 @@ def test_more_starts_than_a_plan_can_hold_are_refused() -> None:
     blocks = tuple(Block(f"b{i}", "X", ("d0",), 1) for i in range(100))
     said = refused(blocks=blocks, edges=(), micro_batches=MAX_STARTS // 100 + 1)
     assert str(MAX_STARTS // 100) in said
-
-
-def test_a_pipeline_is_what_it_is_said_to_be() -> None:
-    made = divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10, lag=1)
-    assert made.loads == (15,) * 4
-    assert [edge.lag for edge in made.edges if edge.source[1] != edge.target[1]] == [1] * 6
-    assert made.memory_bytes == 10
 
 
 # ---- Schedules as plans: exact times in and out, and a sentence for whatever is no time.
@@ -305,38 +270,6 @@ def test_what_is_no_time_is_refused(value: object) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
-    ("data", "where"),
-    [
-        ({"kind": "schedule"}, "plan.starts"),
-        ({"kind": "schedule", "starts": [1]}, "plan.starts"),
-        ({"kind": "schedule", "starts": {"F0": 3}}, "plan.starts.F0"),
-        ({"kind": "schedule", "starts": {"F0": [0, "x"]}}, "plan.starts.F0[1]"),
-        ({"kind": "placement", "starts": {}}, "plan.kind"),
-        (3, "plan"),
-    ],
-)
-def test_a_plan_of_another_shape_is_named_by_field(data: Any, where: str) -> None:
-    with pytest.raises(InputError) as caught:
-        SchedulePlan.from_json(data)
-    assert str(caught.value).startswith(f"{where} ")
-
-
-@pytest.mark.parametrize(
-    ("data", "where"),
-    [
-        ({"kind": "periodic-schedule", "starts": {}}, "plan.period"),
-        ({"kind": "periodic-schedule", "period": "a", "starts": {}}, "plan.period"),
-        ({"kind": "periodic-schedule", "period": 3, "starts": {"F0": [1]}}, "plan.starts.F0"),
-        ({"kind": "schedule", "period": 3, "starts": {}}, "plan.kind"),
-    ],
-)
-def test_a_periodic_plan_of_another_shape_is_named_by_field(data: Any, where: str) -> None:
-    with pytest.raises(InputError) as caught:
-        PeriodicSchedulePlan.from_json(data)
-    assert str(caught.value).startswith(f"{where} ")
-
-
 # ---- ``pipeplan.schedule/1``: what is written comes back, further keys are welcome, slips and gaps are named.
 
 
@@ -363,24 +296,11 @@ def data(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def refused_file(**changes: Any) -> str:
-    with pytest.raises(InputError) as caught:
-        schedule_from_json(data(**changes))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("problem", MADE, ids=lambda problem: problem.name)
 def test_what_is_written_comes_back(problem: ScheduleProblem) -> None:
     again = schedule_from_json(json.loads(json.dumps(schedule_to_json(problem))))
     assert again == problem
     assert again.hash == problem.hash
-
-
-def test_the_specified_example_is_read() -> None:
-    problem = schedule_from_json(data())
-    assert (problem.name, problem.memory_unit, problem.micro_batches) == ("p1m12", "half-activation", 12)
-    assert problem.loads == (15,)
 
 
 def test_what_equals_its_default_may_be_omitted() -> None:
@@ -423,27 +343,3 @@ def test_a_key_that_looks_like_one_of_ours_is_a_slip(slip: Any, said: str) -> No
     slip(mistaken)
     with pytest.raises(InputError, match=said):
         schedule_from_json(mistaken)
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"schema": "pipeplan.schedule/9"}, "schema"),
-        ({"devices": None}, "devices"),
-        ({"devices": [3]}, "devices[0]"),
-        ({"devices": [{}]}, "devices[0].name"),
-        ({"blocks": [{"id": "a", "kind": "X", "time": 1}]}, "blocks[0].devices"),
-        ({"blocks": [{"id": "a", "kind": "X", "devices": "d0", "time": 1}]}, "blocks[0].devices"),
-        ({"blocks": [{"id": "a", "kind": "X", "devices": ["d0"]}]}, "blocks[0].time"),
-        ({"blocks": [{"id": "a", "kind": "X", "devices": [["d0"]], "time": 1}]}, "blocks[0].devices[0]"),
-        ({"blocks": [{"id": "a", "kind": "X", "devices": ["d0"], "time": 1, "memory": 3}]}, "blocks[0].memory"),
-        ({"blocks": [{"id": {}, "kind": "X", "devices": ["d0"], "time": 1}], "edges": []}, "blocks[0].id"),
-        ({"edges": [{"from": "F0"}]}, "edges[0].to"),
-        ({"edges": [{"from": "F0", "to": ["I0"]}]}, "edges[0].to"),
-        ({"edges": 5}, "edges"),
-        ({"micro_batches": "12"}, "micro_batches"),
-        ({"leaks": 1}, "leaks"),
-    ],
-)  # fmt: skip
-def test_a_file_of_another_shape_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
-    assert refused_file(**changes).startswith(f"{field} ")

@@ -144,18 +144,6 @@ def test_the_door_names_the_field_and_the_remedy(changes: dict[str, Any], field:
     assert remedy in f"{caught.value.problem}; {caught.value.remedy}"
 
 
-def test_a_long_cycle_is_shown_in_part() -> None:
-    ring = tuple(Layer(i, {1: (FAST,)}) for i in range(30))
-    edges = tuple(Edge(i, (i + 1) % 30) for i in range(30))
-    with pytest.raises(InputError, match=r"0 -> 1 -> .*\(23 more\) -> 0"):
-        StagingProblem(ring, edges, 1, 1.0, 1)
-
-
-def test_one_and_text_one_are_two_layers() -> None:
-    problem = StagingProblem(tuple(Layer(i, {1: (FAST,)}) for i in (1, "1")), (Edge(1, "1"),), 1, 1.0, 1)
-    assert problem.arcs == ((0, 1),)
-
-
 # ---- devices of several types ------------------------------------------------------------------------------
 
 ONLY = Configuration("only", 8.0, weight_bytes=5.0, memory_per_batch=4.0, memory_fixed=2.0)

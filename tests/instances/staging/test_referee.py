@@ -137,11 +137,6 @@ def test_the_published_program_synchronises_once_per_batch_which_degrees_divide(
     assert (found.rule, "degree 2 of stage 0" in found.message) == ("divides", True)
 
 
-def test_several_faults_are_all_reported() -> None:
-    plan = StagedPlan((stage("b", 3), stage("a", 3), stage("c")))
-    assert {v.rule for v in verify_stages(SMALL, plan)} == {"contiguity", "devices", "batches"}
-
-
 def test_every_rule_has_an_example() -> None:
     flat = {"assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory"}
     assert {case[3] for case in BROKEN} == flat

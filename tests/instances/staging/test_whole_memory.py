@@ -25,7 +25,7 @@ def amount(rng: random.Random) -> float:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_stages_of_a_staging(seed: int) -> None:
+def test_whole_numbers_decide_what_fits_in_a_staging_as_fractions_do(seed: int) -> None:
     rng = random.Random(seed)
     count, most = rng.randint(1, 5), rng.choice((1, 4, 2048))
     layers = tuple(
@@ -74,7 +74,7 @@ def limit_of(limit: int | None) -> int:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_stages_of_a_graph_pipeline(seed: int) -> None:
+def test_whole_numbers_decide_what_fits_in_a_graph_pipeline_as_fractions_do(seed: int) -> None:
     rng = random.Random(seed)
     curve, batch, devices = TimeCurve((1.0,), (1.0,)), rng.choice((1, 7, 4096)), rng.choice((1, 3, 8))
     operators = tuple(Operator(v, curve, curve, amount(rng), amount(rng), 0.0) for v in range(rng.randint(1, 5)))

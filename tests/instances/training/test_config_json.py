@@ -26,115 +26,14 @@ class Published(NamedTuple):
     config: dict[str, Any]
 
 
-def llama(
-    layers: int, hidden: int, heads: int, key_values: int, inner: int, words: int, **more: Any
-) -> dict[str, Any]:
-    sizes = {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": inner, "vocab_size": words}
-    attention = {"num_attention_heads": heads, "num_key_value_heads": key_values}
-    return {"model_type": "llama", **sizes, **attention, **more}
-
-
-def deepseek(layers: int, hidden: int, heads: int, inner: int, words: int, **more: Any) -> dict[str, Any]:
-    ranks = {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64}
-    others = {"v_head_dim": 128, "moe_layer_freq": 1, "attention_bias": False, **more}
-    return llama(layers, hidden, heads, heads, inner, words, model_type="deepseek_v2") | ranks | others
-
-
-def gpt_oss(layers: int, experts: int) -> dict[str, Any]:
-    shapes = llama(layers, 2880, 64, 8, 2880, 201088, model_type="gpt_oss", head_dim=64, attention_bias=True)
-    kinds = ["sliding_attention", "full_attention"] * (layers // 2)
-    more = {"num_local_experts": experts, "num_experts_per_tok": 4, "sliding_window": 128, "layer_types": kinds}
-    return shapes | more
-
-
-def opt(hidden: int, layers: int, heads: int, embedding: int) -> dict[str, Any]:
-    sizes = {"hidden_size": hidden, "ffn_dim": 4 * hidden, "num_hidden_layers": layers, "vocab_size": 50272}
-    more = {"num_attention_heads": heads, "max_position_embeddings": 2048, "word_embed_proj_dim": embedding}
-    return {"model_type": "opt", **sizes, **more}
-
-
-QWEN3_MOE = {"model_type": "qwen3_moe", "head_dim": 128, "attention_bias": False, "mlp_only_layers": []}
-EXPERTS_30B = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
-EXPERTS_V2 = {"n_routed_experts": 160, "num_experts_per_tok": 6, "moe_intermediate_size": 1536}
-EXPERTS_V3 = {"n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048}
-EXPERTS_K2 = {"n_routed_experts": 384, "num_experts_per_tok": 8, "moe_intermediate_size": 2048}
-EXPERTS_LITE = {"n_routed_experts": 64, "num_experts_per_tok": 6, "moe_intermediate_size": 1408}
-KIMI_K2 = deepseek(61, 7168, 64, 18432, 163840, **EXPERTS_K2, n_shared_experts=1, first_k_dense_replace=1)
-
-PUBLISHED = {
-    "meta-llama/Meta-Llama-3-8B": Published(8_030_261_248, llama(32, 4096, 32, 8, 14336, 128256)),
-    "mistralai/Mistral-7B-v0.1": Published(
-        7_241_732_096, llama(32, 4096, 32, 8, 14336, 32000, model_type="mistral", sliding_window=4096)
-    ),
-    "Qwen/Qwen2.5-7B": Published(
-        7_615_616_512, llama(28, 3584, 28, 4, 18944, 152064, model_type="qwen2", use_sliding_window=False)
-    ),
-    "Qwen/Qwen3-8B": Published(
-        8_190_735_360, llama(36, 4096, 32, 8, 12288, 151936, model_type="qwen3", head_dim=128)
-    ),
-    "Qwen/Qwen1.5-MoE-A2.7B": Published(
-        14_315_784_192,
-        llama(24, 2048, 16, 16, 5632, 151936, model_type="qwen2_moe", decoder_sparse_step=1)
-        | {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
-        | {"shared_expert_intermediate_size": 5632},
-    ),
-    "Qwen/Qwen3-30B-A3B": Published(30_532_122_624, llama(48, 2048, 32, 4, 6144, 151936) | QWEN3_MOE | EXPERTS_30B),
-    "google/gemma-2b": Published(
-        2_506_172_416, llama(18, 2048, 8, 1, 16384, 256000, model_type="gemma", head_dim=256)
-    ),
-    "google/gemma-2-9b": Published(
-        9_241_705_984, llama(42, 3584, 16, 8, 14336, 256000, model_type="gemma2", head_dim=256)
-    ),
-    "google/gemma-3-1b-it": Published(
-        999_885_952,
-        llama(26, 1152, 4, 1, 6912, 262144, model_type="gemma3_text", head_dim=256, sliding_window=512),
-    ),
-    "microsoft/phi-2": Published(
-        2_779_683_840, llama(32, 2560, 32, 32, 10240, 51200, model_type="phi", tie_word_embeddings=False)
-    ),
-    "microsoft/Phi-3-mini-4k-instruct": Published(
-        3_821_079_552, llama(32, 3072, 32, 32, 8192, 32064, model_type="phi3", sliding_window=2047)
-    ),
-    "openai-community/gpt2": Published(
-        124_439_808,
-        {
-            "model_type": "gpt2",
-            "n_embd": 768,
-            "n_layer": 12,
-            "n_head": 12,
-            "n_positions": 1024,
-            "vocab_size": 50257,
-        },
-    ),
-    "EleutherAI/gpt-neox-20b": Published(
-        20_554_567_680, llama(44, 6144, 64, 64, 24576, 50432, model_type="gpt_neox")
-    ),
-    "facebook/opt-125m": Published(125_239_296, opt(768, 12, 12, 768)),
-    "facebook/opt-350m": Published(331_196_416, opt(1024, 24, 16, 512) | {"do_layer_norm_before": False}),
-    "mistralai/Mixtral-8x7B-v0.1": Published(
-        46_702_792_704,
-        llama(32, 4096, 32, 8, 14336, 32000, model_type="mixtral", num_local_experts=8, num_experts_per_tok=2),
-    ),
-    "openai/gpt-oss-20b": Published(20_914_757_184, gpt_oss(24, 32)),
-    "openai/gpt-oss-120b": Published(116_829_156_672, gpt_oss(36, 128)),
-    "deepseek-ai/DeepSeek-V2": Published(
-        235_741_434_880,
-        deepseek(60, 5120, 128, 12288, 102400, **EXPERTS_V2, n_shared_experts=2, first_k_dense_replace=1),
-    ),
-    "deepseek-ai/DeepSeek-V2-Lite": Published(
-        15_706_484_224,
-        deepseek(27, 2048, 16, 10944, 102400, **EXPERTS_LITE, n_shared_experts=2, first_k_dense_replace=1)
-        | {"q_lora_rank": None},
-    ),
-    "deepseek-ai/DeepSeek-V3": Published(
-        671_026_419_200,
-        deepseek(61, 7168, 128, 18432, 129280, **EXPERTS_V3, n_shared_experts=1, first_k_dense_replace=3)
-        | {"model_type": "deepseek_v3", "num_nextn_predict_layers": 1, "topk_method": "noaux_tc"},
-    ),
-    "moonshotai/Kimi-K2-Instruct": Published(
-        1_026_408_232_448, KIMI_K2 | {"model_type": "kimi_k2", "num_nextn_predict_layers": 0}
-    ),
-}
+FILES = Path(__file__).resolve().parents[2] / "problems" / "published_configs.json"
+PUBLISHED = {name: Published(**row) for name, row in json.loads(FILES.read_text("utf-8")).items()}
+LLAMA = PUBLISHED["meta-llama/Meta-Llama-3-8B"].config
+V2 = PUBLISHED["deepseek-ai/DeepSeek-V2"].config
+OPT = PUBLISHED["facebook/opt-125m"].config
+GEMMA = PUBLISHED["google/gemma-3-1b-it"].config
+GPT_OSS = PUBLISHED["openai/gpt-oss-20b"].config
+KIMI_K2 = PUBLISHED["moonshotai/Kimi-K2-Instruct"].config
 
 
 @pytest.mark.parametrize("repository", PUBLISHED)
@@ -174,7 +73,9 @@ def test_every_packaged_model_has_a_published_count() -> None:
 
 def test_the_text_model_of_a_multimodal_gemma_is_read() -> None:
     """google/gemma-3-27b-it; converted files of its language model alone count 27,009,346,304."""
-    text = llama(62, 5376, 32, 16, 21504, 262208, model_type="gemma3_text", head_dim=128, sliding_window=1024)
+    sizes = {"num_hidden_layers": 62, "hidden_size": 5376, "intermediate_size": 21504, "vocab_size": 262208}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "sliding_window": 1024}
+    text = GEMMA | sizes | heads
     file = {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": text}
     model = model_from_config(file | {"vision_config": {"hidden_size": 1152}})
     assert parameters_of(model).total == 27_009_346_304
@@ -184,8 +85,7 @@ def test_the_text_model_of_a_multimodal_gemma_is_read() -> None:
 
 
 def test_the_text_model_of_kimi_is_read_and_asks_the_outer_file_whether_it_is_tied() -> None:
-    text = KIMI_K2 | {"model_type": "kimi_k2"}
-    file = {"model_type": "kimi_k25", "text_config": text, "tie_word_embeddings": False}
+    file = {"model_type": "kimi_k25", "text_config": KIMI_K2, "tie_word_embeddings": False}
     assert parameters_of(model_from_config(file)).total == 1_026_408_232_448
     assert model_from_config(file | {"tie_word_embeddings": True}).tied
 
@@ -194,8 +94,7 @@ def test_the_text_model_of_kimi_is_read_and_asks_the_outer_file_whether_it_is_ti
 
 
 def test_the_class_says_what_a_file_without_a_type_is() -> None:
-    config = dict(PUBLISHED["meta-llama/Meta-Llama-3-8B"].config)
-    del config["model_type"]
+    config = {key: value for key, value in LLAMA.items() if key != "model_type"}
     named = config | {"architectures": ["LlamaForCausalLM"]}
     assert model_from_config(named, "llama-3-8b") == known_model("llama-3-8b")
 
@@ -222,9 +121,6 @@ def test_layers_without_experts_come_first() -> None:
 
 # ---- refusals ------------------------------------------------------------------------------------------------
 
-LLAMA = PUBLISHED["meta-llama/Meta-Llama-3-8B"].config
-V2 = PUBLISHED["deepseek-ai/DeepSeek-V2"].config
-OPT = PUBLISHED["facebook/opt-125m"].config
 WRONG: dict[str, tuple[Any, str]] = {
     "not an object": ([1], "content is a list"),
     "no architecture": ({"hidden_size": 64}, "model_type is missing, beside hidden_size 64; give a model of one"),
@@ -242,11 +138,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     "groups": (LLAMA | {"num_key_value_heads": 5}, "num_key_value_heads is 5 for 32 heads; give a divisor"),
     "nested": ({"model_type": "x", "text_config": LLAMA | {"vocab_size": 0}}, "text_config.vocab_size is 0; give"),
     "many entries": (
-        gpt_oss(4, 4) | {"layer_types": ["x"] * 10_001},
+        GPT_OSS | {"layer_types": ["x"] * 10_001},
         "layer_types has 10001 entries; give at most",
     ),
     "norms": (OPT | {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine is false; give norms"),
-    "top of experts": (gpt_oss(4, 4) | {"num_experts_per_tok": 5}, "num_experts_per_tok is 5 of 4 experts"),
+    "top of experts": (GPT_OSS | {"num_experts_per_tok": 33}, "num_experts_per_tok is 33 of 32 experts"),
     "in turns": (V2 | {"moe_layer_freq": 2}, "moe_layer_freq is 2: layers with and without experts take turns"),
     "dense layers": (V2 | {"first_k_dense_replace": 61}, "first_k_dense_replace is 61 of 60 layers"),
     "dense in the middle": (

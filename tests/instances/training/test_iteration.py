@@ -65,14 +65,6 @@ def test_equal_stages_take_their_passes_and_a_ramp(
     assert alike(p, m, virtual, schedule).seconds == pytest.approx(m * virtual * (FORWARD + BACKWARD) + ramp)
 
 
-@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
-def test_every_schedule_runs_every_pass(schedule: str) -> None:
-    virtual = 2 if schedule in TWO_CHUNKS else 1
-    timing = alike(4, 8, virtual, schedule)
-    assert timing.seconds >= 8 * virtual * (FORWARD + BACKWARD)
-    assert all(rank.measured == pytest.approx(8 * virtual * (FORWARD + BACKWARD)) for rank in timing.ranks)
-
-
 def test_sending_delays_every_stage_once_each_way_and_recomputation_lengthens_backward_passes() -> None:
     assert alike(2, 4, recompute=Recompute(("full",))).seconds == pytest.approx((4 + 1) * (2 * FORWARD + BACKWARD))
     sent = 0.1
@@ -114,14 +106,6 @@ def test_gradients_are_added_up_over_data_ranks() -> None:
     numbers = 4 * (1024 * (1024 + 512) + 1024 * 1024 + 3 * 1024 * 4096) + 2 * 32000 * 1024
     assert tail(0) == pytest.approx(2 * 7 / 8 * 4 * numbers / 1e11)
     assert tail(1) == pytest.approx(7 / 8 * (4 + 2) * numbers / 1e11)
-
-
-def test_communication_hides_behind_passes_that_are_long_enough() -> None:
-    assert tail(1, data_hidden=0.5) < tail(1)
-    slow = replace(PLAIN, data_hidden=1, links=1e-2)
-    own = problem(efficiencies=slow)
-    timing = timing_of(own, replace(configuration(own, data=8), zero=1))
-    assert timing.ranks[0].data > 0
 
 
 # Every pass takes longer than what is sent beside it.

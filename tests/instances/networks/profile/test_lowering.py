@@ -182,6 +182,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tensor_parallel": (0,)}, "--tensor-parallel is 0"),
     ({"levels": ((2, 1e3),)}, "--bandwidth is for flat networks and --levels have bandwidths of their own"),
     ({"bandwidth": 0.0}, "--bandwidth is 0"),
+    ({"kind": "placement", "bandwidth": float("nan")}, "bandwidth is NaN"),
+    ({"kind": "placement", "cpus": 1, "cpu_slowdown": 0.0}, "--option cpu-slowdown is 0; give a factor"),
 ]
 
 

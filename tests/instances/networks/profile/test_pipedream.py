@@ -82,17 +82,6 @@ def test_errors_name_the_layer_the_line_or_the_circle(profile_file: Path) -> Non
 # ---- every kind ----------------------------------------------------------------------------------------
 
 
-def test_the_file_is_a_profile(profile_file: Path) -> None:
-    profile = load_profile(profile_file)
-    assert (profile.name, profile.time_unit, profile.training) == ("small", "ms", True)
-    node = profile.nodes[1]
-    assert (node.forward, node.backward, node.saved_bytes, node.parameter_bytes) == (1.0, 2.0, 8.0, 16.0)
-    assert [(t.producer, t.readers, t.bytes) for t in profile.tensors][1:] == [
-        ("n2", ("n3",), 8.0),
-        ("n3", (), 12.0),
-    ]
-
-
 def test_a_graph_pipeline_leaves_the_input_out(profile_file: Path) -> None:
     """n2 takes 1 + 2 ms for 4 samples and puts out 8 bytes of them; n3 keeps two outputs, 8 and 4 bytes."""
     profile = load_profile(profile_file).replace(micro_batch=4)
@@ -106,24 +95,6 @@ def test_a_graph_pipeline_leaves_the_input_out(profile_file: Path) -> None:
     # A micro-batch of 4 takes 3 ms in either stage, and 8 bytes at 1 byte/ms each way between them.
     plan = StageGraphPlan((GraphStage(("n2",), 1, 4, 1, 8), GraphStage(("n3",), 1, 4, 1, 4)), ((0, 1),))
     assert evaluate_stage_graph(problem, plan).time_per_sample == pytest.approx((3 + 2 * 8) / 4)
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "sentence"),
-    [
-        ("bandwidth", 0, "bandwidth is 0; give bytes per second"),
-        ("bandwidth", float("nan"), "bandwidth is NaN"),
-        ("bandwidth", -1.0, "bandwidth is negative"),
-        ("cpu_slowdown", 0.0, "--option cpu-slowdown is 0; give a factor"),
-        ("devices", 1.5, "--devices is 1.5, not a whole number"),
-        ("cpus", -1, "--cpus is negative"),
-        ("memory_bytes", -1.0, "--memory is negative"),
-    ],
-)
-def test_senseless_options_are_refused(profile_file: Path, option: str, value: float, sentence: str) -> None:
-    given: dict[str, Any] = {"devices": 1, "memory_bytes": 1e9, "bandwidth": 1.0, "cpu_slowdown": 1.0}
-    with pytest.raises(InputError, match=sentence):
-        load(profile_file, **{**given, option: value})
 
 
 # ---- the published profiles ----------------------------------------------------------------------------

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, profiles
 
-import pipeplan
 from pipeplan.instances.base.curve import TimeCurve
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower
@@ -71,28 +68,19 @@ def spoilt(place: str, **changes: Any) -> dict[str, Any]:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"name": 3}, "name is 3, not a text"),
-    ({"training": 1}, "training is 1, not a truth value"),
-    ({"micro_batch": 0}, "micro_batch is 0"),
     ({"time_unit": "min"}, "time_unit is 'min'; give one of s, ms, us, ns"),
-    ({"time_unit": []}, "time_unit is a list, not a text; give a text"),
     ({"nodes": (), "tensors": (), "tied": ()}, "nodes is empty"),
     (spoilt("nodes", id=""), "nodes[0].id is empty"),
-    (spoilt("nodes", forward=-1.0), "nodes[0].forward is negative"),
     (spoilt("nodes", backward=TimeCurve((2, 1), (1, 1))), "nodes[0].backward.samples[1] is 1, not above"),
-    (spoilt("nodes", saved_bytes=None), "nodes[0].saved_bytes is null, not a number"),
     (spoilt("nodes", flops_forward=float("nan")), "nodes[0].flops_forward is NaN"),
     (spoilt("nodes", parameters={"w": -1.0}), "nodes[0].parameters['w'] is negative"),
-    (spoilt("nodes", modules=(3,)), "nodes[0].modules[0] is 3, not a text"),
     ({"nodes": (*DIAMOND.nodes, DIAMOND.nodes[0])}, "nodes[4].id repeats 'stem' of nodes[0]"),
     (spoilt("tensors", producer="nobody"), "tensors[0].producer names the unknown node 'nobody'"),
     (spoilt("tensors", readers=("left", "nobody")), "tensors[0].readers[1] names the unknown node 'nobody'"),
     (spoilt("tensors", readers=("stem",)), "tensors[0].readers holds its producer 'stem'"),
     (spoilt("tensors", readers=("left", "left")), "tensors[0].readers name a node twice"),
     (spoilt("tensors", bytes=float("inf")), "tensors[0].bytes is infinite"),
-    (spoilt("tensors", gradient="yes"), "tensors[0].gradient is 'yes', not a truth value"),
     (spoilt("tensors", shape=(2, -1)), "tensors[0].shape[1] is -1"),
-    (spoilt("tensors", dtype=32), "tensors[0].dtype is 32, not a text"),
     ({"tensors": (*DIAMOND.tensors, DIAMOND.tensors[0])}, "tensors[5].id repeats 'x' of tensors[0]"),
     ({"tied": (("stem.weight", "gone"),)}, "tied[0] names the unknown parameter 'gone'"),
     (
@@ -107,25 +95,6 @@ def test_what_is_wrong_is_said_at_the_door(changes: dict[str, Any], words: str) 
     with pytest.raises(InputError) as caught:
         DIAMOND.replace(**changes)
     assert words in str(caught.value)
-
-
-BAD_FILES: list[tuple[dict[str, Any], str]] = [
-    ({"schema": "pipeplan.profile/2"}, "schema is 'pipeplan.profile/2'; give pipeplan.profile/1"),
-    ({"extra": 1}, "extra is an unknown key"),
-    ({"nodes": [{"id": "a"}]}, "nodes[0].forward is missing"),
-    ({"nodes": [{"id": "a", "forward": {"samples": [1]}}]}, "nodes[0].forward.seconds is missing"),
-    ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers[0] is 1"),
-    ({"tied": [["a"]]}, "tied[0] is no pair of texts"),
-]
-
-
-@pytest.mark.parametrize(("change", "words"), BAD_FILES)
-def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, change: dict[str, Any], words: str) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text(json.dumps({**profile_to_json(DIAMOND), **change}), encoding="utf-8")
-    with pytest.raises(InputError, match=re.escape(words)) as caught:
-        pipeplan.load_profile(path)
-    assert str(path) in str(caught.value)
 
 
 # ---- whole layers --------------------------------------------------------------------------------------
