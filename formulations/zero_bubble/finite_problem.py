@@ -85,7 +85,7 @@ class FiniteProblem:
     @cached_property
     def memories(self) -> tuple[DeviceMemory, ...]:
         """Memory of the devices that have any blocks."""
-        memories = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
+        memories = (device_memory(self.problem, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
         return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in memories)
 
     @cached_property
@@ -290,8 +290,8 @@ class DeviceMemory:
         return max(self.changes.get(block, 0), 0) + self.workspace.get(block, 0)
 
 
-def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
-    problem = finite.problem
+def device_memory(problem: ScheduleProblem, d: int) -> DeviceMemory:
+    """The memory of a device in whole numbers of its own unit."""
     device = problem.devices[d]
     changes, workspace = {}, {}
     for b in problem.on_device[d]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...formulations.contract import OptionSpec
 from ...instances.base.compiled import compiled, repays_loading
+from ...instances.base.graph import in_turn
 from ...instances.base.kind import load_address
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
@@ -25,7 +26,6 @@ from ..contract import Board, FunctionPlanner, Outcome, Request
 from ..registry import COMMON, IDEALS_OPTIONS, LINEAR_OPTIONS
 from . import latency_kernel as kernel
 from .annealing import ragged
-from .groups import in_turn
 from .heuristics import Expert
 
 # Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.

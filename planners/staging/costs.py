@@ -256,15 +256,6 @@ class StageCosts:
         """Is there a configuration of the degree for each layer?"""
         return self._of(shape) is not None
 
-    def replicas(self, shape: Shape) -> Sequence[int]:
-        """Data-parallel degrees that the devices of the type allow."""
-        most = min(self.problem.types[shape.kind].devices // shape.tensor_parallel, self.problem.micro_batches)
-        if not self.problem.replication:
-            return range(1, min(most, 1) + 1)
-        if self.semantics == "paper":
-            return range(1, most + 1)
-        return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]
-
     def _floor(self, shape: Shape) -> float:
         """No load on d replicas is below a d-th of this: the fastest configurations, and no weights."""
         rows = self._of(shape)

@@ -13,12 +13,12 @@ from typing import Any
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import Violation
+from ...instances.base.graph import in_turn
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
 from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
-from ..placement.groups import in_turn
 from ..referee import rules_of
 from ..search import shares as even_shares
 

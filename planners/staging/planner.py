@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of, violations_of
-from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
+from ...instances.staging.plan import LeveledPlan, StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import FunctionPlanner, Outcome, Request
 from ..placement.heuristics import contract_to_path
@@ -302,17 +303,16 @@ def plan_uniform(request: Request) -> Outcome:
     leveled = problem.replace(levels=levels)
     tick = tick_of(request)
     try:
-        sets = downsets(leveled)
-        memory = whole_memory(leveled, leveled.devices)
+        sets, memory = downsets(problem), whole_memory(problem, problem.devices)
         for degrees in sorted(_choices(leveled), key=lambda each: _ideal(leveled, each)):
             tick()
             if board.value is not None and _ideal(leveled, degrees) >= board.value:
                 break
-            search = LevelDecisions(leveled, sets, memory, tick, degrees)
+            search = LevelDecisions(problem, sets, memory, tick, degrees)
             if request.options.get("objective") == FLUSH:
-                _improve_flushed(request, problem, search, _ideal(leveled, degrees))
+                _improve_flushed(request, search, _ideal(leveled, degrees))
             else:
-                _improve(request, problem, search)
+                _improve(request, search)
     except OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value)
     messages = () if board.plan is not None else (NONE_FITS,)
@@ -350,7 +350,7 @@ def _ideal(problem: StagingProblem, degrees: Degrees) -> float:
     return work / min(used, shared) if shared else math.inf
 
 
-def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) -> None:
+def _improve(request: Request, search: LevelDecisions) -> None:
     """Plans of these degrees, each better than the best so far, as long as there are any."""
     board = request.board
     while True:
@@ -361,32 +361,21 @@ def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) 
         )
         if result is None:
             return
-        plan = result.plan if problem.levels else _flat(result.plan)
-        if violations_of(problem, plan):  # memory has more digits than are counted
+        if violations_of(search.problem, result.plan):  # memory has more digits than are counted
             return
-        board.post(plan, result.load)
+        board.post(result.plan, result.load)
 
 
-def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDecisions, ideal: float) -> None:
+def _improve_flushed(request: Request, search: LevelDecisions, ideal: float) -> None:
     """The best plan of these degrees with a flush behind every batch, if it is better than the best so far."""
     board = request.board
 
-    def hear(found: Found[LeveledPlan], low: float) -> None:
-        plan = found.plan if problem.levels else _flat(found.plan)
-        if not violations_of(problem, plan):
-            board.post(plan, flushed_value(search.problem, found))
+    def hear(found: Found[Any], low: float) -> None:
+        if not violations_of(search.problem, found.plan):
+            board.post(found.plan, flushed_value(search.problem, found))
 
     # A flush only adds to the largest load.
     first = search.decide(math.inf if board.value is None else board.value * (1 - BETTER))
     if first is not None and search.degrees is not None:
         copies = math.prod(search.degrees[1])
         least_flushed(search.problem, search.decide, first, ideal, [copies], hear)
-
-
-def _flat(plan: LeveledPlan) -> StagedPlan:
-    return StagedPlan(
-        tuple(
-            PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
-            for leaf in plan.leaves()
-        )
-    )
