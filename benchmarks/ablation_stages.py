@@ -147,7 +147,7 @@ def _simple_bound(original: Any) -> Any:
 
 
 def _counted(original: Any) -> Any:
-    return lambda self: self._counted()
+    return lambda search: (search.best(), 0.0)
 
 
 def _nothing_together(original: Any) -> Any:
@@ -391,7 +391,7 @@ GROUPS = (
         {f"{_S}.search:NEAR": is_now(0.0), f"{_S}.search:FIRST_TRY": is_now(1e9)},
         ("dp-piper: bert-large-stages", "dp-piper: gpt2-medium-stages"), 20, ("the value itself", "low limits first")),
     Group("dp-piper", "flushes and types", "`mip-piper` plans flushes and types instead",
-        {f"{_S}.extended:_Run._searched": _counted}, ("dp-piper: bert-large-stages, flush", "dp-piper: types"), 276,
+        {f"{_S}.planner:_fastest": _counted}, ("dp-piper: bert-large-stages, flush", "dp-piper: types"), 276,
         ("counted", "fast program for flushes"), {"planner": None, "formulation": "mip-piper"}),
     Group("mip-piper", "start", "no plan of `dp-piper` to begin with", starts_without("dp-piper"),
         ("mip-piper: bert-large-stages", "mip-piper: gpt2-medium-stages"), 5, ("start of the model",)),

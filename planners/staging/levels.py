@@ -45,31 +45,52 @@ from .search import FASTER, FIRST_TRY, Found, least_load
 MAX_DOWNSETS = 300
 # The most entries of the tables of a level, for all starts and numbers of later copies, with exactly N copies.
 MAX_ENTRIES = 40_000_000
+# Without levels the table has a dimension for each type of devices, and at most so many entries.
+MAX_TYPES = 3
+MAX_TYPED_ENTRIES = 60_000_000
 
 
-def plan_levels(
+def decisions_of(
     problem: StagingProblem,
-    variant: str = "precise",
+    options: Mapping[str, Any],
     tick: Callable[[], None] = lambda: None,
     inside: bool = False,
-    hear: Callable[[Found[LeveledPlan], float], None] = lambda best, low: None,
-) -> Found[LeveledPlan] | None:
-    """The best plan on the levels of the problem; None where none obeys the variant's rules.
+) -> LevelDecisions:
+    """The program for a problem, after its checks.
 
-    `tick` is called now and then: it may raise to stop. `hear` gets each better plan and the bound at that time, where
-    plans are found one after the other. `inside` plans in a slightly smaller memory where memory has too many digits
-    to be counted exactly, so that what fits there is sure to fit.
+    `tick` is called now and then: it may raise to stop. `inside` plans in a slightly smaller memory where memory has
+    too many digits to be counted exactly, so that what fits there is sure to fit.
     """
-    check_levels(problem, variant)
-    if problem.zero and problem.exact_batches:
-        raise InputError(
-            "exact_batches",
-            "is not planned with ZeRO on levels",
-            "plan for at most N, or give --formulation mip-piper",
-        )
-    memory = whole_memory(problem, problem.devices)
+    variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
+    if problem.levels:
+        check_levels(problem, variant)
+        if problem.zero and problem.exact_batches:
+            raise InputError(
+                "exact_batches",
+                "is not planned with ZeRO on levels",
+                "plan for at most N, or give --formulation mip-piper",
+            )
+        sets, in_flight = downsets(problem), problem.devices
+    else:
+        sets, in_flight = _flat_downsets(problem), min(problem.devices, problem.micro_batches)
+    memory = whole_memory(problem, in_flight)
     memory = memory.inside() if inside else memory
-    return LevelDecisions(problem, downsets(problem), memory, tick, variant=variant).best(hear)
+    return LevelDecisions(problem, sets, memory, tick, variant=variant, semantics=semantics)
+
+
+def _flat_downsets(problem: StagingProblem) -> list[int]:
+    """The downsets of a problem without levels that has not too many of them, of types or of devices."""
+    if problem.exact_batches:
+        raise InputError(
+            "exact_batches", "is not planned where copies or types are counted", "plan for at most N micro-batches"
+        )
+    if len(problem.device_types) > MAX_TYPES:
+        raise InputError("device_types", f"are {len(problem.device_types)}", f"give at most {MAX_TYPES}")
+    sets = downsets(problem, what="for small graphs, where copies or types are counted")
+    entries = math.prod(kind.devices + 1 for kind in problem.types) * len(sets)
+    if entries > MAX_TYPED_ENTRIES:
+        raise InputError("devices", f"need a table of {entries:.3g} numbers", "give fewer")
+    return sets
 
 
 def downsets(
@@ -159,6 +180,9 @@ class LevelDecisions:
             return -(-suffix // d)
         return 0 if self.variant == "basic" else -(-self.problem.devices // d)
 
+    def size(self) -> dict[str, int]:
+        return {"downsets": len(self.sets), "decisions": self.decisions}
+
     def may_have(self, level: int, d: int, t: int = 0) -> bool:
         """May a stage of that level have d replicas and, on the innermost, the tensor-parallel degree t?"""
         if self.semantics == "reference" and self.problem.micro_batches % d:
@@ -167,7 +191,7 @@ class LevelDecisions:
             return True
         return self.degrees[1][level] == d and t in (0, self.degrees[0])
 
-    def best(self, hear: Callable[[Found[Any], float], None]) -> Found[Any] | None:
+    def best(self, hear: Callable[[Found[Any], float], None] = lambda found, low: None) -> Found[Any] | None:
         """The plan of the least load; None where none fits. `hear` gets each better plan and the bound at that time."""
         speed = sum(kind.devices * kind.speed for kind in self.problem.types)
         low = self.work(self.sets[-1]) / speed * (1 - ROUNDING)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from ...instances.base.errors import UsageError
+from ...instances.base.errors import InputError, UsageError
 from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of, violations_of
-from ...instances.staging.plan import LeveledPlan, StagedPlan
+from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import FunctionPlanner, Outcome, Request
 from ..placement.heuristics import contract_to_path
@@ -26,9 +26,8 @@ from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
 from .costs import ROUNDED_MEMORY, whole_memory
 from .equal import best_quick_tree, recomputes
-from .extended import is_extended, plan_extended
-from .levels import LevelDecisions, downsets, plan_levels
-from .model import PiperModel, Restriction, TooManyPairsError, from_downsets, model_of
+from .levels import LevelDecisions, decisions_of, downsets
+from .model import PiperModel, Restriction, TooManyPairsError, build, from_downsets, model_of
 from .search import (
     Found,
     Search,
@@ -51,12 +50,10 @@ class PiperPlanner:
 
     def plan(self, request: Request) -> Outcome:
         check_question(request.problem, request.options)
-        if request.problem.levels:
-            _refuse_table(request, "devices within devices")
-            flush = request.options.get("objective") == FLUSH
-            return plan_flushed_levels(request) if flush else plan_with_levels(request)
-        if is_extended(request.problem, request.options):
-            _refuse_table(request, "flushes and several types of devices")
+        problem = request.problem
+        if problem.levels or problem.device_types or request.options.get("objective") == FLUSH:
+            levels = "devices within devices"
+            _refuse_table(request, levels if problem.levels else "flushes and several types of devices")
             return plan_extended(request)
         return _Run(self.restriction, request).outcome()
 
@@ -162,71 +159,76 @@ class _Run:
         )
 
 
-# `dp-piper` for problems with levels: the nested program, its options checked, within the limits of a request.
-
-CHECKS = ("the dynamic program decided over all downsets, level by level",)
-
-
-def plan_with_levels(request: Request) -> Outcome:
-    """The best tree of stages, proven; where time runs out the best so far, at first one that needs no search."""
-    problem, variant = request.problem, request.options.get("hierarchy", "precise")
-    tick, board = tick_of(request), request.board
-
-    def fits(found: Found[LeveledPlan]) -> bool:
-        return not violations_of(problem, found.plan, hierarchy=variant)
-
-    def hear(found: Found[LeveledPlan], low: float | None) -> None:
-        """A better plan on the way, if it fits with all digits."""
-        board.post(found.plan if fits(found) else None, found.load, low)
-
-    def best(inside: bool) -> Found[LeveledPlan] | None:
-        found = plan_levels(problem, variant, tick, inside, lambda found, low: hear(found, None if inside else low))
-        if found is not None:
-            hear(found, None if inside else found.load)
-        return found
-
-    quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
-    if quick is not None:
-        board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
-    return proven(request, best, fits, CHECKS, claim=lambda found: found.load)
+# ---- Beyond the paper: devices within devices, devices of several types, and pipelines that are flushed -------------
+# With a flush a batch of N micro-batches takes N + X - m slots where the stages have X copies in all and the fewest
+# copies of a stage are m (`least_flushed`): fewer copies may be better than a smaller load.
 
 
-def plan_flushed_levels(request: Request) -> Outcome:
-    """The best tree of stages with a flush behind every batch, proven; the best until then where time runs out."""
-    problem, board, tick = request.problem, request.board, tick_of(request)
-    if problem.exact_batches:
+def plan_extended(request: Request) -> Outcome:
+    """The best plan, proven; the best so far where time runs out, at first a tree that needs no search."""
+    problem, options, board, tick = request.problem, request.options, request.board, tick_of(request)
+    trees, flush = bool(problem.levels), options.get("objective") == FLUSH
+    if trees and flush and problem.exact_batches:
         raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
+    if not trees and options.get("knapsack", "exact") != "exact":
+        raise InputError(
+            "option knapsack", "is greedy, but flushes and types of devices need exact knapsacks", "give exact"
+        )
+    rules, first = rules_of(problem, options), decisions_of(problem, options, tick)
 
-    memory = whole_memory(problem, problem.devices)
+    def fits(found: Found[Any]) -> bool:
+        return not rules.violations(problem, found.plan)
 
-    def fits(found: Found[LeveledPlan]) -> bool:
-        return not violations_of(problem, found.plan)
+    def best(inside: bool) -> Found[Any] | None:
+        tick()
+        search = decisions_of(problem, options, tick, inside) if inside else first
 
-    def best(inside: bool) -> Found[LeveledPlan] | None:
-        least = 0.0
+        def hear(found: Found[Any], bound: float) -> None:
+            """A better plan, if it fits with all digits; a flush only adds to the largest load and its bounds."""
+            plan, value = found.plan if fits(found) else None, rules.value(problem, found.plan)
+            board.post(plan, value, None if inside else bound, nodes=None if trees else search.decisions)
 
-        def hear(found: Found[LeveledPlan], low: float) -> None:
-            nonlocal least
-            least = low
-            plan = found.plan if fits(found) else None
-            board.post(plan, flushed_value(problem, found), None if inside else low)
-
-        search = LevelDecisions(problem, downsets(problem), memory.inside() if inside else memory, tick)
-        fastest = search.best(hear)  # a flush only adds to the largest load, so that bounds on it hold here, too
+        if trees or problem.device_types:
+            fastest = search.best(hear)
+            low = fastest.load if fastest else 0.0
+        else:
+            fastest, low = _fastest(search)
         if fastest is None:
             return None
-        numbers = _copies(problem) if problem.replication else {1}
-        return least_flushed(problem, search.decide, fastest, least, numbers, hear)
+        hear(fastest, low)
+        if not flush:
+            return fastest
+        return least_flushed(problem, search.decide, fastest, low, _copies(search), hear)
 
-    return proven(request, best, fits, CHECKS)
+    quick = best_quick_tree(problem, rules, request.out_of_time) if trees and not flush else None
+    if quick is not None:
+        board.post(quick, rules.value(problem, quick))
+    claim = (lambda found: found.load) if trees and not flush else None
+    checks = ("the dynamic program decided over all downsets, " + ("level by level" if trees else COUNTED),)
+    return proven(request, best, fits, checks, dict if trees else first.size, claim)
 
 
-def _copies(problem: StagingProblem) -> set[int]:
+COUNTED = "for each number of copies and of devices"
+
+
+def _fastest(search: LevelDecisions) -> tuple[Found[StagedPlan] | None, float]:
+    """The plan of the least load, and a bound, by the faster program for devices that are alike."""
+    problem = search.problem
+    fast = Search(replace(build(problem, search.semantics), memory=search.costs.memory), tick=search.tick)
+    answer = fast.best()
+    if answer is None:
+        return None, 0.0
+    plan = fast.plan(answer[1])
+    load = evaluation_of(problem, plan, semantics=search.semantics).time_per_micro_batch
+    return Found(plan, load), min(fast.bound, load)
+
+
+def _copies(search: LevelDecisions) -> set[int]:
     """Numbers of copies that a stage may have: so many on each level."""
     numbers = {1}
-    for level in problem.levels:
-        numbers = {above * d for above in numbers for d in range(1, level.devices + 1)}
-    return {number for number in numbers if number <= problem.micro_batches}
+    for room in (*search.rooms[:-1], max(search.counts)) if search.problem.replication else ():
+        numbers = {above * d for above in numbers for d in range(1, room + 1)}
+    return {number for number in numbers if number <= search.problem.micro_batches}
 
 
 # ---- PipeDream's partitioner for stagings -------------------------------------------------------------------------

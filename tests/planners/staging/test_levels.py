@@ -22,7 +22,12 @@ from pipeplan.instances.staging.plan import LeveledPlan
 from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, rules_of, verify_leveled
 from pipeplan.planners.staging.equal import best_quick_tree, quick_trees
-from pipeplan.planners.staging.levels import plan_levels
+from pipeplan.planners.staging.levels import decisions_of
+from pipeplan.planners.staging.search import Found
+
+
+def plan_levels(problem: StagingProblem, variant: str = "precise") -> Found[LeveledPlan] | None:
+    return decisions_of(problem, {"hierarchy": variant}).best()
 
 
 def check(problem: StagingProblem, variant: str, best: tuple[float, Any] | None) -> None:
@@ -150,7 +155,6 @@ EXACTLY_N = independent(2).replace(exact_batches=True)
     ("problem", "variant", "words"),
     [
         (independent(40), "precise", "layers .* more than 300 downsets"),
-        (independent(2).replace(levels=()), "precise", "levels"),
         (EXACTLY_N, "basic", "exact_batches"),
         (EXACTLY_N, "crude", "exact_batches"),
         # At most N is planned: there only the most that may come later counts, and no table has all sums of copies.
