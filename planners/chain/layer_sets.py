@@ -8,6 +8,7 @@ binds, but few partitions: these are listed first, and only the pairs of sets th
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,13 +127,11 @@ def facts_of(chain: IntegerChain, period: int) -> Facts:
     have few sets at the period."""
     if chain.layers <= MOST_LAYERS:
         return Facts(chain, chain.layers)
-    few, many = 1, MOST_LAYERS + 1
-    while many - few > 1:
-        middle = (few + many) // 2
-        if Facts(chain, middle).load_sets(period, MOST_SETS_OF_FIRST) is None:
-            many = middle
-        else:
-            few = middle
+    few = 1 + bisect_left(
+        range(2, MOST_LAYERS + 1),
+        True,
+        key=lambda count: Facts(chain, count).load_sets(period, MOST_SETS_OF_FIRST) is None,
+    )
     return Facts(chain, few)
 
 

@@ -231,7 +231,10 @@ def _shares(items: Sequence[int], groups: int) -> list[list[int]]:
 
 def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterator[list[list[int]]]:
     middle = [i for i in order if problem.layers[i].name == TRANSFORMER]
-    before = _reaching(problem, middle)
+    before = set(middle)
+    for v in reversed(problem.topological_order):
+        if not before.isdisjoint(problem.successors[v]):
+            before.add(v)
     initial = [i for i in order if i in before and problem.layers[i].name != TRANSFORMER]
     final = [i for i in order if i not in before and problem.layers[i].name != TRANSFORMER]
     for separate in (0, 1):
@@ -243,17 +246,6 @@ def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterat
                 groups[0] = initial + groups[0]
                 groups[-1] = groups[-1] + final
             yield [group for group in groups if group]
-
-
-def _reaching(problem: StagingProblem, targets: Sequence[int]) -> set[int]:
-    """Layers from which a way leads to one of the targets, and these."""
-    reached, waiting = set(targets), list(targets)
-    while waiting:
-        for u in problem.predecessors[waiting.pop()]:
-            if u not in reached:
-                reached.add(u)
-                waiting.append(u)
-    return reached
 
 
 def last_in_first_out(problem: StagingProblem) -> list[int]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
-from ...instances.base.result import Stop, met
+from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import StagedPlan
@@ -24,7 +25,7 @@ from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
 from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
-from .costs import ROUNDED_MEMORY, whole_memory
+from .costs import whole_memory
 from .equal import best_quick_tree, recomputes
 from .levels import LevelDecisions, decisions_of, downsets
 from .model import PiperModel, Restriction, TooManyPairsError, build, from_downsets, model_of
@@ -55,7 +56,7 @@ class PiperPlanner:
             levels = "devices within devices"
             _refuse_table(request, levels if problem.levels else "flushes and several types of devices")
             return plan_extended(request)
-        return _Run(self.restriction, request).outcome()
+        return _plan_flat(self.restriction, request)
 
 
 def _refuse_table(request: Request, what: str) -> None:
@@ -71,92 +72,56 @@ NO_TENSOR_PARALLELISM = PiperPlanner(Restriction(allowed=lambda degree, way: deg
 NO_RECOMPUTATION = PiperPlanner(Restriction(allowed=lambda degree, way: not recomputes(way)))
 
 
-class _Run:
-    def __init__(self, restriction: Restriction | None, request: Request) -> None:
-        self.restriction, self.request = restriction, request
-        self._tick = tick_of(request)
-        self.plan: StagedPlan | None = None
-        self.value: float | None = None
-        self.bound: float | None = None
-        self.search: Search | None = None
-        self.messages: tuple[str, ...] = ()
+def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
+    """The least load on devices that are alike."""
+    options, board, tick, searches = request.options, request.board, tick_of(request), list[Search]()
+    path, exact = options.get(TABLE.name), options.get("knapsack", "exact") == "exact"
 
-    def outcome(self) -> Outcome:
-        try:
-            stop = self._solve()
-        except OutOfTimeError:
-            stop = Stop.TIME
-        except TooManyPairsError:
-            return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
-        except TooManySumsError:
-            message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
-            return Outcome(Stop.MEMORY, messages=(message,))
-        return self._answer(stop)
-
-    def _solve(self) -> Stop:
-        self._tick()
-        path = self.request.options.get(TABLE.name)
+    def best(inside: bool) -> Found[StagedPlan] | None:
+        tick()
         if path is not None:
-            check_table(self.request.problem, path)
-        model = model_of(self.request.problem, self.request.options, self.restriction or Restriction())
-        exact = self.request.options.get("knapsack", "exact") == "exact"
+            check_table(request.problem, path)
+        model = model_of(request.problem, options, restriction or Restriction())
         if path is not None:
             check_size(model)
-        self.search = Search(model, exact, self._tick)
-        answer = self.search.best(self._hear)
+        search = Search(model.inside() if inside else model, exact, tick)
+        searches.append(search)
+
+        def hear(value: float, bound: float, steps: list[Step]) -> None:
+            """Post the value and the bound, and the plan only where it is better and fits."""
+            better = board.value is None or value < board.value
+            plan = search.plan(steps) if better else None
+            plan = plan if plan is not None and fits(Found(plan, value)) else None
+            board.post(plan, value, None if inside or restriction else bound, nodes=search.decisions)
+
+        answer = search.best(hear)
         if answer is None:
-            return Stop.INFEASIBLE if self.restriction is None else Stop.COMPLETED
-        self._hear(answer[0], self.search.bound, answer[1])
-        if self.value is None or self.value > answer[0]:  # the best plan does not fit: see `StagingMemory`
-            self._again(Search(model.inside(), exact, self._tick))
-        if path is not None:
-            write_table(table_of(self.search), path)
-        return Stop.COMPLETED
+            return None
+        value, steps = answer
+        hear(value, search.bound, steps)
+        if path is not None and not inside:
+            with suppress(OutOfTimeError):
+                write_table(table_of(search), path)
+        return Found(search.plan(steps), value)
 
-    def _again(self, search: Search) -> None:
-        """Search in a memory in which rounding cannot make anything fit. The bound stays."""
-        self.messages = (ROUNDED_MEMORY,)
-        answer = search.best(lambda value, _, steps: self._take(search, value, steps))
-        if answer is not None:
-            self._take(search, *answer)
+    def fits(found: Found[StagedPlan]) -> bool:
+        model = searches[0].model
+        return model.memory.exact or not violations_of(model.problem, found.plan, semantics=model.semantics)
 
-    def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
-        assert self.search is not None
-        self.bound = bound if self.restriction is None else None
-        self._take(self.search, value, steps)
-
-    def _take(self, search: Search, value: float, steps: list[Step]) -> None:
-        """Post the value and the bound, and the plan only where it is better and fits."""
-        plan = None
-        if self.value is None or value < self.value:
-            plan = search.plan(steps)
-            model = search.model
-            if model.memory.exact or not violations_of(model.problem, plan, semantics=model.semantics):
-                self.value, self.plan = value, plan
-            else:
-                plan = None
-        self.request.board.post(plan, value, self.bound, nodes=search.decisions)
-
-    def _answer(self, stop: Stop) -> Outcome:
-        if self.search is None:
-            return Outcome(stop)
-        knapsacks = "exact" if self.search.exact else "relaxed"
-        downsets = self.search.model.downsets
-        checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
-        if self.plan is None:
-            return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
-        if met(self.value, self.bound):
-            stop = Stop.PROVEN
-        table = self.search.tables.table
-        size = {
-            "downsets": self.search.model.downsets,
-            "stages": len(table.pair_source) * table.base.shape[1],
-            "knapsacks": self.search.tables.extras,
-            "decisions": self.search.decisions,
-        }
-        return Outcome(
-            stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks
-        )
+    try:
+        outcome = proven(request, best, fits, (), lambda: searches[0].size() if searches else {})
+    except TooManyPairsError:
+        return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
+    except TooManySumsError:
+        message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
+        return Outcome(Stop.MEMORY, messages=(message,))
+    if not searches:
+        return outcome
+    decided = (
+        f"decided over all {searches[0].model.downsets} downsets, with {'exact' if exact else 'relaxed'} knapsacks"
+    )
+    stop = Stop.COMPLETED if restriction and outcome.stop == Stop.INFEASIBLE else outcome.stop
+    return replace(outcome, stop=stop, checks=(f"the dynamic program {decided}",))
 
 
 # ---- Beyond the paper: devices within devices, devices of several types, and pipelines that are flushed -------------
