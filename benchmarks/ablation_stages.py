@@ -424,11 +424,9 @@ GROUPS = (
         {f"{_R}.bounds:PathBound.takes": always(False)}, ("training: llama-3-8b", "training: llama-3-70b",
          "training: qwen3-30b-a3b"), 360, ("bound by paths of a schedule",),
         kept="the gaps of seven of the trainings in [configure](configure.md) are still to be measured without it"),
-    Group("graphpipe", "alike branches", "branches that are alike are told apart, and useless combinations are kept",
-        {f"{_G}.costs:NodeBuilder._signature": lambda original: lambda *arguments: object(),
-         f"{_G}.tables:undominated": first_argument},
-        ("graphpipe: dlrm-8, more held", "graphpipe: case-study, mixed"), 60,
-        ("alike branches", "undominated combinations"),
+    Group("graphpipe", "alike branches", "branches that are alike are told apart",
+        {f"{_G}.costs:NodeBuilder._signature": lambda original: lambda *arguments: object()},
+        ("graphpipe: dlrm-8, more held", "graphpipe: case-study, mixed"), 50, ("alike branches",),
         kept="without it more branches than ten have too many choices to list"),
 )  # fmt: skip
 
@@ -438,6 +436,7 @@ GONE = (
     Gone("exact-schedule", "bounds from devices as machines of their own, paths and memory", 143,
         ("bound by paths through batches", "bound by devices", "memory in releases")),
     Gone("exact-schedule", "a bound from the warm-up of all devices", 62, ("bound by warm-up",)),
+    Gone("graphpipe", "combinations of needs that others beat are left out", 11, ("undominated combinations",)),
     Gone("lns", "a ladder of coarser problems", 107, ("coarser problems",)),
 )  # fmt: skip
 

@@ -6,10 +6,9 @@ On devices within devices every level has equal stages and equal degrees of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import Violation
@@ -32,7 +31,13 @@ class EqualPlanner:
 
     def plan(self, request: Request) -> Outcome:
         problem, board = request.problem, request.board
-        rules, plans, if_none = self._asked(problem, request.options)
+        options, tensor_parallel = request.options, self.tensor_parallel
+        check_question(problem, options)
+        variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
+        rules = rules_of(problem, {"hierarchy": variant, "semantics": semantics})
+        plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, semantics, tensor_parallel)
+        if problem.levels:
+            plans = equal_trees(problem, variant, tensor_parallel)
         last: tuple[Violation, ...] = ()
         for plan in plans:
             if request.out_of_time():
@@ -44,22 +49,8 @@ class EqualPlanner:
             value = rules.value(problem, plan)
             if board.value is None or value < board.value:
                 board.post(plan, value)
-        messages = (_why_none(if_none, last),) if board.plan is None else ()
+        messages = (_why_none(NO_TREES if problem.levels else NO_STAGES, last),) if board.plan is None else ()
         return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
-
-    def _asked(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[Rules, Iterator[Any], str]:
-        """How plans are judged, the plans, and what is said where none of them fits."""
-        check_question(problem, options)
-        if problem.levels:
-            hierarchy = options.get("hierarchy", "precise")
-            rules = rules_of(problem, {"hierarchy": hierarchy})
-            return rules, equal_trees(problem, hierarchy, self.tensor_parallel), NO_TREES
-        semantics = options.get("semantics", "paper")
-        return (
-            rules_of(problem, {"semantics": semantics}),
-            equal_plans(problem, semantics, self.tensor_parallel),
-            NO_STAGES,
-        )
 
 
 def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Piper's dynamic program for devices within devices: the best tree of stages.
+"""Piper's dynamic program for devices within devices or of several types, and for flushes.
 
 Plans are asked for with all loads within a limit, which is bisected, each answer snapped to the plan that it has; so
 thousands of devices are within reach. For a limit only the most that may come later matters. For the layers between two
@@ -17,10 +17,11 @@ behind which there may be `reach` copies in all, is an `_Option`; for a stage of
 the last row of `most` inside of it. The rows before are needed for one D' and one number of copies above at a time.
 
 Where a plan must have exactly N copies, "at most x" is "exactly x" on all levels, and no option stands for another. The
-`basic` and `crude` variants count no copies: x = later = 0.
+`basic` and `crude` variants count no copies: x = later = 0. Without levels there is one, whose devices may be of
+several types: then the least sum of copies has an axis for each type. A flush asks for at least so many copies of
+each stage.
 
-Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes. `dp-piper` comes here
-where a problem has levels.
+Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes.
 """
 
 from __future__ import annotations
