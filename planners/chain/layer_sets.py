@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
@@ -317,11 +317,3 @@ def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
     """The allocation with one set on each GPU, GPUs numbered by their first layers."""
     gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
-
-
-def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
-    """The layers of each GPU."""
-    sets: dict[int, int] = {}
-    for layer, gpu in enumerate(allocation):
-        sets[gpu] = sets.get(gpu, 0) | 1 << layer
-    return tuple(sets.values())
