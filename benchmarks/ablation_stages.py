@@ -146,10 +146,6 @@ def _simple_bound(original: Any) -> Any:
     return lambda self, steady, enough: self.simple(steady)
 
 
-def _counted(original: Any) -> Any:
-    return lambda search: (search.best(), 0.0)
-
-
 def _nothing_together(original: Any) -> Any:
     from pipeplan.formulations.zero_bubble.period_bounds import Standstill
 
@@ -390,8 +386,8 @@ GROUPS = (
         {f"{_S}.search:NEAR": is_now(0.0), f"{_S}.search:FIRST_TRY": is_now(1e9)},
         ("dp-piper: bert-large-stages", "dp-piper: gpt2-medium-stages"), 20, ("the value itself", "low limits first")),
     Group("dp-piper", "flushes and types", "`mip-piper` plans flushes and types instead",
-        {f"{_S}.planner:_fastest": _counted}, ("dp-piper: bert-large-stages, flush", "dp-piper: types"), 276,
-        ("counted", "fast program for flushes"), {"planner": None, "formulation": "mip-piper"}),
+        {}, ("dp-piper: bert-large-stages, flush", "dp-piper: types"), 120, ("counted",),
+        {"planner": None, "formulation": "mip-piper"}),
     Group("mip-piper", "start", "no plan of `dp-piper` to begin with", starts_without("dp-piper"),
         ("mip-piper: bert-large-stages", "mip-piper: gpt2-medium-stages"), 5, ("start of the model",)),
     Group("exact-schedule", "idle times", "no bound from idle times",
@@ -436,6 +432,7 @@ GONE = (
         ("bound by paths through batches", "bound by devices", "memory in releases")),
     Gone("exact-schedule", "a bound from the warm-up of all devices", 62, ("bound by warm-up",)),
     Gone("exact-beaumont", "a look at whole allocations before a schedule is sought", 9, ("windows of allocations",)),
+    Gone("dp-piper", "a faster program first where batches are flushed", 16, ("fast program for flushes",)),
     Gone("graphpipe", "the least time of the work alone", 5, ("least time",)),
     Gone("graphpipe", "combinations of needs that others beat are left out", 11, ("undominated combinations",)),
     Gone("lns", "a ladder of coarser problems", 107, ("coarser problems",)),

@@ -17,7 +17,7 @@ from typing import Any
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
-from ...instances.registry import evaluation_of, violations_of
+from ...instances.registry import violations_of
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import FunctionPlanner, Outcome, Request
@@ -28,7 +28,7 @@ from ..search import OutOfTimeError, tick_of
 from .costs import whole_memory
 from .equal import best_quick_tree, recomputes
 from .levels import LevelDecisions, decisions_of, downsets
-from .model import PiperModel, Restriction, TooManyPairsError, build, from_downsets, model_of
+from .model import PiperModel, Restriction, TooManyPairsError, from_downsets, model_of
 from .search import (
     Found,
     Search,
@@ -153,17 +153,13 @@ def plan_extended(request: Request) -> Outcome:
             plan, value = found.plan if fits(found) else None, rules.value(problem, found.plan)
             board.post(plan, value, None if inside else bound, nodes=None if trees else search.decisions)
 
-        if trees or problem.device_types:
-            fastest = search.best(hear)
-            low = fastest.load if fastest else 0.0
-        else:
-            fastest, low = _fastest(search)
+        fastest = search.best(hear)
         if fastest is None:
             return None
-        hear(fastest, low)
+        hear(fastest, fastest.load)
         if not flush:
             return fastest
-        return least_flushed(problem, search.decide, fastest, low, _copies(search), hear)
+        return least_flushed(problem, search.decide, fastest, fastest.load, _copies(search), hear)
 
     quick = best_quick_tree(problem, rules, request.out_of_time) if trees and not flush else None
     if quick is not None:
@@ -174,18 +170,6 @@ def plan_extended(request: Request) -> Outcome:
 
 
 COUNTED = "for each number of copies and of devices"
-
-
-def _fastest(search: LevelDecisions) -> tuple[Found[StagedPlan] | None, float]:
-    """The plan of the least load, and a bound, by the faster program for devices that are alike."""
-    problem = search.problem
-    fast = Search(replace(build(problem, search.semantics), memory=search.costs.memory), tick=search.tick)
-    answer = fast.best()
-    if answer is None:
-        return None, 0.0
-    plan = fast.plan(answer[1])
-    load = evaluation_of(problem, plan, semantics=search.semantics).time_per_micro_batch
-    return Found(plan, load), min(fast.bound, load)
 
 
 def _copies(search: LevelDecisions) -> set[int]:
