@@ -19,7 +19,7 @@ from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
-def _choice(name: str, text: str, choices: tuple[str, ...]) -> OptionSpec:
+def choice(name: str, text: str, choices: tuple[str, ...]) -> OptionSpec:
     """An option with these choices, of which the first one is the default."""
     return OptionSpec(name, "choice", choices[0], text, choices)
 
@@ -28,31 +28,35 @@ def _choice(name: str, text: str, choices: tuple[str, ...]) -> OptionSpec:
 MOST = 10**9
 
 
-def _count(name: str, default: int | None, most: int, text: str) -> OptionSpec:
-    return OptionSpec(name, "int", default, text, least=1, most=most)
+def count(name: str, default: int | None, most: int, text: str, least: int = 1) -> OptionSpec:
+    """An option that is a whole number from `least` to `most`; None: without one the method chooses."""
+    return OptionSpec(name, "int", default, text, least=least, most=most)
 
 
-NON_CONTIGUOUS = OptionSpec(
-    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
-)
-OBJECTIVE = _choice(
+def flag(name: str, text: str, default: bool = False) -> OptionSpec:
+    """An option that is on or off."""
+    return OptionSpec(name, "flag", default, text)
+
+
+NON_CONTIGUOUS = flag("non_contiguous", "Let devices hold any nodes; default: a chain of contiguous stages.")
+OBJECTIVE = choice(
     "objective",
     "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
     "backward load.",
     ("max-load", "gpipe"),
 )
-VARIANT = _choice(
+VARIANT = choice(
     "variant",
     "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.",
     ("strong", "plain"),
 )
-LATENCY = _choice(
+LATENCY = choice(
     "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", ("latency",)
 )
-SUBGRAPHS_PER_DEVICE = _count(
+SUBGRAPHS_PER_DEVICE = count(
     "subgraphs_per_device", 1, 100, "Largest number of pieces that an accelerator may run one after the other."
 )
-CHAIN_VARIANT = _choice(
+CHAIN_VARIANT = choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
     "of the paper, for teaching.",
@@ -64,68 +68,66 @@ ALLOCATION = OptionSpec(
     None,
     "The GPU of each layer, as 0,1,1,0 or as a file with a list, plan or result; then only the schedule is sought.",
 )
-BATCHES_PER_PERIOD = _count(
+BATCHES_PER_PERIOD = count(
     "batches_per_period", 1, 1000, "Batches in one period (kFkB), each scheduled on its own."
 )
-SEMANTICS = _choice(
+SEMANTICS = choice(
     "semantics",
     "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
     ("paper", "reference"),
 )
-HIERARCHY = _choice(
+HIERARCHY = choice(
     "hierarchy",
     "How memory is counted with levels. precise: by copies on all levels; crude: more than is held; basic: not at all.",
     ("precise", "crude", "basic"),
 )
 
-FLUSHED = _choice(
+FLUSHED = choice(
     "objective",
     "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
     "that is emptied after each batch of N; all stages together have X copies, and each at least m.",
     ("throughput", "flush"),
 )
-MICRO_BATCH = _count(
+MICRO_BATCH = count(
     "micro_batch",
     None,
     MOST,
     "Samples in a micro-batch; default: all powers of two that divide the batch are tried.",
 )
-GRAPHPIPE_FAMILY = _choice(
+GRAPHPIPE_FAMILY = choice(
     "family",
     "Possible stages. series-parallel: those of the decomposition, as in graphpipe; convex: all convex sets of "
     "operators.",
     ("series-parallel", "convex"),
 )
-MIXED_MICRO_BATCHES = OptionSpec(
-    "mixed_micro_batches", "flag", False, "Let stages have micro-batches of different sizes; slower."
-)
-LARGEST_K = _count(
+MIXED_MICRO_BATCHES = flag("mixed_micro_batches", "Let stages have micro-batches of different sizes; slower.")
+LARGEST_K = count(
     "k",
     1,
     MOST,
     "Largest group: stages may run 1, 2, 4, ... up to so many forward passes in a row, then as many backward passes.",
 )
-DEGREES = _choice(
+DEGREES = choice(
     "degrees",
     "Numbers of devices that a stage may have. divisors: those of its micro-batch; pow2: powers of two among them; "
     "none: just one.",
     ("divisors", "pow2", "none"),
 )
-GRAPHPIPE_OBJECTIVE = _choice(
+GRAPHPIPE_OBJECTIVE = choice(
     "objective",
     "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles; iteration: "
     "the simulated time of a mini-batch, for which the model has a close bound.",
     ("time-per-sample", "iteration"),
 )
-PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", ("period",))
+PERIOD = choice("objective", "What to minimise. period: the time from one micro-batch to the next.", ("period",))
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, GRAPHPIPE_OBJECTIVE)
 
 _MAKESPAN = (
     "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their "
     "own first start to their own last end"
 )
-SCHEDULE_OBJECTIVE = _choice("objective", f"{_MAKESPAN}.", ("makespan", "span"))
-ANY_SCHEDULE_OBJECTIVE = _choice(
+SCHEDULE_OBJECTIVE = choice("objective", f"{_MAKESPAN}.", ("makespan", "span"))
+ANY_SCHEDULE_OBJECTIVE = choice(
     "objective",
     f"{_MAKESPAN}; period: the time between two micro-batches in the steady state.",
     ("makespan", "span", "period"),
@@ -136,7 +138,7 @@ FIX = OptionSpec("fix", "text", None, 'Only configurations with these values, as
 FORBID = OptionSpec(
     "forbid", "text", None, 'No configurations with any of these values, as in "virtual=1 context=8".'
 )
-LAYOUTS = _choice(
+LAYOUTS = choice(
     "layouts",
     "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes.",
     ("any", "even"),

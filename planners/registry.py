@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..formulations.contract import OptionSpec
@@ -19,9 +18,12 @@ from ..formulations.registry import (
     HEURISTIC_OPTIONS,
     HIERARCHY,
     LARGEST_K,
+    LATENCY,
     MICRO_BATCH,
     MIXED_MICRO_BATCHES,
     MOST,
+    NON_CONTIGUOUS,
+    OBJECTIVE,
     PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
     SCOPE_OPTIONS,
@@ -29,103 +31,54 @@ from ..formulations.registry import (
     SUBGRAPHS_PER_DEVICE,
     TARNAWSKI_MODELS,
     Entry,
+    choice,
+    count,
     find_formulation,
+    flag,
     plugged_in,
 )
 
 # ---- placements --------------------------------------------------------------------------------------------
 
-LOAD = OptionSpec(
-    "objective",
-    "choice",
-    "max-load",
-    "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
-    "backward load.",
-    ("max-load", "gpipe"),
-)
-NON_CONTIGUOUS = OptionSpec(
-    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
-)
-DEVICE_CONTIGUITY = OptionSpec(
+DEVICE_CONTIGUITY = flag(
     "device_contiguity",
-    "flag",
-    False,
     "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
-ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.", least=1, most=1000)
-RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.", least=0, most=MOST)
-CYCLES = OptionSpec(
-    "cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
-)
-STEPS = OptionSpec(
-    "steps",
-    "int",
-    1_000_000,
-    "Annealing steps of the first round of cycles; each round doubles them.",
-    least=1,
-    most=MOST,
-)
+ORDERS = count("orders", 4, 1000, "Number of topological orders to try.")
+RESTARTS = count("restarts", 10, MOST, "Number of random starts to improve.", least=0)
+_CYCLES = "Number of annealing cycles; the time limit may end them earlier."
+CYCLES = count("cycles", 12, MOST, _CYCLES, least=0)
+STEPS = count("steps", 1_000_000, MOST, "Annealing steps of the first round of cycles; each round doubles them.")
 
-COMMON = (LOAD, NON_CONTIGUOUS)
+COMMON = (OBJECTIVE, NON_CONTIGUOUS)
 
-PLACEMENT_OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
-    "brute-force": (*COMMON, DEVICE_CONTIGUITY),
-    "greedy": COMMON,
-    "one-device": COMMON,
-    "expert": (*COMMON, SPLIT),
-    "pipedream": COMMON,
-    "partition": COMMON,
-    "linear-dp": (*COMMON, ORDERS),
-    "local-search": (*COMMON, RESTARTS),
-    "lns": (*COMMON, CYCLES, STEPS),
-    "device-sets": COMMON,
-}
+LINEAR_OPTIONS = (*COMMON, ORDERS)
 
 # The dynamic program over ideals.
-MAX_IDEALS = OptionSpec(
+MAX_IDEALS = count(
     "max_ideals",
-    "int",
     2_000_000,
+    MOST,
     "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
-    least=1,
-    most=MOST,
 )
-IDEALS_OPTIONS = (LOAD, MAX_IDEALS)
+IDEALS_OPTIONS = (OBJECTIVE, MAX_IDEALS)
 
 # The latency of one sample.
-LATENCY = OptionSpec(
-    "objective",
-    "choice",
-    "latency",
-    "What to minimise. latency: the time from a sample's arrival to its last result.",
-    ("latency",),
-)
-LATENCY_CYCLES = OptionSpec(
-    "cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
-)
-LATENCY_STEPS = OptionSpec(
-    "steps",
-    "int",
-    100_000,
-    "Annealing steps of each of the first two runs; after every two runs they grow by half.",
-    least=1,
-    most=MOST,
+LATENCY_CYCLES = count("cycles", 4, MOST, _CYCLES, least=0)
+LATENCY_STEPS = count(
+    "steps", 100_000, MOST, "Annealing steps of each of the first two runs; after every two runs they grow by half."
 )
 LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
 
 # ---- stages ------------------------------------------------------------------------------------------------
 
-KNAPSACK = OptionSpec(
+KNAPSACK = choice(
     "knapsack",
-    "choice",
-    "exact",
     "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
     ("exact", "greedy"),
 )
-MAX_DOWNSETS = OptionSpec(
-    "max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.", least=1, most=MOST
-)
+MAX_DOWNSETS = count("max_downsets", 20_000, MOST, "Refuse networks with more downsets of layers than this.")
 
 TABLE = OptionSpec(
     "table",
@@ -135,11 +88,8 @@ TABLE = OptionSpec(
     "line .svg, .png or .pdf.",
 )
 
-UNIFORM = OptionSpec(
-    "uniform",
-    "flag",
-    True,
-    "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.",
+UNIFORM = flag(
+    "uniform", "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.", True
 )
 
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
@@ -149,52 +99,38 @@ UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
 
 # ---- graph pipelines ---------------------------------------------------------------------------------------
 
-GRAPH_OBJECTIVE = OptionSpec(
+GRAPH_OBJECTIVE = choice(
     "objective",
-    "choice",
-    "iteration",
     "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time of one more sample on "
     "the slowest stage, without bubbles.",
     ("iteration", "time-per-sample"),
 )
-ITERATION = OptionSpec(
-    "objective", "choice", "iteration", "What to minimise: the simulated time of a mini-batch.", ("iteration",)
-)
-DEPTH = OptionSpec(
+ITERATION = choice("objective", "What to minimise: the simulated time of a mini-batch.", ("iteration",))
+DEPTH = choice(
     "depth",
-    "choice",
-    "any",
     "Plans to consider. any: also slower ones of fewer stages in a row, if they shorten the iteration; fastest: only "
     "those of the least time per sample for each micro-batch size, as published.",
     ("any", "fastest"),
 )
-JOIN = OptionSpec(
+JOIN = choice(
     "join",
-    "choice",
-    "any",
     "Where branches join. any: the join may share a stage with the end of one branch; tree: only with all of them or "
     "none.",
     ("any", "tree"),
 )
-CUTS = OptionSpec(
+CUTS = choice(
     "cuts",
-    "choice",
-    "any",
     "Possible stages. any: also those cut from a row of all operators, across branches; tree: only those of the "
     "decomposition, as published.",
     ("any", "tree"),
 )
-SAMPLES_HELD = OptionSpec(
+SAMPLES_HELD = choice(
     "samples_held",
-    "choice",
-    "more",
     "Samples in flight. more: a stage may hold more than the rule asks for, if memory is left and the iteration is "
     "shorter for it; rule: no more, as published.",
     ("more", "rule"),
 )
-MAX_GRAPH_DOWNSETS = OptionSpec(
-    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=10**7
-)
+MAX_GRAPH_DOWNSETS = count("max_downsets", 20_000, 10**7, "Refuse graphs with more downsets than this.")
 
 SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
@@ -211,7 +147,6 @@ EXACT = "exact"
 
 _SCOPES = "pipeplan.planners.placement.groups"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
-_PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"
 
 _GROUPS = frozenset({"the planners' contraction of placements"})
@@ -232,6 +167,7 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 
 
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
+_heuristic = _of("placement", "placement", *COMMON, **_placed)
 _latency = _of("placement", "placement", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
 _staging = _of("staging", "staging")
@@ -242,22 +178,10 @@ _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
 _training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
-def _heuristic(name: str, title: str, **more: Any) -> Entry:
-    address = more.pop("address", f"{_PLACEMENT}.heuristics:{name.replace('-', '_').upper()}")
-    return Entry(
-        *(name, title, "placement", address, PLACEMENT_OPTIONS[name]),
-        **{"exact": False, "seeded": False, **_placed, **more},
-    )
-
-
-BATCHES = OptionSpec(
-    "batches_per_flush",
-    "int",
-    None,
-    "Batches between two flushes; default: the best number up to 4 per GPU.",
-    least=1,
-    most=1000,
+BATCHES = count(
+    "batches_per_flush", None, 1000, "Batches between two flushes; default: the best number up to 4 per GPU."
 )
+_GPIPE = "GPipe: all forward, then all backward passes"
 
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
@@ -290,35 +214,51 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "brute-force",
             "All plans of a tiny problem, one by one",
-            address=f"{_PLACEMENT}.brute_force:PLANNER",
+            "brute_force:PLANNER",
+            *COMMON,
+            DEVICE_CONTIGUITY,
             exact=True,
             seeded=False,
             scope=f"{_SCOPES}:placements",
             arithmetic=frozenset(),
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
-        _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics:ONE_DEVICE"),
-        _heuristic("expert", "A split given in a file"),
-        _heuristic("pipedream", "PipeDream's partitioner", paper="narayanan2019pipedream"),
+        _heuristic("greedy", "Nodes in topological order, device after device", "heuristics:GREEDY"),
+        _heuristic("one-device", "Everything on one device", "heuristics:ONE_DEVICE"),
+        _heuristic("expert", "A split given in a file", "heuristics:EXPERT", *COMMON, SPLIT),
+        _heuristic("pipedream", "PipeDream's partitioner", "heuristics:PIPEDREAM", paper="narayanan2019pipedream"),
         _heuristic(
             "partition",
             "Balanced graph partition",
+            "heuristics:PARTITION",
             paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
         ),
-        _heuristic("linear-dp", "Optimal cuts of topological orders", paper="tarnawski2020placement", seeded=True),
+        _heuristic(
+            "linear-dp",
+            "Optimal cuts of topological orders",
+            "heuristics:LINEAR_DP",
+            *LINEAR_OPTIONS,
+            paper="tarnawski2020placement",
+            seeded=True,
+        ),
         _heuristic(
             "local-search",
             "Best single reassignment from random starts",
+            "heuristics:LOCAL_SEARCH",
+            *COMMON,
+            RESTARTS,
             paper="tarnawski2020placement",
             seeded=True,
         ),
         _heuristic(
             "lns",
             "Large-neighbourhood search",
-            address=f"{_PLACEMENT}.annealing:PLANNER",
+            "annealing:PLANNER",
+            *COMMON,
+            CYCLES,
+            STEPS,
             seeded=True,
             takes_start=True,
             starts={"dp": ("dp",)},
@@ -327,7 +267,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
-            address="pipeplan.planners.placement.device_sets:PLANNER",
+            "device_sets:PLANNER",
             seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
@@ -439,19 +379,13 @@ PLANNERS: Mapping[str, Entry] = {
             paper="narayanan2019pipedream",
         ),
         _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
-        replace(
-            _chain(
-                "gpipe",
-                "GPipe: all forward, then all backward passes",
-                "baselines:GPIPE",
-                BATCHES,
-                paper="huang2019gpipe",
-            ),
-            twins=(
-                _schedule(
-                    "gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper="huang2019gpipe"
-                ),
-            ),
+        _chain(
+            "gpipe",
+            _GPIPE,
+            "baselines:GPIPE",
+            BATCHES,
+            paper="huang2019gpipe",
+            twins=(_schedule("gpipe", _GPIPE, "named:GPIPE", paper="huang2019gpipe"),),
         ),
         _chain("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "baselines:SYNCHRONOUS", BATCHES),
         _graph(

@@ -61,15 +61,16 @@ class Draft:
     def duration(self, activity: Activity) -> Fraction:
         return as_written(time_of(self.problem, activity))
 
-    def path(self, row: int) -> list[Activity]:
-        """The tasks of a batch, and its transfers as far as they are activities of their own."""
-        activities = []
-        for task in range(1, self.problem.tasks + 1):
-            activities.append(Activity(row, task))
-            transfer = Activity(row, task, is_transfer=True)
-            if transfer in self.positions:
-                activities.append(transfer)
-        return activities
+    @cached_property
+    def paths(self) -> list[list[Activity]]:
+        """The tasks of each batch, and its transfers as far as they are activities of their own."""
+        numbers, kinds = range(1, self.problem.tasks + 1), (False, True)
+        paths = [[Activity(row, n, is_it) for n in numbers for is_it in kinds] for row in range(self.batches)]
+        return [[a for a in path if not a.is_transfer or a in self.positions] for path in paths]
+
+    @cached_property
+    def number(self) -> dict[Activity, int]:
+        return {activity: n for n, activity in enumerate(a for path in self.paths for a in path)}
 
     def shift(self, before: Activity, after: Activity) -> int:
         """Least number of periods by which the next activity of a batch lags behind in the pattern."""
@@ -120,15 +121,22 @@ def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tupl
 
 def plan_of(draft: Draft, *, tighten: bool = True) -> PatternPlan:
     """The plan with the shortest period of these orders and shifts; as drafted where there is none."""
-    problem, paths = draft.problem, [draft.path(row) for row in range(draft.batches)]
-    number = {activity: n for n, activity in enumerate(a for path in paths for a in path)}
-    table = tightest(len(number), _waits(draft, paths, number), Fraction(0)) if tighten else None
-    if table is None:
-        table = Timetable(draft.period, tuple(draft.positions[activity] for activity in number))
+    plan = tightened(draft) if tighten else None
+    return plan or _plan_at(draft, Timetable(draft.period, tuple(map(draft.positions.__getitem__, draft.number))))
+
+
+def tightened(draft: Draft) -> PatternPlan | None:
+    """The plan with the shortest period of these orders and shifts; None where there is none."""
+    table = tightest(len(draft.number), _waits(draft), Fraction(0))
+    return None if table is None else _plan_at(draft, table)
+
+
+def _plan_at(draft: Draft, table: Timetable) -> PatternPlan:
+    problem, number = draft.problem, draft.number
     origin = table.starts[number[Activity(0, 1)]]
     rows: list[tuple[float, ...]] = []
     transfers: list[dict[int, float]] = []
-    for row, path in enumerate(paths):
+    for row, path in enumerate(draft.paths):
         periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
         for a, b in pairwise(path):
             periods += draft.shift(a, b)
@@ -143,8 +151,9 @@ def plan_of(draft: Draft, *, tighten: bool = True) -> PatternPlan:
     return PatternPlan(float(table.period), draft.allocation, tuple(rows), tuple(transfers))
 
 
-def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Activity, int]) -> list[Wait]:
+def _waits(draft: Draft) -> list[Wait]:
     """Precedence along each batch, order around the period on each resource, and exclusive buffers."""
+    paths, number = draft.paths, draft.number
     waits = [(a, b, draft.duration(a), draft.shift(a, b)) for path in paths for a, b in pairwise(path)]
     for path in paths if draft.problem.exclusive_buffers else ():
         for a, transfer, b in zip(path, path[1:], path[2:], strict=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -188,13 +189,7 @@ def last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
     numbers above one for which it is false."""
     if holds(high):
         return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + bisect_left(range(low + 1, high), True, key=lambda number: not holds(number))
 
 
 @dataclass(frozen=True, slots=True)

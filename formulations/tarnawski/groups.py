@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.base.amounts import fits
-from ...instances.base.graph import adjacency, strong_components
+from ...instances.base.graph import adjacency, in_turn, strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 
@@ -294,16 +294,7 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
 
 def topological_ranks(count: int, arcs: Iterable[tuple[int, int]]) -> list[int]:
     """Rank of each node in one topological order."""
-    arcs = list(arcs)
-    successors, missing = adjacency(count, arcs), [0] * count
-    for _, v in arcs:
-        missing[v] += 1
-    order = [v for v in range(count) if not missing[v]]
-    for u in order:  # grows while it is read
-        for v in successors[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                order.append(v)
+    order = in_turn(adjacency(count, arcs), lambda ready: ready.pop(0))
     rank = [0] * count
     for place, v in enumerate(order):
         rank[v] = place

@@ -39,6 +39,7 @@ from typing import Any
 
 from ...instances.base import clock
 from ...instances.base.compiled import compiled, repays_loading
+from ...instances.base.graph import closed_sets
 from ..tarnawski.groups import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
@@ -338,17 +339,7 @@ class Row:
             for v in self.after[u]:
                 if v in at:
                     needs[at[v]] |= 1 << at[u]
-        ideals = {0}
-        waiting = [0]
-        for ideal in waiting:  # grows while it is read
-            for b, need in enumerate(needs):
-                larger = ideal | 1 << b
-                if larger not in ideals and need & ideal == need:
-                    ideals.add(larger)
-                    waiting.append(larger)
-            if len(ideals) > MAX_PART_IDEALS:
-                return None
-        return waiting
+        return closed_sets(needs, MAX_PART_IDEALS)
 
     def chains(self, inner: Sequence[int]) -> list[list[int]]:
         """Paths that share no node and cover all; each is the one with the most work of what is left."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -61,7 +59,7 @@ class FiniteProblem:
 
     @cached_property
     def backwards(self) -> FiniteProblem:
-        """The problem in reversed time: see `_waits` and `warm_up_bound`."""
+        """The problem in reversed time: see `_waits`."""
         times = self.times
         arcs = tuple(
             Arc(arc.target, arc.source, arc.wait - times[arc.source] + times[arc.target], arc.offset)
@@ -87,7 +85,7 @@ class FiniteProblem:
     @cached_property
     def memories(self) -> tuple[DeviceMemory, ...]:
         """Memory of the devices that have any blocks."""
-        memories = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
+        memories = (device_memory(self.problem, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
         return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in memories)
 
     @cached_property
@@ -292,8 +290,8 @@ class DeviceMemory:
         return max(self.changes.get(block, 0), 0) + self.workspace.get(block, 0)
 
 
-def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
-    problem = finite.problem
+def device_memory(problem: ScheduleProblem, d: int) -> DeviceMemory:
+    """The memory of a device in whole numbers of its own unit."""
     device = problem.devices[d]
     changes, workspace = {}, {}
     for b in problem.on_device[d]:
@@ -351,7 +349,7 @@ def for_integers(finite: FiniteProblem) -> FiniteProblem:
 
 # The most blocks, and the most runs times devices, for which bounds of idle times are worth their time.
 MOST_BLOCKS, MOST_RUNS = 300, 300_000
-# The most ways to choose what runs before a block; where there are more, no gap between sums is known.
+# The most ways to choose what runs before a block; where there are more, no wait for it is known.
 MOST_SUMS = 20_000
 
 
@@ -362,16 +360,14 @@ def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:
 
 
 def lower_bound(finite: FiniteProblem, objective: str) -> int:
-    """A lower bound on makespan or span, in steps. A schedule read backwards obeys its reversed edges, and has the same
-    span on every device; so what holds of the warm-up in reversed time holds as well."""
+    """A lower bound on makespan or span, in steps."""
     work = work_bound(finite, objective)
     if objective != SPAN:
         return max(work, path_bound(finite))
     runs = len(finite.times) * finite.batches * len(finite.on_device)
     if len(finite.times) > MOST_BLOCKS or runs > MOST_RUNS:
         return work
-    best = max(work, idle_bound(finite))
-    return max(warm_up_bound(finite, best), warm_up_bound(finite.backwards, best))
+    return max(work, idle_bound(finite))
 
 
 def work_bound(finite: FiniteProblem, objective: str) -> int:
@@ -431,88 +427,16 @@ def idle_bound(finite: FiniteProblem) -> int:
 def _waits(finite: FiniteProblem, d: int) -> dict[int, Wait]:
     """The wait before each block's first run, where anything is known of it."""
     blocks = finite.on_device[d]
-    first = only_first(finite, blocks)
+    # The block of the device that all others on it follow.
+    first = next((a for a in blocks if finite.distances(a).keys() >= set(blocks)), None)
     waits = {}
     for b in blocks if first is not None else ():
         counts = counts_before(finite, d, b) if b != first else []
         if first is not None and counts:
-            most = max(work_of(finite, d, chosen) for chosen in counts)
+            most = max(sum(n * finite.times[k] for n, k in zip(row, blocks, strict=True)) for row in counts)
             ended = tuple(map(max, zip(*counts, strict=True)))
             waits[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
     return waits
-
-
-# How all devices together get under way: they cannot all be busy until work comes back.
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """The first run of a block, as its device sees it."""
-
-    device: int
-    block: int
-    sums: tuple[int, ...]
-    """The work that the device may have done before, rising; (): nothing is known of it."""
-
-
-def warm_up_bound(finite: FiniteProblem, least: int) -> int:
-    """A lower bound on the span, which is at least `least`.
-
-    Let T be a span. A device idles at most T minus its work between its first start and its last end. Count time from
-    the device's first start, which is that of the one block that all others on it follow. When some block of the
-    device runs for the first time, the device has done whole runs of such blocks as need not follow that one, as many
-    as its memory holds at once, and idled otherwise: the time is such a sum plus at most the idle time. Between these
-    sums there may be gaps, and a first run that cannot come before a time in a gap comes at the next sum.
-
-    First runs of different devices bind each other. From the first start of device d to that of device e a path takes
-    A, and from a block j of e to a block i of d another one takes B: then i comes on d no earlier than A + B after j
-    on e. So delays add up along the devices, and the last ones of them may be more than any device can idle. If so, no
-    schedule has a span of T or less. All these times are whole steps, and gaps close only at whole T; whether they do
-    is monotone in T, so that the least T which passes is found by halving.
-    """
-    firsts = [only_first(finite, blocks) for blocks in finite.on_device]
-    arrivals = [
-        Arrival(d, block, tuple(sorted({work_of(finite, d, counts) for counts in counts_before(finite, d, block)})))
-        for d, first in enumerate(firsts)
-        if first is not None
-        for block in finite.on_device[d]
-        if block != first
-    ]
-    place = {b: i for i, b in enumerate(finite.order)}
-    arrivals.sort(key=lambda arrival: place[arrival.block])
-    delays = _delays(finite, firsts, arrivals)
-
-    def passes(span: int) -> bool:
-        times: list[int] = []
-        for arrival, before in zip(arrivals, delays, strict=True):
-            time = max((times[j] + delay if j >= 0 else delay for j, delay in before), default=0)
-            idle = span - finite.batches * finite.loads[arrival.device]
-            later = _next(arrival.sums, time, idle)
-            if later is None:
-                return False
-            times.append(later)
-        return True
-
-    if passes(least):
-        return least
-    low, step = least, 1
-    while not passes(low + step):
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high
-
-
-def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
-    """The block of the device that all others on it follow."""
-    return next((a for a in blocks if finite.distances(a).keys() >= set(blocks)), None)
-
-
-def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:
-    """Total time of the runs of a device, given the number of runs of each of its blocks."""
-    return sum(count * finite.times[b] for count, b in zip(counts, finite.on_device[d], strict=True))
 
 
 def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, ...]]:
@@ -542,32 +466,3 @@ def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, 
         if memory.room is None or bytes_held + memory.needed(block) <= memory.room:
             possible.append(chosen)
     return possible
-
-
-def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:
-    """The first time from `time` on that is one of the sums plus at most `idle`; None: there is none."""
-    if not sums:
-        return time
-    at = bisect_right(sums, time) - 1
-    if at >= 0 and time <= sums[at] + idle:
-        return time
-    return sums[at + 1] if at + 1 < len(sums) else None
-
-
-def _delays(
-    finite: FiniteProblem, firsts: list[int | None], arrivals: list[Arrival]
-) -> list[list[tuple[int, int]]]:
-    """For each arrival, the earlier ones that bind it (-1: the device's first start), and by how much it is later."""
-    from_first = [{} if first is None else finite.distances(first) for first in firsts]
-    paths = {arrival.block: finite.distances(arrival.block) for arrival in arrivals}
-    delays = []
-    for number, arrival in enumerate(arrivals):
-        start = from_first[arrival.device]
-        before = [(-1, start[arrival.block])]
-        for other in range(number):
-            earlier = arrivals[other]
-            first, path = firsts[earlier.device], paths[earlier.block].get(arrival.block)
-            if path is not None and first in start:
-                before.append((other, start[first] + path))
-        delays.append(before)
-    return delays

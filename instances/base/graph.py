@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import chain
 
 from .checks import NodeId, check_id
 from .errors import InputError, show
@@ -62,26 +63,15 @@ def adjacency(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, .
 
 def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     """Positions with every arc pointing forward, or None where there is a cycle."""
-    missing = [0] * len(successors)
-    for targets in successors:
-        for v in targets:
-            missing[v] += 1
-    ready = [v for v in range(len(successors) - 1, -1, -1) if not missing[v]]
-    order = []
-    while ready:
-        u = ready.pop()
-        order.append(u)
-        for v in reversed(successors[u]):
-            missing[v] -= 1
-            if not missing[v]:
-                ready.append(v)
+    turned = [targets[::-1] for targets in successors]
+    order = in_turn(turned, list.pop, first=range(len(successors) - 1, -1, -1))
     return tuple(order) if len(order) == len(successors) else None
 
 
 def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Sorted sets of positions on common cycles, in the topological order that takes the smallest positions first."""
     distinct = {(u, v) for u, v in arcs if u != v}
-    order = _smallest_first(count, distinct)
+    order = in_turn(adjacency(count, distinct), heappop, heappush)
     if len(order) == count:
         return [[v] for v in order]
     import networkx as nx  # needs a tenth of a second, and cycles are rare
@@ -92,25 +82,45 @@ def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[
     components = sorted(sorted(component) for component in nx.strongly_connected_components(graph))
     place = {v: i for i, component in enumerate(components) for v in component}
     between = {(place[u], place[v]) for u, v in distinct if place[u] != place[v]}
-    return [components[i] for i in _smallest_first(len(components), between)]
+    return [components[i] for i in in_turn(adjacency(len(components), between), heappop, heappush)]
 
 
-def _smallest_first(count: int, arcs: Collection[tuple[int, int]]) -> list[int]:
-    """A topological order that always takes the smallest position it may; what lies behind a cycle is missing."""
-    successors = adjacency(count, arcs)
-    missing = [0] * count
-    for _, v in arcs:
-        missing[v] += 1
-    ready = [v for v in range(count) if not missing[v]]
-    heapify(ready)
+def in_turn(
+    after: Sequence[Sequence[int]],
+    take: Callable[[list[int]], int],
+    put: Callable[[list[int], int], object] = list.append,
+    first: Sequence[int] | None = None,
+) -> list[int]:
+    """A topological order: `take` removes the next one from the list of those that are ready, and `put` adds to it.
+
+    `after`: what comes after each; `first`: the order in which those stand that are ready at the beginning.
+    """
+    missing = [0] * len(after)
+    for h in chain.from_iterable(after):
+        missing[h] += 1
+    ready = [g for g in first or range(len(after)) if not missing[g]]
     order = []
     while ready:
-        order.append(heappop(ready))
-        for v in successors[order[-1]]:
-            missing[v] -= 1
-            if not missing[v]:
-                heappush(ready, v)
+        order.append(take(ready))
+        for h in after[order[-1]]:
+            missing[h] -= 1
+            if not missing[h]:
+                put(ready, h)
     return order
+
+
+def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
+    """All sets, as bits, that hold with each member what it needs, smaller ones first; None: more than `most`."""
+    seen, ordered = {0}, [0]
+    for members in ordered:
+        for v, others in enumerate(needed):
+            larger = members | 1 << v
+            if larger != members and not others & ~members and larger not in seen:
+                seen.add(larger)
+                ordered.append(larger)
+                if len(ordered) > most:
+                    return None
+    return ordered
 
 
 def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from xml.etree.ElementTree import Element
 
 from ..instances.base.cluster import SECONDS
 from ..instances.base.errors import InputError, UsageError
+from ..instances.base.graph import adjacency, in_turn
 from ..instances.base.kind import Rules, Samples
 from ..instances.base.quantities import GIB
 from ..instances.base.result import Asked, Moment, Result
@@ -157,17 +158,10 @@ def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, f
 
 def _levels(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Length of the longest path to each node; nodes on a cycle keep the level that they have reached."""
-    after: dict[int, list[int]] = {i: [] for i in range(count)}
-    for u, v in edges:
-        after[u].append(v)
-    waiting, level = Counter(v for _, v in edges), [0] * count
-    ready = [i for i in range(count) if not waiting[i]]
-    for i in ready:
+    after, level = adjacency(count, edges), [0] * count
+    for i in in_turn(after, list.pop):
         for j in after[i]:
             level[j] = max(level[j], level[i] + 1)
-            waiting[j] -= 1
-            if not waiting[j]:
-                ready.append(j)
     return level
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...formulations.beaumont import allocation as model
+from ...formulations.beaumont.bounds import load_bound
+from ...formulations.beaumont.draft import edge_is_cut, link_of
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
@@ -98,34 +100,10 @@ def decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, .
 # ---- without memory: Lemma 1 ----------------------------------------------------------------------------------
 
 
-def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
-    """The largest load of a GPU or link: the shortest period of an allocation without a memory limit."""
-    loads: dict[tuple[int, ...], Fraction] = {}
-    for task, layer in enumerate(problem.layer_of):
-        key: tuple[int, ...] = (allocation[layer],)
-        loads[key] = loads.get(key, Fraction(0)) + as_written(problem.durations[task])
-    for edge in problem.remote_edges:
-        key = link_of(problem, allocation, edge)
-        if key:
-            loads[key] = loads.get(key, Fraction(0)) + as_written(problem.edge_times[edge - 1])
-    return max(loads.values())
-
-
-def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, ...]:
-    """The GPUs at both ends of the link that an edge uses; empty where both of its tasks are on one GPU.
-
-    Where the two directions do not share a link, the GPUs are in the order of the transfer, else in ascending order.
-    """
-    ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
-    if ends[0] == ends[1]:
-        return ()
-    return ends if problem.duplex == "full" else tuple(sorted(ends))
-
-
 def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
     """The pattern in which the busiest GPU or link never pauses (Lemma 1): each task and transfer takes the next free
     position in the period of its GPU or link, and serves a later batch where its input comes after that position."""
-    period = load_period(problem, allocation)
+    period = load_bound(problem, allocation)
     filled: dict[tuple[int, ...], Fraction] = {}
     starts: list[Fraction] = []
     transfers: dict[int, Fraction] = {}
@@ -142,7 +120,7 @@ def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternP
 
     for task, duration in enumerate(problem.durations):
         starts.append(place((allocation[problem.layer_of[task]],), as_written(duration)))
-        link = link_of(problem, allocation, task + 1) if task + 1 in problem.remote_edges else ()
-        if link:
-            transfers[task + 1] = place(link, as_written(problem.edge_times[task]))
+        edge = task + 1
+        if edge in problem.remote_edges and edge_is_cut(problem, allocation, edge):
+            transfers[edge] = place(link_of(problem, allocation, edge), as_written(problem.edge_times[task]))
     return one_batch(period, allocation, starts, transfers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -22,7 +22,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem, plain
 from ...instances.physics.tolerances import SAME
 from ...instances.registry import violations_of
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 
 # The bisection ends at an interval of the longest period divided by this. It need only find the partition, whose
 # period is then computed exactly.
@@ -694,60 +694,36 @@ def _same(trace: Trace, batch: int, cycle: int, period: float) -> bool:
 AUTO_FLUSH = 4
 
 
-class _Best:
-    """Keeps and posts the best plan that the referee accepts."""
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.problem: ChainProblem = request.problem
-        self.plan: PatternPlan | None = None
-        self.value: float | None = None
-
-    def offer(self, plan: PatternPlan | None) -> bool:
-        """Post the plan if it is better than all before and the referee accepts it; return whether it was."""
-        if plan is None:
-            return False
+def _best_of(request: Request, plans: Iterable[PatternPlan | None], messages: Sequence[str] = ()) -> Outcome:
+    """The best of plans that the referee accepts. `messages` is read after the plans."""
+    board = request.board
+    for plan in filter(None, plans):
         value = plan.period / plan.batches_per_period
-        if (self.value is not None and value >= self.value) or violations_of(self.problem, plan):
-            return False
-        self.plan, self.value = plan, value
-        self.request.board.post(plan, value)
-        return True
-
-    def outcome(self, *messages: str) -> Outcome:
-        stop = Stop.TIME if self.request.out_of_time() else Stop.COMPLETED
-        if self.plan is None:
-            messages = (*messages, "none of the plans that were tried fits the memory")
-        return Outcome(stop, self.plan, self.value, messages=messages)
+        if (board.value is None or value < board.value) and not violations_of(request.problem, plan):
+            board.post(plan, value)
+    stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+    none = () if board.plan else ("none of the plans that were tried fits the memory",)
+    return Outcome(stop, board.plan, board.value, messages=(*messages, *none))
 
 
-class PipeDreamEager:
-    """PipeDream's partitions, run eagerly and measured."""
+def plan_pipedream(request: Request) -> Outcome:
+    """PipeDream's partitions, run eagerly and measured: the run of least period that fits, as the pattern that it fell
+    into."""
+    problem: ChainProblem = request.problem
+    points = list(pipedream_points(problem, request.out_of_time))
+    messages = [f"{len(points)} runs were measured"]
 
-    def plan(self, request: Request) -> Outcome:
-        """The measured run of least period that fits, as the pattern that it fell into."""
-        best = _Best(request)
-        points = list(pipedream_points(best.problem, request.out_of_time))
-        messages: list[str] = []
+    def plans() -> Iterator[PatternPlan | None]:
         for point in sorted(points, key=lambda point: point.period):
-            if not point.fits(best.problem.memory_bytes):
+            if request.board.plan is not None:
+                return
+            if not point.fits(problem.memory_bytes):
                 continue
-            plan = point.plan
-            if plan is None:
+            if point.plan is None:
                 messages.append("the best run did not become periodic: its stages were given their best pattern")
-                plan = best_contiguous(best.problem, point.borders)
-            if best.offer(plan):
-                break
-        return best.outcome(f"{len(points)} runs were measured", *messages)
+            yield point.plan or best_contiguous(problem, point.borders)
 
-
-class Contiguous:
-    """The best contiguous stages."""
-
-    def plan(self, request: Request) -> Outcome:
-        best = _Best(request)
-        best.offer(best_contiguous(best.problem))
-        return best.outcome()
+    return _best_of(request, plans(), messages)
 
 
 @dataclass(frozen=True)
@@ -757,30 +733,23 @@ class Flushing:
     policy: str
 
     def plan(self, request: Request) -> Outcome:
-        best = _Best(request)
-        for plan in self._plans(best.problem, request.options.get("batches_per_flush")):
-            if request.out_of_time():
-                break
-            best.offer(plan)
-        return best.outcome()
+        return _best_of(request, self._plans(request))
 
-    def _plans(self, problem: ChainProblem, batches_between: int | None) -> Iterator[PatternPlan]:
+    def _plans(self, request: Request) -> Iterator[PatternPlan]:
         """The load-optimal stages with as many batches between flushes as asked, or with all numbers up to some."""
+        problem, asked = request.problem, request.options.get("batches_per_flush")
         borders = pipedream_partition(problem)
         assert borders is not None
-        for batches in [batches_between] if batches_between else range(1, AUTO_FLUSH * problem.gpus + 1):
+        for batches in [asked] if asked else range(1, AUTO_FLUSH * problem.gpus + 1):
+            if request.out_of_time():
+                return
             trace = simulate(problem, borders, batches, batches, self.policy)
-            if not fits([max(peak_memory(trace))], problem.memory_bytes):
-                continue
-            yield PatternPlan(
-                period=max(trace.completed),
-                allocation=trace.allocation,
-                starts=tuple(map(tuple, trace.starts)),
-                transfers=tuple(trace.transfers),
-            )
+            if fits([max(peak_memory(trace))], problem.memory_bytes):
+                starts = tuple(map(tuple, trace.starts))
+                yield PatternPlan(max(trace.completed), trace.allocation, starts, tuple(trace.transfers))
 
 
-PIPEDREAM = PipeDreamEager()
-CONTIGUOUS = Contiguous()
+PIPEDREAM = FunctionPlanner(plan_pipedream)
+CONTIGUOUS = FunctionPlanner(lambda request: _best_of(request, [best_contiguous(request.problem)]))
 GPIPE = Flushing("gpipe")
 SYNCHRONOUS = Flushing("flush")

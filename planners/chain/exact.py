@@ -37,7 +37,7 @@ from ..backends.client import Solver
 from ..contract import Outcome, Request
 from .allocation import balanced, candidate, least_period, packed_pattern, period_bound
 from .baselines import best_contiguous
-from .layer_sets import LOOPS, NODES_WHOLE, Facts, Partitions, facts_of, sets_of
+from .layer_sets import LOOPS, Facts, Partitions, facts_of
 from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, canonical, longest_period
 from .smallest_memory import memory_of, one_by_one
 
@@ -420,7 +420,7 @@ class Search:
     def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
         """Seek a schedule of the allocation up to a period `most`, or up to any period that would be an improvement."""
         self.scheduled.add(allocation)
-        answer = self._windows_refute(allocation) or best_schedule(
+        answer = best_schedule(
             self.problem,
             self.chain,
             allocation,
@@ -443,15 +443,6 @@ class Search:
                 self.undecided[allocation] = answer.refuted
             else:
                 self.postponed[allocation] = answer.refuted
-
-    def _windows_refute(self, allocation: tuple[int, ...]) -> Schedule | None:
-        """The answer where branch and bound refutes every better schedule at once, so that no solver need be asked."""
-        ceiling = self.ceiling
-        facts = self.levels.facts
-        if self.plan is None or facts is None or not facts.whole:
-            return None
-        refuted = facts.refuted(sets_of(allocation), ceiling, NODES_WHOLE)
-        return Schedule(None, ceiling, proven=True) if refuted else None
 
 
 # ---- The planner `exact-beaumont`: proven optimal periodic patterns, anytime, with a valid bound at every moment.

@@ -8,8 +8,9 @@ binds, but few partitions: these are listed first, and only the pairs of sets th
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
@@ -126,13 +127,11 @@ def facts_of(chain: IntegerChain, period: int) -> Facts:
     have few sets at the period."""
     if chain.layers <= MOST_LAYERS:
         return Facts(chain, chain.layers)
-    few, many = 1, MOST_LAYERS + 1
-    while many - few > 1:
-        middle = (few + many) // 2
-        if Facts(chain, middle).load_sets(period, MOST_SETS_OF_FIRST) is None:
-            many = middle
-        else:
-            few = middle
+    few = 1 + bisect_left(
+        range(2, MOST_LAYERS + 1),
+        True,
+        key=lambda count: Facts(chain, count).load_sets(period, MOST_SETS_OF_FIRST) is None,
+    )
     return Facts(chain, few)
 
 
@@ -318,11 +317,3 @@ def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
     """The allocation with one set on each GPU, GPUs numbered by their first layers."""
     gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
-
-
-def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
-    """The layers of each GPU."""
-    sets: dict[int, int] = {}
-    for layer, gpu in enumerate(allocation):
-        sets[gpu] = sets.get(gpu, 0) | 1 << layer
-    return tuple(sets.values())

@@ -8,9 +8,8 @@ Annealing (`Annealer`) proves nothing; it moves layers as well, and its patterns
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -19,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from ...formulations.beaumont import fixed_allocation
+from ...formulations.beaumont.draft import Activity, Draft, draft_of, edge_is_cut, is_activity, tightened
 from ...formulations.beaumont.fixed_allocation import Known, Path
-from ...formulations.beaumont.instants import Relations, relations_at, timeless_pairs
+from ...formulations.beaumont.instants import relations_at
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
-from ...formulations.timetable import Timetable, Wait, tightest
-from ...instances.base.amounts import as_written
 from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
@@ -33,7 +31,6 @@ from ...instances.registry import violations_of
 from ..backends.client import Solver
 from . import anneal_kernel
 from .allocation import least_period
-from .baselines import one_batch
 
 # Waiting costs memory: CP-SAT's linear relaxation sees that, its propagation does not.
 THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
@@ -159,14 +156,25 @@ def longest_period(chain: IntegerChain) -> int:
 # ---- from a solution to a plan -----------------------------------------------------------------------------
 
 
+# The letters under which `fixed_allocation` names the variables of a draft's families.
+LETTERS = {"w": "w", "wc": "w", "ended": "e", "far": "f"}
+
+
 def pattern(
     problem: ChainProblem, chain: IntegerChain, allocation: Sequence[int], values: Mapping[str, float]
 ) -> PatternPlan | None:
-    """The pattern with the orders and shifts of a solution, and with the problem's own times."""
+    """The pattern with the orders and shifts of a solution, and with the problem's own times; None where no period
+    allows them."""
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
-    orders, relations = _orders(path, values), _relations(path, values)
-    shifts = _shifts(path, orders, relations, values)
-    return _tightened(problem, allocation, path, orders, relations, shifts)
+    place = {activity: i for i, activity in enumerate(_activities(path))}
+    shifts = _shifts(problem, allocation, path, [round(values.get(f"s{i}", 0)) for i in range(len(path.delays))])
+
+    def holds(family: str, a: Activity, b: Activity) -> bool:
+        return values.get(f"{LETTERS[family]}{place.get(a)}_{place.get(b)}", 0.0) > 0.5
+
+    timeless = frozenset(activity for activity, i in place.items() if i in path.timeless())
+    nowhere = dict.fromkeys(shifts, Fraction(0))
+    return tightened(draft_of(problem, tuple(allocation), Fraction(0), nowhere, timeless, holds, shifts=shifts))
 
 
 def pattern_at(
@@ -182,119 +190,44 @@ def pattern_at(
     `starts`: of each task; `sent`: of the transfer of each edge.
     """
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    names = _activities(path)
     times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
     batches = [-(-(time + a.duration) // period) - 1 for time, a in zip(times, path.activities, strict=True)]
-    positions = [time - batch * period for time, batch in zip(times, batches, strict=True)]
-    orders = [sorted(users, key=lambda i: positions[i]) for users in path.resources()]
-    relations = relations_at(
-        path.gpus(), path.timeless(), dict(enumerate(positions)), lambda i: path.activities[i].duration, period
-    )
-    return _tightened(problem, allocation, path, orders, relations, [b - a for a, b in pairwise(batches)])
+    places = [time - batch * period for time, batch in zip(times, batches, strict=True)]
+    orders = [[names[i] for i in sorted(users, key=places.__getitem__)] for users in path.resources()]
+    durations = {name: a.duration for name, a in zip(names, path.activities, strict=True)}
+    gpus = [[names[i] for i in tasks] for tasks in path.gpus()]
+    timeless = frozenset(names[i] for i in path.timeless())
+    relations = relations_at(gpus, timeless, dict(zip(names, places, strict=True)), durations.__getitem__, period)
+    shifts = _shifts(problem, allocation, path, [b - a for a, b in pairwise(batches)])
+    nowhere = dict.fromkeys(shifts, Fraction(0))
+    orders += [[activity] for activity in nowhere.keys() - durations]
+    return tightened(Draft(problem, tuple(allocation), Fraction(0), 1, nowhere, orders, relations, shifts))
 
 
-def _tightened(
-    problem: ChainProblem,
-    allocation: Sequence[int],
-    path: Path,
-    orders: Sequence[Sequence[int]],
-    relations: Relations[int],
-    shifts: Sequence[int],
-) -> PatternPlan | None:
-    """The pattern of least period with these orders and shifts; None where no period allows them."""
-    hops = [as_written(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
-    waits = _waits(problem, path, orders, shifts)
-    waits += [Wait(*wait) for wait in relations.waits(lambda i: _duration(problem, path, i))]
-    table = tightest(len(path.activities), waits, max(hops, default=Fraction(0)))
-    return None if table is None else _plan(problem, allocation, path, shifts, table)
-
-
-def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
-    """The users of each resource in the order of the period."""
-    orders = []
-    for users in path.resources():
-        rank = dict.fromkeys(users, 0)
-        for n, i in enumerate(users):
-            for j in users[n + 1 :]:
-                rank[j if values[f"w{i}_{j}"] > 0.5 else i] += 1
-        orders.append(sorted(users, key=rank.__getitem__))
-    return orders
-
-
-def _relations(path: Path, values: Mapping[str, float]) -> Relations[int]:
-    """What the solution says about tasks that take no time: its variables w are `order`, e `ended`, f `far`."""
-    timeless = path.timeless()
-    pairs = tuple(timeless_pairs(path.gpus(), timeless))
-
-    def pairs_with(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-        """The pairs whose variable of this letter is 1."""
-        return frozenset((i, j) for i, j in candidates if values.get(f"{letter}{i}_{j}", 0.0) > 0.5)
-
-    order = pairs_with("w", [*pairs, *((z, x) for x, z in pairs)])
-    return Relations(timeless, order, pairs_with("e", pairs), pairs_with("f", pairs), pairs)
+def _activities(path: Path) -> list[Activity]:
+    """The activities of a path as drafts name them."""
+    return [
+        Activity(0, a.edge or 0, is_transfer=True) if a.task is None else Activity(0, a.task + 1)
+        for a in path.activities
+    ]
 
 
 def _shifts(
-    path: Path, orders: Sequence[Sequence[int]], relations: Relations[int], values: Mapping[str, float]
-) -> list[int]:
-    rank = {i: n for users in orders for n, i in enumerate(users)}
-
-    def shift(i: int) -> int:
-        if f"s{i}" in values:
-            return round(values[f"s{i}"])
-        return relations.shift(i, i + 1) if relations.concern(i, i + 1) else int(rank[i + 1] < rank[i])
-
-    return [shift(i) for i in range(len(path.delays))]
-
-
-def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
-    """Precedence along the path, order on the resources around the period, and exclusive buffers."""
-    durations = [_duration(problem, path, i) for i in range(len(path.activities))]
-    waits = []
-    for i, ((a, b), shift) in enumerate(zip(pairwise(path.activities), shifts, strict=True)):
-        alone = a.task is not None and b.task is not None and a.gpu != b.gpu  # a transfer that nobody contends for
-        delay = as_written(problem.edge_times[a.task]) if alone and a.task is not None else Fraction(0)
-        waits.append(Wait(i, i + 1, durations[i] + delay, shift))
-    for users in orders:
-        waits += [Wait(i, j, durations[i], 0) for i, j in itertools.pairwise(users)]
-        waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
-    if problem.exclusive_buffers:
-        for i, activity in enumerate(path.activities):
-            if activity.edge is not None:
-                waits.append(Wait(i, i - 1, durations[i] - durations[i - 1], 1 - shifts[i - 1]))
-                waits.append(Wait(i + 1, i, Fraction(0), 1 - shifts[i]))
-    return waits
-
-
-def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
-    activity = path.activities[i]
-    if activity.task is not None:
-        return as_written(problem.durations[activity.task])
-    assert activity.edge is not None
-    return as_written(problem.edge_times[activity.edge - 1])
-
-
-def _plan(
-    problem: ChainProblem, allocation: Sequence[int], path: Path, shifts: Sequence[int], table: Timetable
-) -> PatternPlan:
-    batches = [0]
-    for shift in shifts:
-        batches.append(batches[-1] + shift)
-    absolute = [start + batch * table.period for start, batch in zip(table.starts, batches, strict=True)]
-    starts = [Fraction(0)] * len(problem.durations)
-    transfers: dict[int, Fraction] = {}
-    for activity, start in zip(path.activities, absolute, strict=True):
-        if activity.task is not None:
-            starts[activity.task] = start - absolute[0]
-        elif activity.edge is not None:
-            transfers[activity.edge] = start - absolute[0]
-    for edge in _cut_edges(problem, allocation):
-        transfers.setdefault(edge, starts[edge - 1] + as_written(problem.durations[edge - 1]))
-    return one_batch(table.period, allocation, starts, transfers)
-
-
-def _cut_edges(problem: ChainProblem, allocation: Sequence[int]) -> list[int]:
-    layer = problem.layer_of
-    return [e for e in problem.remote_edges if allocation[layer[e - 1]] != allocation[layer[e]]]
+    problem: ChainProblem, allocation: Sequence[int], path: Path, along: Sequence[int]
+) -> dict[Activity, int]:
+    """The shift after each activity: those along the path, and where a transfer is no activity of the path, as it
+    meets no other, 0 before it."""
+    shifts: dict[Activity, int] = {}
+    for (a, b), shift in zip(pairwise(_activities(path)), along, strict=True):
+        if (
+            not (a.is_transfer or b.is_transfer)
+            and edge_is_cut(problem, allocation, a.number)
+            and is_activity(problem, a.number)
+        ):
+            shifts[a], a = 0, Activity(0, a.number, is_transfer=True)
+        shifts[a] = shift
+    return {**shifts, _activities(path)[-1]: 0}
 
 
 # Why an allocation fits no period below the cut-off, in as few facts as possible: the fewer, the more they exclude.

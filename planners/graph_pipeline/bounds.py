@@ -49,6 +49,7 @@ a third and more below the plans that are found.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -202,13 +203,10 @@ class Argument:
         """The least T with which no operator takes longer than T, and all work no more than D T."""
         times = np.unique(self._alone[np.isfinite(self._alone)])
         devices = self.problem.devices
-        low, high = int(np.searchsorted(times, self._alone.min(axis=1).max())), len(times) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.spread(float(times[middle])) <= devices * times[middle]:
-                high = middle
-            else:
-                low = middle + 1
+        first, last = int(np.searchsorted(times, self._alone.min(axis=1).max())), len(times) - 1
+        low = first + bisect_left(
+            range(first, last), True, key=lambda n: bool(self.spread(float(times[n])) <= devices * times[n])
+        )
         # Before times[low] the work is that of the step before, which may still be the smaller T.
         candidates = [max(float(times[low]), self.spread(float(times[low])) / devices)]
         if low and np.isfinite(before := self.spread(float(times[low - 1])) / devices):

@@ -196,11 +196,6 @@ class Costs:
         most = np.where(self._divides & (room >= 0), samples, 0)
         return Priced(np.where(self._divides, time, np.inf), most)
 
-    def least_time(self, chosen: slice = slice(None)) -> float:
-        """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
-        spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
-        return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
-
     def price_set(self, group: Iterable[int]) -> Priced:
         """Prices of one set: arrays over [configuration, degree]."""
         boundary, members = Boundary(self), list(group)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError
+from ...instances.base.graph import closed_sets
 from ...instances.base.result import Stop
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ..contract import FunctionPlanner, Outcome, Request
-from ..placement.ideals import MOST_IDEALS, closed_sets
+from ..placement.ideals import MOST_IDEALS
 from ..registry import MAX_GRAPH_DOWNSETS
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu

@@ -14,7 +14,6 @@ from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, decompose, depth
-from ...instances.physics.tolerances import SUM_ROUNDING
 from . import kernel
 from .configurations import Menu
 from .costs import (
@@ -114,8 +113,7 @@ class Search:
         """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
-        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - SUM_ROUNDING)))
-        high, step, probes = low, 1, 0
+        low, high, step, probes = 0, 0, 1, 0
         best: Tables | None = None
         while low <= high and low < len(times):
             self.tick()

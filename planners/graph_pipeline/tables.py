@@ -55,7 +55,7 @@ def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector
         for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():
             others = of_branches(tables, node, entry, choices.states[rest])
             merge(combinations, beside(tables, blocks[block], others))
-        return undominated(combinations)
+        return combinations
 
     return tables.once(("branches", id(node.prices), entry, wanted), compute)
 
@@ -91,7 +91,7 @@ def _of_place(
         for absorption in node.absorbed:
             if absorption.position == i:
                 merge(combinations, _absorbed(tables, node, child, absorption, needs))
-    return undominated(combinations)
+    return combinations
 
 
 def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Combinations:
@@ -150,18 +150,6 @@ def added(tables: Tables, left: int, right: int) -> int:
         if right >> d & 1:
             total |= left << d
     return total & ((1 << tables.size) - 1)
-
-
-def undominated(combinations: Combinations) -> Combinations:
-    """The combinations without numbers of devices for which another one asks no more of any stage."""
-    kept = Combinations()
-    for needs, used in sorted(combinations.items(), key=lambda item: (sum(item[0]), item[0])):
-        for others, more in kept.items():
-            if used & more and all(map(int.__le__, others, needs)):
-                used &= ~more
-        if used:
-            kept[needs] = used
-    return kept
 
 
 def combinations_at(combinations: Combinations, devices: int) -> list[Entry]:

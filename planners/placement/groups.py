@@ -9,16 +9,14 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Protocol
 
 from ...formulations.family import PLACEMENTS, Family
 from ...instances.base.amounts import WholeAmounts
-from ...instances.base.graph import adjacency, strong_components
+from ...instances.base.graph import adjacency, in_turn, strong_components
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
@@ -358,28 +356,6 @@ def random_order(groups: Ordered, rng: random.Random) -> list[int]:
         return ready.pop()
 
     return in_turn(adjacency(groups.count, groups.arcs), draw)
-
-
-def in_turn(
-    after: Sequence[Sequence[int]],
-    take: Callable[[list[int]], int],
-    put: Callable[[list[int], int], object] = list.append,
-    first: Sequence[int] | None = None,
-) -> list[int]:
-    """A topological order: `take` removes the next one from the list of those that are ready, and `put` adds to it.
-
-    `after`: what comes after each; `first`: the order in which those stand that are ready at the beginning.
-    """
-    missing = Counter(chain.from_iterable(after))
-    ready = [g for g in first or range(len(after)) if not missing[g]]
-    order = []
-    while ready:
-        order.append(take(ready))
-        for h in after[order[-1]]:
-            missing[h] -= 1
-            if not missing[h]:
-                put(ready, h)
-    return order
 
 
 def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 A *kind* is a type of accelerator or the CPUs. A *net* is a transfer: a stage on an accelerator that holds some but
 not all of its pins pays the cost. A *stage* is the difference of two ideals, which are the closed sets of `arcs`.
-Programs for other problems take `ideal_bits`, `closed_sets` and `sums` from here: these know nothing of placements.
+Programs for other problems take `ideal_bits` and `sums` from here: these know nothing of placements.
 """
 
 from __future__ import annotations
@@ -441,20 +441,6 @@ def holding(rows: Any, groups: Sequence[int]) -> Any:
         mask = np.uint64(sum(1 << g % WORD for g in groups if g // WORD == word))
         fits &= (rows[:, word] & mask) == mask
     return np.flatnonzero(fits)
-
-
-def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
-    """All sets, as bits, that hold with each member what it needs, smaller ones first; None: more than `most`."""
-    seen, ordered = {0}, [0]
-    for members in ordered:
-        for v, others in enumerate(needed):
-            larger = members | 1 << v
-            if larger != members and not others & ~members and larger not in seen:
-                seen.add(larger)
-                ordered.append(larger)
-                if len(ordered) > most:
-                    return None
-    return ordered
 
 
 def arranged(model: Model, bits: Any, complete: bool) -> Lattice:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...formulations.contract import OptionSpec
 from ...instances.base.compiled import compiled, repays_loading
+from ...instances.base.graph import in_turn
 from ...instances.base.kind import load_address
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
@@ -22,10 +23,9 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import evaluation_of
 from .. import search as incumbent
 from ..contract import Board, FunctionPlanner, Outcome, Request
-from ..registry import IDEALS_OPTIONS, PLACEMENT_OPTIONS
+from ..registry import COMMON, IDEALS_OPTIONS, LINEAR_OPTIONS
 from . import latency_kernel as kernel
 from .annealing import ragged
-from .groups import in_turn
 from .heuristics import Expert
 
 # Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
@@ -247,12 +247,8 @@ EXPERT = Expert(
     "latency-expert", lambda request, plan: evaluation_of(request.problem, plan, objective="latency").latency
 )
 DP = _Borrowed("dp", "pipeplan.planners.placement.dp:PLANNER", IDEALS_OPTIONS)
-LINEAR_DP = _Borrowed(
-    "linear-dp", "pipeplan.planners.placement.heuristics:LINEAR_DP", PLACEMENT_OPTIONS["linear-dp"]
-)
-PARTITION = _Borrowed(
-    "partition", "pipeplan.planners.placement.heuristics:PARTITION", PLACEMENT_OPTIONS["partition"]
-)
+LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.heuristics:LINEAR_DP", LINEAR_OPTIONS)
+PARTITION = _Borrowed("partition", "pipeplan.planners.placement.heuristics:PARTITION", COMMON)
 
 
 # Greedy list scheduling (`listed`), and accelerators filled one after the other (`filled`).

@@ -20,7 +20,7 @@ from itertools import chain
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
-from ...instances.registry import evaluation_of, violations_of
+from ...instances.registry import violations_of
 from ...instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..contract import Outcome, Request
@@ -38,7 +38,7 @@ from .listing import (
     rules,
     why_none,
 )
-from .named import rule_schedules
+from .named import best_of, rule_schedules
 
 # Largest number of periods that are tried, from the load of the busiest device to a micro-batch alone.
 MOST_PERIODS = 60
@@ -162,51 +162,34 @@ def late_takes(whole: WholeProblem, period: int, starts: Sequence[int]) -> list[
 
 def earliest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int] | None:
     """Each block at the first free place after all before it; None: one finds no place."""
-    places = _Places(whole, period)
-    at = [0] * len(whole.times)
-    for b in order:
-        ready = max((at[i] + whole.times[i] + lag for i, offset, lag in whole.before[b] if not offset), default=0)
-        start = places.first_free(b, ready)
-        if start is None:
-            return None
-        at[b] = start
-    return at
+    return _placed(whole, period, order, ())
 
 
 def latest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int] | None:
-    """Starts from the last block back, each at the last free place before all that wait for it; None: one block finds
-    none."""
-    places = _Places(whole, period)
-    at = [0] * len(whole.times)
-    for b in reversed(order):
-        due = min((at[j] - lag for j, offset, lag in whole.after[b] if not offset), default=0)
-        start = places.last_free(b, due - whole.times[b])
-        if start is None:
-            return None
-        at[b] = start
-    return at
+    """Starts from the last block back, each at the last free place before all that wait for it: the earliest ones in
+    reversed time. None: one block finds no place."""
+    at = _placed(whole.mirrored(), period, order[::-1], ())
+    return None if at is None else [-start - time for start, time in zip(at, whole.times, strict=True)]
 
 
 def wide_first(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int] | None:
     """Blocks on several devices get places in a row before all others, since what is alone on its device fits around
     them; each then comes in the first period that it can."""
     wide = [b for b in order if len(whole.devices[b]) > 1]
-    if not wide:
-        return None
+    return _placed(whole, period, order, wide) if wide else None
+
+
+def _placed(whole: WholeProblem, period: int, order: Sequence[int], wide: Sequence[int]) -> list[int] | None:
+    """Starts of all blocks in this order, after the `wide` ones have got their places in a row."""
     places = _Places(whole, period)
-    row: dict[int, int] = {}
-    for b in wide:
-        place = places.first_free(b, 0)
-        if place is None:
-            return None
-        row[b] = place
+    row = {b: places.first_free(b, 0) for b in wide}
     at = [0] * len(whole.times)
     for b in order:
         ready = max((at[i] + whole.times[i] + lag for i, offset, lag in whole.before[b] if not offset), default=0)
-        start = ready + (row[b] - ready) % period if b in row else places.first_free(b, ready)
-        if start is None:
+        place = row[b] if b in row else places.first_free(b, ready)
+        if place is None:
             return None
-        at[b] = start
+        at[b] = ready + (place - ready) % period if b in row else place
     return at
 
 
@@ -225,18 +208,6 @@ class _Places:
             at += blocking[1] - at % self.period
             if at >= ready + self.period:
                 return None
-        return self._take(b, at)
-
-    def last_free(self, b: int, due: int) -> int | None:
-        """The last start up to `due` at which all devices of the block are free; it takes the place."""
-        at = due
-        while (blocking := self._in_the_way(b, at)) is not None:
-            at -= at % self.period + self.whole.times[b] - blocking[0]
-            if at <= due - self.period:
-                return None
-        return self._take(b, at)
-
-    def _take(self, b: int, at: int) -> int:
         place = at % self.period
         for d in self.whole.devices[b]:
             self.taken[d].append((place, place + self.whole.times[b]))
@@ -391,14 +362,9 @@ class ListSchedule:
             if periodic is None:
                 return Outcome(stop, messages=(why_none(problem),))
             return Outcome(stop, periodic, float(periodic.period))
-        board = request.board
-        for plan in better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed):
-            value = evaluation_of(problem, plan).objective(objective)
-            assert value is not None, "the micro-batches have an end"
-            board.post(plan, float(value))
-        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
-        messages = (why_none(problem),) if board.plan is None else ()
-        return Outcome(stop, board.plan, board.value, messages=messages)
+        return best_of(
+            request, better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed)
+        )
 
 
 PLANNER = ListSchedule()

@@ -9,20 +9,19 @@ another `Rule`; nothing else here needs to know it.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from ...instances.base.amounts import as_written
+from ...formulations.zero_bubble.finite_problem import device_memory
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem, whole_times
 
 
 @dataclass(frozen=True)
 class WholeProblem:
-    """Times and lags in steps, memory in parts; blocks and devices by their positions."""
+    """Times and lags in steps, memory in whole units of each device; blocks and devices by their positions."""
 
     problem: ScheduleProblem
     steps: int
@@ -101,39 +100,30 @@ class WholeProblem:
 
 def in_whole_numbers(problem: ScheduleProblem) -> WholeProblem:
     steps, times, lags = whole_times(problem)
-    index = problem.device_index
     before: list[list[tuple[int, int, int]]] = [[] for _ in problem.blocks]
     after: list[list[tuple[int, int, int]]] = [[] for _ in problem.blocks]
     for (i, j), edge, lag in zip(problem.ends, problem.edges, lags, strict=True):
         before[j].append((i, edge.offset, lag))
         after[i].append((j, edge.offset, lag))
-    amounts = [as_written(value) for block in problem.blocks for value in (*block.memory.values(),)]
-    amounts += [as_written(value) for block in problem.blocks for value in block.workspace.values()]
-    for device in problem.devices:
-        amounts += [as_written(value) for value in (device.standing, device.memory) if value is not None]
-    parts = math.lcm(*(amount.denominator for amount in amounts))
-
-    def whole(value: float) -> int:
-        return int(as_written(value) * parts)
-
-    uses = []
-    for block in problem.blocks:
-        rows = []
-        for name in sorted({*block.memory, *block.workspace}, key=index.__getitem__):
-            change, work = whole(block.memory.get(name, 0)), whole(block.workspace.get(name, 0))
-            if change or work:
-                rows.append((index[name], max(change, 0) + work, change))
-        uses.append(tuple(rows))
+    memories = [device_memory(problem, d) for d in range(len(problem.devices))]
+    uses = tuple(
+        tuple(
+            (d, memory.needed(b), memory.changes.get(b, 0))
+            for d, memory in enumerate(memories)
+            if b in memory.changes or b in memory.workspace
+        )
+        for b in range(len(times))
+    )
     return WholeProblem(
         problem,
         steps,
         times,
-        tuple(tuple(index[name] for name in block.devices) for block in problem.blocks),
+        tuple(tuple(problem.device_index[name] for name in block.devices) for block in problem.blocks),
         tuple(map(tuple, before)),
         tuple(map(tuple, after)),
-        tuple(None if d.memory is None else whole(d.memory) - whole(d.standing) for d in problem.devices),
-        tuple(whole(d.standing) for d in problem.devices),
-        tuple(uses),
+        tuple(memory.room for memory in memories),
+        tuple(memory.standing for memory in memories),
+        uses,
     )
 
 

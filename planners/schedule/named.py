@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ...formulations.zero_bubble.period_bounds import longest_paths
 from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
 from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE, ScheduleRule
@@ -14,7 +15,7 @@ from ...instances.schedule.generators import device_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
-from ..contract import Outcome, Request
+from ..contract import FunctionPlanner, Outcome, Request
 from .listing import Rank, Rule, WholeProblem, as_plan, in_whole_numbers, late, listed, order_alone, why_none
 
 # ---- chain shape -----------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def chain_shape(problem: ScheduleProblem, rule: str) -> ChainShape:
             raise refused(f"the passes of the stage of block {name} are not all on one device")
         if len(weight_passes) > 1:
             raise refused(f"the stage of block {name} has {len(weight_passes)} backward passes for weights")
-        if b not in follow[f] and not _leads(f, b, follow):
+        if longest_paths(problem, f)[b] is None:
             raise refused(f"no backward pass waits for block {name}")
         weight_pass = weight_passes[0] if weight_passes else None
         stages.append(Stage(index[problem.blocks[f].devices[0]], f, b, weight_pass))
@@ -145,19 +146,6 @@ def _in_a_row(blocks: Sequence[int], follow: Sequence[set[int]]) -> list[int]:
             return []
         row.append(nearest[0])
     return row if len(row) == len(blocks) else []
-
-
-def _leads(source: int, target: int, follow: Sequence[set[int]]) -> bool:
-    """Does the target wait for the source, directly or not?"""
-    waiting, seen = [source], {source}
-    while waiting:
-        for b in follow[waiting.pop()]:
-            if b == target:
-                return True
-            if b not in seen:
-                seen.add(b)
-                waiting.append(b)
-    return False
 
 
 # ---- named ------------------------------------------------------------
@@ -285,21 +273,26 @@ PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fractio
 SHORT_PATIENCE = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 
 
-class ZeroBubbleGreedy:
-    def plan(self, request: Request) -> Outcome:
-        """The best variant; each plan is posted as soon as it is there."""
-        objective, board = str(request.options["objective"]), request.board
-        for plan in greedy_schedules(request.problem, objective):
-            value = evaluation_of(request.problem, plan).objective(objective)
-            assert value is not None, "the micro-batches have an end"
-            board.post(plan, float(value))
-            if request.out_of_time():
-                return Outcome(Stop.TIME, board.plan, board.value)
-        messages = (why_none(request.problem),) if board.plan is None else ()
-        return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
+def best_of(request: Request, plans: Iterable[SchedulePlan]) -> Outcome:
+    """The best of plans that the referee accepts; each is posted as soon as it is there, until time is over."""
+    objective, board = str(request.options["objective"]), request.board
+    for plan in plans:
+        value = evaluation_of(request.problem, plan).objective(objective)
+        assert value is not None, "the micro-batches have an end"
+        board.post(plan, float(value))
+        if request.out_of_time():
+            break
+    stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+    messages = (why_none(request.problem),) if board.plan is None else ()
+    return Outcome(stop, board.plan, board.value, messages=messages)
 
 
-ZB_GREEDY = ZeroBubbleGreedy()
+def plan_greedily(request: Request) -> Outcome:
+    """The best of the schedules that fill idle time greedily."""
+    return best_of(request, greedy_schedules(request.problem, str(request.options["objective"])))
+
+
+ZB_GREEDY = FunctionPlanner(plan_greedily)
 
 
 def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[SchedulePlan]:

@@ -2,6 +2,6 @@
 
 The way through it: `costs` (what a stage costs and holds) -> `model` (layers, options and edges as arrays, and every
 stage between two downsets: its least time by micro-batches in flight, a knapsack) -> `search` (is there a plan within
-T, and which stages has it?) -> `planner`. The loops of all this are in `kernel`. `levels` is the program for devices
-within devices, `extended` that for flushes and types of devices, `equal` makes even splits.
+T, and which stages has it?) -> `planner`. The loops of all this are in `kernel`. `levels` is the program beyond the
+paper, for devices within devices or of several types and for flushes; `equal` makes even splits.
 """

@@ -7,6 +7,7 @@ then memory in whole numbers, then the loads of stages, computed when they are a
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -256,15 +257,6 @@ class StageCosts:
         """Is there a configuration of the degree for each layer?"""
         return self._of(shape) is not None
 
-    def replicas(self, shape: Shape) -> Sequence[int]:
-        """Data-parallel degrees that the devices of the type allow."""
-        most = min(self.problem.types[shape.kind].devices // shape.tensor_parallel, self.problem.micro_batches)
-        if not self.problem.replication:
-            return range(1, min(most, 1) + 1)
-        if self.semantics == "paper":
-            return range(1, most + 1)
-        return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]
-
     def _floor(self, shape: Shape) -> float:
         """No load on d replicas is below a d-th of this: the fastest configurations, and no weights."""
         rows = self._of(shape)
@@ -308,10 +300,8 @@ class StageCosts:
             return 0
         if high <= low or self._within(shape, d, high, limit):
             return high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._within(shape, d, middle, limit) else (low, middle)
-        return low
+        between = range(low + 1, high)
+        return low + bisect_left(between, True, key=lambda number: not self._within(shape, d, number, limit))
 
     def _span(self, shape: Shape, d: int) -> _Span:
         """The span of a stage, from what single ways hold, without a knapsack."""
@@ -329,12 +319,11 @@ class StageCosts:
             return _Span(self.most, self.most, cost, weights)
         each, fixed = (sum(of[x][part] for of, x in zip(held, free, strict=True)) for part in (0, 1))
         until = (limit - fixed) // each if each else self.most * (fixed <= limit)
-        low, high = 0, self.most + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            least = sum(min(a * middle + b for a, b in of) for of in held)
-            low, high = (middle, high) if least <= limit else (low, middle)
-        return _Span(max(0, min(until, self.most)), low, cost, weights)
+        numbers = range(1, self.most + 1)
+        fit = bisect_right(
+            numbers, limit, key=lambda number: sum(min(a * number + b for a, b in of) for of in held)
+        )
+        return _Span(max(0, min(until, self.most)), fit, cost, weights)
 
     def _within(self, shape: Shape, d: int, in_flight: int, limit: float) -> bool:
         load = self.load(shape, d, in_flight)

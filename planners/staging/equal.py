@@ -6,19 +6,18 @@ On devices within devices every level has equal stages and equal degrees of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import Violation
+from ...instances.base.graph import in_turn
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
 from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem, check_question
 from ..contract import Outcome, Request
-from ..placement.groups import in_turn
 from ..referee import rules_of
 from ..search import shares as even_shares
 
@@ -32,7 +31,13 @@ class EqualPlanner:
 
     def plan(self, request: Request) -> Outcome:
         problem, board = request.problem, request.board
-        rules, plans, if_none = self._asked(problem, request.options)
+        options, tensor_parallel = request.options, self.tensor_parallel
+        check_question(problem, options)
+        variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
+        rules = rules_of(problem, {"hierarchy": variant, "semantics": semantics})
+        plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, semantics, tensor_parallel)
+        if problem.levels:
+            plans = equal_trees(problem, variant, tensor_parallel)
         last: tuple[Violation, ...] = ()
         for plan in plans:
             if request.out_of_time():
@@ -44,22 +49,8 @@ class EqualPlanner:
             value = rules.value(problem, plan)
             if board.value is None or value < board.value:
                 board.post(plan, value)
-        messages = (_why_none(if_none, last),) if board.plan is None else ()
+        messages = (_why_none(NO_TREES if problem.levels else NO_STAGES, last),) if board.plan is None else ()
         return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
-
-    def _asked(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[Rules, Iterator[Any], str]:
-        """How plans are judged, the plans, and what is said where none of them fits."""
-        check_question(problem, options)
-        if problem.levels:
-            hierarchy = options.get("hierarchy", "precise")
-            rules = rules_of(problem, {"hierarchy": hierarchy})
-            return rules, equal_trees(problem, hierarchy, self.tensor_parallel), NO_TREES
-        semantics = options.get("semantics", "paper")
-        return (
-            rules_of(problem, {"semantics": semantics}),
-            equal_plans(problem, semantics, self.tensor_parallel),
-            NO_STAGES,
-        )
 
 
 def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:
@@ -231,7 +222,10 @@ def _shares(items: Sequence[int], groups: int) -> list[list[int]]:
 
 def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterator[list[list[int]]]:
     middle = [i for i in order if problem.layers[i].name == TRANSFORMER]
-    before = _reaching(problem, middle)
+    before = set(middle)
+    for v in reversed(problem.topological_order):
+        if not before.isdisjoint(problem.successors[v]):
+            before.add(v)
     initial = [i for i in order if i in before and problem.layers[i].name != TRANSFORMER]
     final = [i for i in order if i not in before and problem.layers[i].name != TRANSFORMER]
     for separate in (0, 1):
@@ -243,17 +237,6 @@ def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterat
                 groups[0] = initial + groups[0]
                 groups[-1] = groups[-1] + final
             yield [group for group in groups if group]
-
-
-def _reaching(problem: StagingProblem, targets: Sequence[int]) -> set[int]:
-    """Layers from which a way leads to one of the targets, and these."""
-    reached, waiting = set(targets), list(targets)
-    while waiting:
-        for u in problem.predecessors[waiting.pop()]:
-            if u not in reached:
-                reached.add(u)
-                waiting.append(u)
-    return reached
 
 
 def last_in_first_out(problem: StagingProblem) -> list[int]:

@@ -1,86 +1,97 @@
-"""Piper's dynamic program for devices within devices: the best tree of stages.
+"""Piper's dynamic program for devices within devices or of several types, and for flushes.
 
-For every level l, from the innermost, and every pair of downsets D' in D (closed under successors: what is left to do
-after a stage is one),
+Plans are asked for with all loads within a limit, which is bisected, each answer snapped to the plan that it has; so
+thousands of devices are within reach. For a limit only the most that may come later matters. For the layers between two
+downsets D' in D (closed under successors: what is left to do after a stage is one) on one device of level l + 1, of
+which there are `above` copies in all,
 
-    f[D, D'][k, later, x] = min over D' <= Do < D, d of max( f[Do, D'][k - d, later, x - x0],
-                                                            links_l(D - Do, d),
-                                                            f_inner[D, Do][K_inner, (later + x) / d ..., x0 / d] / d )
+    most[D][k, x] = the largest sum of copies of all later stages, in copies of that device, with which the layers
+                    D - D' can be on at most k devices of level l in stages whose copies sum to at most x
 
-is the least time of the layers D - D' on at most k devices of level l, where x is the sum of the copies (on the levels
-up to l) of all stages of D - D', and `later` that of the stages after them; on level 1 the last two terms are the load
-of a single stage, a knapsack over its layers' configurations, with tensor parallelism. A stage with d copies holds
-ceil((later + x) / d) micro-batches, and ceilings nest: what counts is right on every level. The `basic` and `crude`
-variants count no copies: x = later = 0.
+(-1: there is none). A stage with d copies holds ceil((later + x) / d) micro-batches, and ceilings nest: what counts is
+right on every level. On level 1 the load of a stage is a knapsack over its layers' configurations, with tensor
+parallelism; above, its links and what is inside of it must keep the limit. Fewer copies never hurt what comes before:
+in a stage there are fewer micro-batches in flight, so its memory suffices as well. For the same reason the highest
+level needs only the least sum of copies by devices. A stage on `devices` devices in `copies` copies, with which and
+behind which there may be `reach` copies in all, is an `_Option`; for a stage of a higher level these are the steps of
+the last row of `most` inside of it. The rows before are needed for one D' and one number of copies above at a time.
 
-Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes. `dp-piper` comes here
-where a problem has levels.
+Where a plan must have exactly N copies, "at most x" is "exactly x" on all levels, and no option stands for another. The
+`basic` and `crude` variants count no copies: x = later = 0. Without levels there is one, whose devices may be of
+several types: then the least sum of copies has an axis for each type. A flush asks for at least so many copies of
+each stage.
+
+Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...instances.base.errors import InputError
+from ...instances.base.graph import closed_sets
 from ...instances.registry import evaluation_of
-from ...instances.staging.plan import LeveledPlan, LeveledStage
-from ...instances.staging.problem import StagingProblem, check_levels
-from ..placement.ideals import closed_sets
+from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
+from ...instances.staging.problem import StagingLevel, StagingProblem, check_levels
 from .costs import Shape, StageCosts, StagingMemory, upper_load, whole_memory
 from .model import ROUNDING
 from .search import FASTER, FIRST_TRY, Found, least_load
 
 MAX_DOWNSETS = 300
-# From so many entries in the table of a level on, `LevelDecisions` decides one limit after the other instead.
-MANY_ENTRIES = 1_000_000
-# Largest number of entries in the table of a level.
+# The most entries of the tables of a level, for all starts and numbers of later copies, with exactly N copies.
 MAX_ENTRIES = 40_000_000
+# Without levels the table has a dimension for each type of devices, and at most so many entries.
+MAX_TYPES = 3
+MAX_TYPED_ENTRIES = 60_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """The shape of a stage that a level may hold, whatever it costs."""
-
-    devices: int
-    data_parallel: int
-    tensor_parallel: int
-    copies: int
-    """Copies on this level and those below; 0 where the variant does not count them."""
-
-
-def plan_levels(
+def decisions_of(
     problem: StagingProblem,
-    variant: str = "precise",
+    options: Mapping[str, Any],
     tick: Callable[[], None] = lambda: None,
     inside: bool = False,
-    hear: Callable[[Found[LeveledPlan], float], None] = lambda best, low: None,
-) -> Found[LeveledPlan] | None:
-    """The best plan on the levels of the problem; None where none obeys the variant's rules.
+) -> LevelDecisions:
+    """The program for a problem, after its checks.
 
-    `tick` is called now and then: it may raise to stop. `hear` gets each better plan and the bound at that time, where
-    plans are found one after the other. `inside` plans in a slightly smaller memory where memory has too many digits
-    to be counted exactly, so that what fits there is sure to fit.
+    `tick` is called now and then: it may raise to stop. `inside` plans in a slightly smaller memory where memory has
+    too many digits to be counted exactly, so that what fits there is sure to fit.
     """
-    check_levels(problem, variant)
-    memory = whole_memory(problem, problem.devices)
-    program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
-    if problem.zero and problem.exact_batches:
+    variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
+    if problem.levels:
+        check_levels(problem, variant)
+        if problem.zero and problem.exact_batches:
+            raise InputError(
+                "exact_batches",
+                "is not planned with ZeRO on levels",
+                "plan for at most N, or give --formulation mip-piper",
+            )
+        sets, in_flight = downsets(problem), problem.devices
+    else:
+        sets, in_flight = _flat_downsets(problem), min(problem.devices, problem.micro_batches)
+    memory = whole_memory(problem, in_flight)
+    memory = memory.inside() if inside else memory
+    return LevelDecisions(problem, sets, memory, tick, variant=variant, semantics=semantics)
+
+
+def _flat_downsets(problem: StagingProblem) -> list[int]:
+    """The downsets of a problem without levels that has not too many of them, of types or of devices."""
+    if problem.exact_batches:
         raise InputError(
-            "exact_batches",
-            "is not planned with ZeRO on levels",
-            "plan for at most N, or give --formulation mip-piper",
+            "exact_batches", "is not planned where copies or types are counted", "plan for at most N micro-batches"
         )
-    # With ZeRO copies divide what they hold, which only `LevelDecisions` counts.
-    many = problem.zero or program.entries() > MANY_ENTRIES
-    if variant == "precise" and not problem.exact_batches and many:
-        return LevelDecisions(problem, program.sets, program.memory, tick).best(hear)
-    return program.solve()
+    if len(problem.device_types) > MAX_TYPES:
+        raise InputError("device_types", f"are {len(problem.device_types)}", f"give at most {MAX_TYPES}")
+    sets = downsets(problem, what="for small graphs, where copies or types are counted")
+    entries = math.prod(kind.devices + 1 for kind in problem.types) * len(sets)
+    if entries > MAX_TYPED_ENTRIES:
+        raise InputError("devices", f"need a table of {entries:.3g} numbers", "give fewer")
+    return sets
 
 
 def downsets(
@@ -92,205 +103,6 @@ def downsets(
         remedy = f"merge layers to blocks: this program is {what}"
         raise InputError("layers", f"have more than {most} downsets", remedy)
     return sets
-
-
-class _Hierarchy:
-    """Tables of all levels, and the way back through them."""
-
-    def __init__(
-        self, problem: StagingProblem, variant: str, memory: StagingMemory, tick: Callable[[], None]
-    ) -> None:
-        self.problem, self.variant, self.memory, self.tick = problem, variant, memory, tick
-        self.sets = downsets(problem)
-        self.most = min(problem.micro_batches, problem.devices) if variant == "precise" else 0
-        """The largest sum of copies."""
-        self.inside = [
-            math.prod(level.devices for level in problem.levels[: i + 1]) for i in range(len(problem.levels))
-        ]
-        self.tables: list[list[Any]] = []
-        self.by_suffix = cache(self._by_suffix)
-        flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
-        unlimited = replace(memory, limits=(None,)) if variant == "basic" else memory
-        self.costs = StageCosts(flat, "paper", unlimited)
-        """Costs of stages on the innermost level."""
-
-    def solve(self) -> Found[LeveledPlan] | None:
-        for level in range(len(self.problem.levels)):
-            self.tables.append(self._table(level))
-        devices = self.problem.levels[-1].devices
-        values = self.tables[-1][len(self.sets) - 1][0, devices, 0]
-        if self.problem.exact_batches:
-            if self.problem.micro_batches > self.most:
-                return None
-            x = self.problem.micro_batches
-        else:
-            x = int(np.argmin(values))
-        if not np.isfinite(values[x]):
-            return None
-        top = len(self.problem.levels) - 1
-        stages = self._back(top, len(self.sets) - 1, 0, devices, 0, x)
-        return Found(LeveledPlan(tuple(stages)), float(values[x]))
-
-    # ---- forward -----------------------------------------------------------------------------------------
-
-    def _table(self, level: int) -> list[Any]:
-        """For each downset D an array by D', devices, later copies, own copies."""
-        ends = self._shape_of(level)[0]
-        shape = self._shape_of(level)
-        if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
-            raise InputError(
-                "levels",
-                f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers for exactly N micro-batches",
-                "plan for at most N, or fewer devices",
-            )
-        table: list[Any] = []
-        for j in range(len(self.sets)):
-            values = np.full(shape, np.inf)
-            if j < ends:
-                values[j, :, :, 0] = 0.0
-            for i in self._below(j):
-                self.tick()
-                for stage in self._stages(level):
-                    self._relax(values, table[i], stage, self.by_suffix(level, j, i, stage))
-            table.append(values)
-        return table
-
-    def _shape_of(self, level: int) -> tuple[int, int, int, int]:
-        top = level == len(self.problem.levels) - 1
-        own, devices = min(self.most, self.inside[level]), self.problem.levels[level].devices
-        return (1 if top else len(self.sets), devices + 1, 1 if top else self.most + 1, own + 1)
-
-    def entries(self) -> int:
-        """Number of entries in the largest table of a level."""
-        return max(math.prod(self._shape_of(level)) for level in range(len(self.inside))) * len(self.sets)
-
-    def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:
-        """Put the stage before the best of the rest, for all ends, devices, later and own copies."""
-        if cost is None:
-            return
-        x0, k = stage.copies, stage.devices
-        if x0 >= values.shape[3]:
-            return
-        own, later = np.arange(x0, values.shape[3]), np.arange(values.shape[2])
-        here = cost[np.minimum(later[:, None] + own, len(cost) - 1)]
-        before = rest[:, : rest.shape[1] - k, :, : rest.shape[3] - x0]
-        target = values[:, k:, :, x0:]
-        np.minimum(target, np.maximum(before, here), out=target)
-
-    def _below(self, j: int) -> Iterator[int]:
-        """Downsets that are smaller parts of downset j."""
-        return (i for i in range(j) if not self.sets[i] & ~self.sets[j])
-
-    def _stages(self, level: int) -> Iterator[_Stage]:
-        """All shapes of a stage on a level."""
-        there = self.problem.levels[level].devices
-        copies = there if self.problem.replication else 1
-        counted = self.variant == "precise"
-        if level == 0:
-            for t in self.problem.degrees:
-                for d in range(1, min(there // t, copies) + 1):
-                    if not counted or d <= self.most:
-                        yield _Stage(d * t, d, t, d if counted else 0)
-            return
-        for d in range(1, copies + 1):
-            if not counted:
-                yield _Stage(d, d, 1, 0)
-            else:
-                for below in range(1, min(self.inside[level - 1], self.most // d) + 1):
-                    yield _Stage(d, d, 1, d * below)
-
-    # ---- costs -------------------------------------------------------------------------------------------
-
-    def _by_suffix(self, level: int, j: int, i: int, stage: _Stage) -> Any:
-        """Time of the stage D_j - D_i by the sum of copies of it and all later stages; the last entry is infinite.
-
-        None where it can never be: no sum up to the largest makes it finite.
-        """
-        costs = np.full(self.most + 2, np.inf)
-        suffix = np.arange(stage.copies, self.most + 1)
-        if level == 0:
-            in_flight = self._in_flight(stage, suffix)
-            least, most = int(in_flight[0]), int(in_flight[-1])
-            loads, shape = np.full(most - least + 1, np.inf), self._shape(j, i, stage)
-            for held in range(least, most + 1):  # its memory grows with them
-                load = self.costs.load(shape, stage.data_parallel, held)
-                if load is None:
-                    break
-                loads[held - least] = load
-            costs[stage.copies : -1] = loads[in_flight - least]
-        else:
-            # The larger of the links' time and the inner time, for each sum of copies.
-            d, below = stage.data_parallel, stage.copies // stage.data_parallel
-            links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
-            inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
-            costs[stage.copies : -1] = np.maximum(links, inner[-(-suffix // d) - below, below] / d)
-        return costs if np.isfinite(costs).any() else None
-
-    def _in_flight(self, stage: _Stage, suffix: Any) -> Any:
-        """Micro-batches that a copy holds, by the sum of copies."""
-        if self.variant == "precise":
-            return -(-suffix // stage.data_parallel)
-        return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
-
-    def _shape(self, j: int, i: int, stage: _Stage) -> Shape:
-        return Shape(self.sets[j] & ~self.sets[i], 0, stage.tensor_parallel)
-
-    # ---- back --------------------------------------------------------------------------------------------
-
-    def _back(self, level: int, j: int, end: int, k: int, later: int, x: int) -> list[LeveledStage]:
-        """The stages behind an entry of a table, in execution order."""
-        stages: list[LeveledStage] = []
-        while j != end:
-            i, stage = self._step(level, j, end, k, later, x)
-            stages.append(self._stage(level, j, i, stage, later + x))
-            j, k, x = i, k - stage.devices, x - stage.copies
-        return stages
-
-    def _step(self, level: int, j: int, end: int, k: int, later: int, x: int) -> tuple[int, _Stage]:
-        """The first stage of the best division, and what comes after it: the same numbers as on the way forward."""
-        table = self.tables[level]
-        value = table[j][end, k, later, x]
-        for i in self._below(j):
-            for stage in self._stages(level):
-                if stage.devices > k or stage.copies > x:
-                    continue
-                cost = self.by_suffix(level, j, i, stage)
-                if cost is not None:
-                    rest = table[i][end, k - stage.devices, later, x - stage.copies]
-                    if max(rest, cost[min(later + x, len(cost) - 1)]) == value:
-                        return i, stage
-        raise AssertionError("every finite entry has been reached by a stage")
-
-    def _stage(self, level: int, j: int, i: int, stage: _Stage, suffix: int) -> LeveledStage:
-        d, shape = stage.data_parallel, self._shape(j, i, stage)
-        ids = tuple(self.costs.ids(shape.inside))
-        if level == 0:
-            names = self.costs.ways(shape, d, self._in_flight(stage, suffix))
-            return LeveledStage(ids, d, stage.tensor_parallel, names)
-        below = stage.copies // d
-        devices = self.problem.levels[level - 1].devices
-        children = self._back(level - 1, j, i, devices, -(-suffix // d) - below, below)
-        return LeveledStage(ids, d, children=tuple(children))
-
-
-# ---- Thousands of devices: tables for one limit at a time ---------------------------------------------------------
-# Devices within devices, thousands of them: the program of `_Hierarchy` with tables for one limit at a time.
-#
-# For a limit on all loads only the most that may come later matters. For the layers between two downsets D' in D on
-# one device of level l + 1, of which there are `above` copies in all,
-#
-#     most[D][k, x] = the largest sum of copies of all later stages, in copies of that device, with which the layers
-#                     D - D' can be on at most k devices of level l in stages whose copies sum to at most x
-#
-# (-1: there is none), where a plan needs a table by all sums of later copies. Fewer copies never hurt what comes
-# before: in a stage there are fewer micro-batches in flight, so its memory suffices as well. For the same reason the
-# highest level needs only the least sum of copies by devices. A stage on `devices` devices in `copies` copies, with
-# which and behind which there may be `reach` copies in all, is an `_Option`; for a stage of a higher level these are
-# the steps of the last row of `most` inside of it. The rows before are needed for one D' and one number of copies
-# above at a time.
-#
-# The least limit is found by bisection, each answer snapped to the plan that it has. What is decided is what
-# `_Hierarchy` decides, for at most (not exactly) N micro-batches.
 
 
 # Limits that are tried before any load is allowed; the last of them is more than 100 times the bound.
@@ -308,6 +120,7 @@ class _Option(NamedTuple):
     reach: int
     data_parallel: int
     tensor_parallel: int
+    kind: int = 0
 
 
 class LevelDecisions:
@@ -320,17 +133,23 @@ class LevelDecisions:
         memory: StagingMemory,
         tick: Callable[[], None],
         degrees: tuple[int, tuple[int, ...]] | None = None,
+        variant: str = "precise",
+        semantics: str = "paper",
     ) -> None:
-        self.problem, self.sets, self.tick = problem, sets, tick
+        self.problem, self.sets, self.tick, self.semantics = problem, sets, tick, semantics
         self.degrees = degrees
         """The tensor-parallel degree and the replicas on each level that all stages must have; None: any."""
-        self.most = min(problem.micro_batches, problem.devices)
+        self.variant, self.counted = variant, variant == "precise"
+        self.most = min(problem.micro_batches, problem.devices) if self.counted else 0
         """The largest sum of copies."""
-        self.rooms = [level.devices for level in problem.levels]
+        levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
+        self.rooms = [level.devices for level in levels]
+        self.counts = (self.rooms[-1],) if problem.levels else tuple(kind.devices for kind in problem.types)
+        """Devices of the highest level, by their types."""
         self.inside = [math.prod(self.rooms[: level + 1]) for level in range(len(self.rooms))]
         """Innermost devices that a group of a level has."""
-        flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
-        self.costs = StageCosts(flat, "paper", memory)
+        flat = problem.replace(levels=(), bandwidth=levels[0].bandwidth)
+        self.costs = StageCosts(flat, semantics, replace(memory, limits=(None,)) if variant == "basic" else memory)
         self.larger = [[j for j in range(i + 1, len(sets)) if not sets[i] & ~sets[j]] for i in range(len(sets))]
         works = [
             min((t * way.time for t, ways in layer.configurations.items() for way in ways if t <= self.rooms[0]),
@@ -338,28 +157,51 @@ class LevelDecisions:
             for layer in problem.layers
         ]  # fmt: skip
         self.work = cache(lambda members: math.fsum(w for v, w in enumerate(works) if members >> v & 1))
-        self.links = cache(
-            lambda members, level, d: upper_load(problem, members, d, problem.levels[level].bandwidth)
-        )
+        self.links = cache(lambda members, level, d: upper_load(problem, members, d, levels[level].bandwidth))
         self.decisions = 0
         self.fewest_copies = 1
         """The fewest copies that a stage may have on all levels together, in the last decision."""
+        if problem.exact_batches:
+            self._check_size()
+
+    def _check_size(self) -> None:
+        levels = zip(self.rooms, self.inside, strict=True)
+        largest = max((room + 1) * (min(self.most, inside) + 1) for room, inside in levels)
+        entries = largest * (self.most + 1) * len(self.sets) ** 2
+        if entries > MAX_ENTRIES:
+            raise InputError(
+                "levels",
+                f"need a table of {entries:.3g} numbers for exactly N micro-batches",
+                "plan for at most N, or fewer devices",
+            )
+
+    def in_flight(self, d: int, suffix: int) -> int:
+        """Micro-batches that a copy of a stage with d copies holds; `suffix`: the copies of it and all behind it."""
+        if self.counted:
+            return -(-suffix // d)
+        return 0 if self.variant == "basic" else -(-self.problem.devices // d)
+
+    def size(self) -> dict[str, int]:
+        return {"downsets": len(self.sets), "decisions": self.decisions}
 
     def may_have(self, level: int, d: int, t: int = 0) -> bool:
         """May a stage of that level have d replicas and, on the innermost, the tensor-parallel degree t?"""
+        if self.semantics == "reference" and self.problem.micro_batches % d:
+            return False
         if self.degrees is None:
             return True
         return self.degrees[1][level] == d and t in (0, self.degrees[0])
 
-    def best(self, hear: Callable[[Found[LeveledPlan], float], None]) -> Found[LeveledPlan] | None:
+    def best(self, hear: Callable[[Found[Any], float], None] = lambda found, low: None) -> Found[Any] | None:
         """The plan of the least load; None where none fits. `hear` gets each better plan and the bound at that time."""
-        low = self.work(self.sets[-1]) / self.problem.devices * (1 - ROUNDING)
+        speed = sum(kind.devices * kind.speed for kind in self.problem.types)
+        low = self.work(self.sets[-1]) / speed * (1 - ROUNDING)
         if math.isinf(low):
             return None  # a layer runs nowhere
         best = self._first(low)
         return best and least_load(best, low, self.decide, hear)
 
-    def _first(self, low: float) -> Found[LeveledPlan] | None:
+    def _first(self, low: float) -> Found[Any] | None:
         """Any plan; None where none fits. Low limits come first, since they are decided fastest."""
         above = FIRST_TRY - 1
         for _ in range(MOST_TRIES if low > 0 else 0):
@@ -369,15 +211,16 @@ class LevelDecisions:
             above *= FASTER
         return self.decide(math.inf)
 
-    def decide(self, limit: float, fewest_copies: int = 1) -> Found[LeveledPlan] | None:
+    def decide(self, limit: float, fewest_copies: int = 1) -> Found[Any] | None:
         """A plan with all loads within the limit and at least so many copies of each stage, and the fewest in all."""
         self.decisions += 1
         self.fewest_copies = fewest_copies
         stages = _Decision(self, limit).stages()
         if stages is None:
             return None
-        plan = LeveledPlan(tuple(stages))
-        return Found(plan, evaluation_of(self.problem, plan).time_per_micro_batch)
+        plan = (LeveledPlan if self.problem.levels else StagedPlan)(tuple(stages))
+        rules = {"hierarchy": self.variant, "semantics": self.semantics}
+        return Found(plan, evaluation_of(self.problem, plan, **rules).time_per_micro_batch)
 
 
 class _Decision:
@@ -392,29 +235,35 @@ class _Decision:
         """Stages of the highest level that keep the limit, by their two downsets."""
         self.between = cache(self._between)
 
-    def stages(self) -> list[LeveledStage] | None:
+    def stages(self) -> list[Any] | None:
         """The highest level's stages of a plan; None where there is none."""
-        parent, room, beyond = self.parent, self.parent.rooms[-1], self.parent.most + 1
-        last = len(self.sets) - 1
-        self.least = [np.full(room + 1, beyond, dtype=np.int64) for _ in self.sets]
-        self.least[0][:] = 0
+        parent, counts, beyond = self.parent, self.parent.counts, self.parent.most + 1
+        last, number = len(self.sets) - 1, self.problem.micro_batches
+        if self.problem.exact_batches:
+            table = self._tables(self.top, 1, 0).get(last) if number <= parent.most else None
+            possible = table is not None and table[counts[0], number] > NONE
+            return list(self._inside(self.top, 1, 0, last, 0, number)) if possible else None
+        self.least = [np.full([n + 1 for n in counts], beyond, dtype=np.int64) for _ in self.sets]
+        self.least[0][...] = 0
         needs = [self._need(self.sets[last] & ~members) for members in self.sets]
         for i in range(last):
             for j in parent.larger[i]:
-                most = room - self._need(self.sets[i]) - needs[j]
-                options = list(self._options(self.top, 1, i, j, most))
+                kept = self._need(self.sets[i]) + needs[j]
+                rooms = enumerate(counts)
+                options = [o for kind, n in rooms for o in self._options(self.top, 1, i, j, n - kept, kind)]
                 if options:
                     self.chosen[i, j] = options
                 for option in options:
-                    total = self.least[i][: room + 1 - option.devices] + option.copies
+                    along = (slice(None),) * option.kind
+                    total = self.least[i][(*along, slice(-option.devices))] + option.copies
                     total = np.where(total <= min(option.reach, parent.most), total, beyond)
-                    target = self.least[j][option.devices :]
+                    target = self.least[j][(*along, slice(option.devices, None))]
                     np.minimum(target, total, out=target)
-        return None if self.least[last][room] >= beyond else list(self._back())
+        return None if self.least[last][counts] >= beyond else list(self._back())
 
     def _need(self, members: int) -> int:
-        """Devices of the highest level that some layers need at least."""
-        if not members:
+        """Devices of the highest level that some layers need at least; 0 where types may share them."""
+        if not members or self.problem.device_types:
             return 0
         below = self.parent.inside[self.top - 1] if self.top else 1
         devices = self.parent.work(members) / (self.limit * below)
@@ -422,48 +271,53 @@ class _Decision:
 
     # ---- stages of a level --------------------------------------------------------------------------------
 
-    def _options(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
-        """Stages between two downsets on at most `most` devices of a level, in groups with `above` copies."""
+    def _options(self, level: int, above: int, i: int, j: int, most: int, kind: int = 0) -> Iterator[_Option]:
+        """Stages between two downsets on at most `most` devices of a level and type, in groups with `above` copies."""
         self.parent.tick()
         members, limit = self.sets[j] & ~self.sets[i], self.limit * above
         if level:
             options = self._higher(level, above, i, j, most)
         else:
             copies, fewest = -(-self.parent.most // above), -(-self.parent.fewest_copies // above)
-            options = self._innermost(self._shared(above), members, limit, copies, most, fewest)
+            options = self._innermost(self._shape(members, kind, above), limit, copies, most, fewest)
         kept: list[_Option] = []
         for option in sorted(options, key=lambda option: (option.devices, option.copies, -option.reach)):
-            if not any(other.copies <= option.copies and other.reach >= option.reach for other in kept):
+            beaten = any(other.copies <= option.copies and other.reach >= option.reach for other in kept)
+            if self.problem.exact_batches or not beaten:
                 kept.append(option)
         yield from kept
 
-    def _shared(self, above: int) -> int:
-        """Copies around a stage, where they matter to what it holds."""
-        return above if self.problem.zero else 1
+    def _shape(self, members: int, kind: int, above: int) -> Shape:
+        """Without a degree; with the copies around the stage where they matter to what it holds."""
+        return Shape(members, kind, 0, above if self.problem.zero else 1)
 
-    def _innermost(
-        self, above: int, members: int, limit: float, copies: int, most: int, fewest: int
-    ) -> Iterator[_Option]:
-        costs = self.parent.costs
+    def _innermost(self, shape: Shape, limit: float, copies: int, most: int, fewest: int) -> Iterator[_Option]:
+        costs, counted = self.parent.costs, self.parent.counted
         for t in self.problem.degrees:
-            shape = Shape(members, 0, t, above)
+            shape = shape._replace(tensor_parallel=t)
             if t > most or not costs.possible(shape):
                 continue
-            largest = min(most // t, copies if self.problem.replication else 1)
+            largest = min(most // t, (copies if counted else most) if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
             for d in range(max(fewest, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
                 if not self.parent.may_have(0, d, t):
                     continue
+                if not counted:
+                    load = costs.load(shape, d, self.parent.in_flight(d, 0))
+                    if load is not None and load <= limit:
+                        yield _Option(d * t, 0, 0, d, t, shape.kind)
+                    continue
                 in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
                 if in_flight:
-                    yield _Option(d * t, d, d * in_flight, d, t)
-                    if d * in_flight >= copies:
+                    yield _Option(d * t, d, d * in_flight, d, t, shape.kind)
+                    if d * in_flight >= copies and not self.problem.exact_batches:
                         break  # more replicas reach no further
 
     def _higher(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
         parent, members, limit = self.parent, self.sets[j] & ~self.sets[i], self.limit * above
         least = parent.work(members) / (limit * parent.inside[level - 1])
-        largest = min(most, -(-parent.most // above)) if self.problem.replication else min(most, 1)
+        largest = min(most, -(-parent.most // above) if parent.counted else most)
+        largest = largest if self.problem.replication else min(most, 1)
         for d in range(max(1, math.ceil(min(least, largest + 1) * (1 - ROUNDING))), largest + 1):
             if not parent.may_have(level, d) or parent.links(members, level, d) > limit:
                 continue
@@ -471,7 +325,7 @@ class _Decision:
             for copies, later in enumerate(reach):
                 if later > before:
                     yield _Option(d, d * copies, d * (int(later) + copies), d, 1)
-                    before = later
+                    before = NONE if self.problem.exact_batches else later
 
     def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
         """The stages of a level below the highest between two downsets."""
@@ -489,7 +343,9 @@ class _Decision:
         largest = min(parent.inside[level], parent.most // above)
         copies = np.arange(largest + 1)
         enough = -(-parent.most // above)
+        exact = self.problem.exact_batches
         tables = {start: np.full((room + 1, largest + 1), enough, dtype=np.int32)}
+        tables[start][:, 1:] = NONE if exact else enough
         reachable = self.limit * above * parent.inside[level] * (1 + ROUNDING)
         ends = [j for j in parent.larger[start] if parent.work(self.sets[j] & ~self.sets[start]) <= reachable]
         for j in ends:
@@ -506,34 +362,39 @@ class _Decision:
                         np.maximum(target, np.minimum(before, option.reach - copies[option.copies :]), out=target)
             np.maximum(table, NONE, out=table)
             if table[-1].max() > NONE:
-                tables[j] = np.maximum.accumulate(table, axis=1)
+                tables[j] = table if exact else np.maximum.accumulate(table, axis=1)
         return tables
 
     # ---- back ---------------------------------------------------------------------------------------------
 
-    def _back(self) -> Iterator[LeveledStage]:
+    def _back(self) -> Iterator[LeveledStage | PlannedStage]:
         """The stages of the plan in execution order: the same numbers as on the way forward."""
-        j, k = len(self.sets) - 1, self.parent.rooms[-1]
+        j, at = len(self.sets) - 1, self.parent.counts
         while j:
-            value = int(self.least[j][k])
-            i, option = next(
-                (i, option)
+            value = int(self.least[j][at])
+            i, option, left = next(
+                (i, option, left)
                 for i in range(j)
                 for option in self.chosen.get((i, j), ())
-                if option.devices <= k
-                and value <= option.reach
-                and self.least[i][k - option.devices] + option.copies == value
+                if option.devices <= at[option.kind] and value <= option.reach
+                for left in [(*at[: option.kind], at[option.kind] - option.devices, *at[option.kind + 1 :])]
+                if self.least[i][left] + option.copies == value
             )
-            yield self._stage(self.top, 1, i, j, option, value)
-            j, k = i, k - option.devices
+            stage = self._stage(self.top, 1, i, j, option, value)
+            types = self.problem.device_types
+            kind = types[option.kind].name if types else None
+            degrees = option.data_parallel, option.tensor_parallel
+            ways = stage.configurations
+            yield stage if self.problem.levels else PlannedStage(stage.nodes, *degrees, ways, kind)
+            j, at = i, left
 
     def _stage(self, level: int, above: int, i: int, j: int, option: _Option, suffix: int) -> LeveledStage:
         """The stage of an option; `suffix`: the copies of it and of all that is behind it."""
         members, d = self.sets[j] & ~self.sets[i], option.data_parallel
         ids = tuple(self.parent.costs.ids(members))
         if level == 0:
-            shape = Shape(members, 0, option.tensor_parallel, self._shared(above))
-            ways = self.parent.costs.ways(shape, d, -(-suffix // d))
+            shape = self._shape(members, option.kind, above)._replace(tensor_parallel=option.tensor_parallel)
+            ways = self.parent.costs.ways(shape, d, self.parent.in_flight(d, suffix))
             return LeveledStage(ids, d, option.tensor_parallel, ways)
         copies = option.copies // d
         children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)
@@ -543,7 +404,7 @@ class _Decision:
         """The stages of a group with at most x copies and `later` later ones, in execution order."""
         tables, k = self._tables(level, above, start), self.parent.rooms[level]
         while j != start:
-            while x and tables[j][k, x - 1] >= later:
+            while x and tables[j][k, x - 1] >= later and not self.problem.exact_batches:
                 x -= 1
             i, option = next(
                 (i, option)

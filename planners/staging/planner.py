@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
-from ...instances.base.errors import UsageError
-from ...instances.base.result import Stop, met
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
-from ...instances.registry import evaluation_of, violations_of
-from ...instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
+from ...instances.registry import violations_of
+from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
 from ..contract import FunctionPlanner, Outcome, Request
 from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
 from ..registry import TABLE
 from ..search import OutOfTimeError, tick_of
-from .costs import ROUNDED_MEMORY, whole_memory
+from .costs import whole_memory
 from .equal import best_quick_tree, recomputes
-from .extended import is_extended, plan_extended
-from .levels import LevelDecisions, downsets, plan_levels
+from .levels import LevelDecisions, decisions_of, downsets
 from .model import PiperModel, Restriction, TooManyPairsError, from_downsets, model_of
 from .search import (
     Found,
@@ -50,14 +51,12 @@ class PiperPlanner:
 
     def plan(self, request: Request) -> Outcome:
         check_question(request.problem, request.options)
-        if request.problem.levels:
-            _refuse_table(request, "devices within devices")
-            flush = request.options.get("objective") == FLUSH
-            return plan_flushed_levels(request) if flush else plan_with_levels(request)
-        if is_extended(request.problem, request.options):
-            _refuse_table(request, "flushes and several types of devices")
+        problem = request.problem
+        if problem.levels or problem.device_types or request.options.get("objective") == FLUSH:
+            levels = "devices within devices"
+            _refuse_table(request, levels if problem.levels else "flushes and several types of devices")
             return plan_extended(request)
-        return _Run(self.restriction, request).outcome()
+        return _plan_flat(self.restriction, request)
 
 
 def _refuse_table(request: Request, what: str) -> None:
@@ -73,159 +72,112 @@ NO_TENSOR_PARALLELISM = PiperPlanner(Restriction(allowed=lambda degree, way: deg
 NO_RECOMPUTATION = PiperPlanner(Restriction(allowed=lambda degree, way: not recomputes(way)))
 
 
-class _Run:
-    def __init__(self, restriction: Restriction | None, request: Request) -> None:
-        self.restriction, self.request = restriction, request
-        self._tick = tick_of(request)
-        self.plan: StagedPlan | None = None
-        self.value: float | None = None
-        self.bound: float | None = None
-        self.search: Search | None = None
-        self.messages: tuple[str, ...] = ()
+def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
+    """The least load on devices that are alike."""
+    options, board, tick, searches = request.options, request.board, tick_of(request), list[Search]()
+    path, exact = options.get(TABLE.name), options.get("knapsack", "exact") == "exact"
 
-    def outcome(self) -> Outcome:
-        try:
-            stop = self._solve()
-        except OutOfTimeError:
-            stop = Stop.TIME
-        except TooManyPairsError:
-            return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
-        except TooManySumsError:
-            message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
-            return Outcome(Stop.MEMORY, messages=(message,))
-        return self._answer(stop)
-
-    def _solve(self) -> Stop:
-        self._tick()
-        path = self.request.options.get(TABLE.name)
+    def best(inside: bool) -> Found[StagedPlan] | None:
+        tick()
         if path is not None:
-            check_table(self.request.problem, path)
-        model = model_of(self.request.problem, self.request.options, self.restriction or Restriction())
-        exact = self.request.options.get("knapsack", "exact") == "exact"
+            check_table(request.problem, path)
+        model = model_of(request.problem, options, restriction or Restriction())
         if path is not None:
             check_size(model)
-        self.search = Search(model, exact, self._tick)
-        answer = self.search.best(self._hear)
+        search = Search(model.inside() if inside else model, exact, tick)
+        searches.append(search)
+
+        def hear(value: float, bound: float, steps: list[Step]) -> None:
+            """Post the value and the bound, and the plan only where it is better and fits."""
+            better = board.value is None or value < board.value
+            plan = search.plan(steps) if better else None
+            plan = plan if plan is not None and fits(Found(plan, value)) else None
+            board.post(plan, value, None if inside or restriction else bound, nodes=search.decisions)
+
+        answer = search.best(hear)
         if answer is None:
-            return Stop.INFEASIBLE if self.restriction is None else Stop.COMPLETED
-        self._hear(answer[0], self.search.bound, answer[1])
-        if self.value is None or self.value > answer[0]:  # the best plan does not fit: see `StagingMemory`
-            self._again(Search(model.inside(), exact, self._tick))
-        if path is not None:
-            write_table(table_of(self.search), path)
-        return Stop.COMPLETED
+            return None
+        value, steps = answer
+        hear(value, search.bound, steps)
+        if path is not None and not inside:
+            with suppress(OutOfTimeError):
+                write_table(table_of(search), path)
+        return Found(search.plan(steps), value)
 
-    def _again(self, search: Search) -> None:
-        """Search in a memory in which rounding cannot make anything fit. The bound stays."""
-        self.messages = (ROUNDED_MEMORY,)
-        answer = search.best(lambda value, _, steps: self._take(search, value, steps))
-        if answer is not None:
-            self._take(search, *answer)
+    def fits(found: Found[StagedPlan]) -> bool:
+        model = searches[0].model
+        return model.memory.exact or not violations_of(model.problem, found.plan, semantics=model.semantics)
 
-    def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
-        assert self.search is not None
-        self.bound = bound if self.restriction is None else None
-        self._take(self.search, value, steps)
-
-    def _take(self, search: Search, value: float, steps: list[Step]) -> None:
-        """Post the value and the bound, and the plan only where it is better and fits."""
-        plan = None
-        if self.value is None or value < self.value:
-            plan = search.plan(steps)
-            model = search.model
-            if model.memory.exact or not violations_of(model.problem, plan, semantics=model.semantics):
-                self.value, self.plan = value, plan
-            else:
-                plan = None
-        self.request.board.post(plan, value, self.bound, nodes=search.decisions)
-
-    def _answer(self, stop: Stop) -> Outcome:
-        if self.search is None:
-            return Outcome(stop)
-        knapsacks = "exact" if self.search.exact else "relaxed"
-        downsets = self.search.model.downsets
-        checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
-        if self.plan is None:
-            return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
-        if met(self.value, self.bound):
-            stop = Stop.PROVEN
-        table = self.search.tables.table
-        size = {
-            "downsets": self.search.model.downsets,
-            "stages": len(table.pair_source) * table.base.shape[1],
-            "knapsacks": self.search.tables.extras,
-            "decisions": self.search.decisions,
-        }
-        return Outcome(
-            stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks
-        )
+    try:
+        outcome = proven(request, best, fits, (), lambda: searches[0].size() if searches else {})
+    except TooManyPairsError:
+        return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
+    except TooManySumsError:
+        message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
+        return Outcome(Stop.MEMORY, messages=(message,))
+    if not searches:
+        return outcome
+    decided = (
+        f"decided over all {searches[0].model.downsets} downsets, with {'exact' if exact else 'relaxed'} knapsacks"
+    )
+    stop = Stop.COMPLETED if restriction and outcome.stop == Stop.INFEASIBLE else outcome.stop
+    return replace(outcome, stop=stop, checks=(f"the dynamic program {decided}",))
 
 
-# `dp-piper` for problems with levels: the nested program, its options checked, within the limits of a request.
-
-CHECKS = ("the dynamic program decided over all downsets, level by level",)
-
-
-def plan_with_levels(request: Request) -> Outcome:
-    """The best tree of stages, proven; where time runs out the best so far, at first one that needs no search."""
-    problem, variant = request.problem, request.options.get("hierarchy", "precise")
-    tick, board = tick_of(request), request.board
-
-    def fits(found: Found[LeveledPlan]) -> bool:
-        return not violations_of(problem, found.plan, hierarchy=variant)
-
-    def hear(found: Found[LeveledPlan], low: float | None) -> None:
-        """A better plan on the way, if it fits with all digits."""
-        board.post(found.plan if fits(found) else None, found.load, low)
-
-    def best(inside: bool) -> Found[LeveledPlan] | None:
-        found = plan_levels(problem, variant, tick, inside, lambda found, low: hear(found, None if inside else low))
-        if found is not None:
-            hear(found, None if inside else found.load)
-        return found
-
-    quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
-    if quick is not None:
-        board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
-    return proven(request, best, fits, CHECKS, claim=lambda found: found.load)
+# ---- Beyond the paper: devices within devices, devices of several types, and pipelines that are flushed -------------
+# With a flush a batch of N micro-batches takes N + X - m slots where the stages have X copies in all and the fewest
+# copies of a stage are m (`least_flushed`): fewer copies may be better than a smaller load.
 
 
-def plan_flushed_levels(request: Request) -> Outcome:
-    """The best tree of stages with a flush behind every batch, proven; the best until then where time runs out."""
-    problem, board, tick = request.problem, request.board, tick_of(request)
-    if problem.exact_batches:
+def plan_extended(request: Request) -> Outcome:
+    """The best plan, proven; the best so far where time runs out, at first a tree that needs no search."""
+    problem, options, board, tick = request.problem, request.options, request.board, tick_of(request)
+    trees, flush = bool(problem.levels), options.get("objective") == FLUSH
+    if trees and flush and problem.exact_batches:
         raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
+    if not trees and options.get("knapsack", "exact") != "exact":
+        raise InputError(
+            "option knapsack", "is greedy, but flushes and types of devices need exact knapsacks", "give exact"
+        )
+    rules, first = rules_of(problem, options), decisions_of(problem, options, tick)
 
-    memory = whole_memory(problem, problem.devices)
+    def fits(found: Found[Any]) -> bool:
+        return not rules.violations(problem, found.plan)
 
-    def fits(found: Found[LeveledPlan]) -> bool:
-        return not violations_of(problem, found.plan)
+    def best(inside: bool) -> Found[Any] | None:
+        tick()
+        search = decisions_of(problem, options, tick, inside) if inside else first
 
-    def best(inside: bool) -> Found[LeveledPlan] | None:
-        least = 0.0
+        def hear(found: Found[Any], bound: float) -> None:
+            """A better plan, if it fits with all digits; a flush only adds to the largest load and its bounds."""
+            plan, value = found.plan if fits(found) else None, rules.value(problem, found.plan)
+            board.post(plan, value, None if inside else bound, nodes=None if trees else search.decisions)
 
-        def hear(found: Found[LeveledPlan], low: float) -> None:
-            nonlocal least
-            least = low
-            plan = found.plan if fits(found) else None
-            board.post(plan, flushed_value(problem, found), None if inside else low)
-
-        search = LevelDecisions(problem, downsets(problem), memory.inside() if inside else memory, tick)
-        fastest = search.best(hear)  # a flush only adds to the largest load, so that bounds on it hold here, too
+        fastest = search.best(hear)
         if fastest is None:
             return None
-        numbers = _copies(problem) if problem.replication else {1}
-        return least_flushed(problem, search.decide, fastest, least, numbers, hear)
+        hear(fastest, fastest.load)
+        if not flush:
+            return fastest
+        return least_flushed(problem, search.decide, fastest, fastest.load, _copies(search), hear)
 
-    return proven(request, best, fits, CHECKS)
+    quick = best_quick_tree(problem, rules, request.out_of_time) if trees and not flush else None
+    if quick is not None:
+        board.post(quick, rules.value(problem, quick))
+    claim = (lambda found: found.load) if trees and not flush else None
+    checks = ("the dynamic program decided over all downsets, " + ("level by level" if trees else COUNTED),)
+    return proven(request, best, fits, checks, dict if trees else first.size, claim)
 
 
-def _copies(problem: StagingProblem) -> set[int]:
+COUNTED = "for each number of copies and of devices"
+
+
+def _copies(search: LevelDecisions) -> set[int]:
     """Numbers of copies that a stage may have: so many on each level."""
     numbers = {1}
-    for level in problem.levels:
-        numbers = {above * d for above in numbers for d in range(1, level.devices + 1)}
-    return {number for number in numbers if number <= problem.micro_batches}
+    for room in (*search.rooms[:-1], max(search.counts)) if search.problem.replication else ():
+        numbers = {above * d for above in numbers for d in range(1, room + 1)}
+    return {number for number in numbers if number <= search.problem.micro_batches}
 
 
 # ---- PipeDream's partitioner for stagings -------------------------------------------------------------------------
@@ -302,17 +254,16 @@ def plan_uniform(request: Request) -> Outcome:
     leveled = problem.replace(levels=levels)
     tick = tick_of(request)
     try:
-        sets = downsets(leveled)
-        memory = whole_memory(leveled, leveled.devices)
+        sets, memory = downsets(problem), whole_memory(problem, problem.devices)
         for degrees in sorted(_choices(leveled), key=lambda each: _ideal(leveled, each)):
             tick()
             if board.value is not None and _ideal(leveled, degrees) >= board.value:
                 break
-            search = LevelDecisions(leveled, sets, memory, tick, degrees)
+            search = LevelDecisions(problem, sets, memory, tick, degrees)
             if request.options.get("objective") == FLUSH:
-                _improve_flushed(request, problem, search, _ideal(leveled, degrees))
+                _improve_flushed(request, search, _ideal(leveled, degrees))
             else:
-                _improve(request, problem, search)
+                _improve(request, search)
     except OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value)
     messages = () if board.plan is not None else (NONE_FITS,)
@@ -350,7 +301,7 @@ def _ideal(problem: StagingProblem, degrees: Degrees) -> float:
     return work / min(used, shared) if shared else math.inf
 
 
-def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) -> None:
+def _improve(request: Request, search: LevelDecisions) -> None:
     """Plans of these degrees, each better than the best so far, as long as there are any."""
     board = request.board
     while True:
@@ -361,32 +312,21 @@ def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) 
         )
         if result is None:
             return
-        plan = result.plan if problem.levels else _flat(result.plan)
-        if violations_of(problem, plan):  # memory has more digits than are counted
+        if violations_of(search.problem, result.plan):  # memory has more digits than are counted
             return
-        board.post(plan, result.load)
+        board.post(result.plan, result.load)
 
 
-def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDecisions, ideal: float) -> None:
+def _improve_flushed(request: Request, search: LevelDecisions, ideal: float) -> None:
     """The best plan of these degrees with a flush behind every batch, if it is better than the best so far."""
     board = request.board
 
-    def hear(found: Found[LeveledPlan], low: float) -> None:
-        plan = found.plan if problem.levels else _flat(found.plan)
-        if not violations_of(problem, plan):
-            board.post(plan, flushed_value(search.problem, found))
+    def hear(found: Found[Any], low: float) -> None:
+        if not violations_of(search.problem, found.plan):
+            board.post(found.plan, flushed_value(search.problem, found))
 
     # A flush only adds to the largest load.
     first = search.decide(math.inf if board.value is None else board.value * (1 - BETTER))
     if first is not None and search.degrees is not None:
         copies = math.prod(search.degrees[1])
         least_flushed(search.problem, search.decide, first, ideal, [copies], hear)
-
-
-def _flat(plan: LeveledPlan) -> StagedPlan:
-    return StagedPlan(
-        tuple(
-            PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
-            for leaf in plan.leaves()
-        )
-    )

@@ -95,7 +95,7 @@ def proven(
     memory that is smaller by a hair; the bounds of the first search stay valid. Where the board also has plans with the
     referee's value, `claim` is the value by the program itself: what checks it must not be what it claims.
     """
-    board = request.board
+    board, found, stop = request.board, None, Stop.COMPLETED
     messages: tuple[str, ...] = ()
     try:
         found = best(False)
@@ -105,11 +105,11 @@ def proven(
             messages = (ROUNDED_MEMORY,)
             found = best(True)
     except OutOfTimeError:
-        return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=size())
+        stop, checks = Stop.TIME, ()
     plan, value = board.plan, board.value
     if claim is not None and found is not None and fits(found):
         plan, value = found.plan, claim(found)
-    stop = Stop.PROVEN if met(value, board.bound) else Stop.COMPLETED
+    stop = Stop.PROVEN if met(value, board.bound) else stop
     return Outcome(stop, plan, value, board.bound, model_size=size(), messages=messages, checks=checks)
 
 
@@ -142,6 +142,15 @@ class Search:
         else:
             self.front_size = np.zeros(shape[0], dtype=np.int64)
             self.front = np.zeros((*shape, 6), dtype=np.int32)
+
+    def size(self) -> dict[str, int]:
+        table = self.tables.table
+        return {
+            "downsets": self.model.downsets,
+            "stages": len(table.pair_source) * table.base.shape[1],
+            "knapsacks": self.tables.extras,
+            "decisions": self.decisions,
+        }
 
     def decide(self, limit: float, relaxed: bool = False) -> bool:
         """Is there a plan with all loads within the limit? If so, `steps` gives its stages.

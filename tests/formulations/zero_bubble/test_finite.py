@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import pytest
 from oracles.schedule import least_makespan, least_span, tiny_problem
-from recipes.other_kinds import measured_even, measured_uneven
+from recipes.other_kinds import measured_uneven
 
 from pipeplan import SolveOptions, solve
 from pipeplan.formulations.registry import FORMULATIONS
@@ -26,7 +26,6 @@ from pipeplan.formulations.zero_bubble.finite_problem import (
     lower_bound,
     lower_bound_of,
     path_bound,
-    warm_up_bound,
     work_bound,
 )
 from pipeplan.instances.base.result import Result, Stop
@@ -255,23 +254,6 @@ def test_waits_that_may_overlap_count_once() -> None:
     """With memory for all of them, every forward pass may have ended before the first gradient comes."""
     finite = pipeline(4, 2, (5, 6, 4), 0, 8)
     assert idle_bound(finite) == 2 * 15 + (38 - 2 * 5)
-
-
-def test_forward_passes_that_do_not_fill_the_time_until_the_first_backward_pass() -> None:
-    """No device may idle at 180: a first I comes after a whole number of F. From stage 3 to stage 0 these are 1, then 5
-    + 11 = 16 units: 4 F, not 3, ... and stage 0 would need more of them than its memory holds."""
-    finite = pipeline(4, 12, (5, 6, 4), 0, 16)
-    assert work_bound(finite, "span") == 180
-    assert warm_up_bound(finite, 180) == 181
-
-
-def test_the_even_pipeline_cannot_be_busy_all_the_time() -> None:
-    """Of the 16 forward passes that fit on stage 0 each stage has two and a bit fewer: three such bits are lost."""
-    problem = measured_even()
-    finite = finite_problem(problem, "a test")
-    lost = 29767 - 29850 + 2 * 466
-    assert work_bound(finite, "span") == 32 * (29850 + 29767 + 18868)
-    assert lower_bound(finite, "span") == work_bound(finite, "span") + 3 * lost
 
 
 def test_the_uneven_pipeline_is_bound_by_its_last_stage() -> None:

@@ -20,7 +20,7 @@ from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement import heuristics
-from pipeplan.planners.registry import PLACEMENT_OPTIONS, PLANNERS
+from pipeplan.planners.registry import PLANNERS
 
 MANY = ("greedy", "one-device", "pipedream", "partition", "linear-dp", "local-search", "lns")
 """All that need no more than the problem."""
@@ -31,8 +31,8 @@ OBJECTIVE = pytest.mark.parametrize("objective", ["max-load", "gpipe"])
 
 def run(name: str, problem: PlacementProblem, board: Board | None = None, **options: Any) -> Outcome:
     limits = SolveOptions(seed=options.pop("seed", 0), time_limit_s=options.pop("time_limit_s", None))
-    own = {spec.name: spec.default for spec in PLACEMENT_OPTIONS[name]} | {"objective": "max-load"} | options
-    own = {key: value for key, value in own.items() if key in {spec.name for spec in PLACEMENT_OPTIONS[name]}}
+    own = {spec.name: spec.default for spec in PLANNERS[name].options} | {"objective": "max-load"} | options
+    own = {key: value for key, value in own.items() if key in {spec.name for spec in PLANNERS[name].options}}
     if name == "lns":
         own.update(cycles=2, steps=2_000)
     return PLANNERS[name].load().plan(Request(problem, own, limits, board=board or Board()))

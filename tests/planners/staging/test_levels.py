@@ -21,9 +21,13 @@ from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import LeveledPlan
 from pipeplan.instances.staging.problem import VARIANTS, Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, rules_of, verify_leveled
-from pipeplan.planners.staging import levels as hierarchy
 from pipeplan.planners.staging.equal import best_quick_tree, quick_trees
-from pipeplan.planners.staging.levels import plan_levels
+from pipeplan.planners.staging.levels import decisions_of
+from pipeplan.planners.staging.search import Found
+
+
+def plan_levels(problem: StagingProblem, variant: str = "precise") -> Found[LeveledPlan] | None:
+    return decisions_of(problem, {"hierarchy": variant}).best()
 
 
 def check(problem: StagingProblem, variant: str, best: tuple[float, Any] | None) -> None:
@@ -151,7 +155,6 @@ EXACTLY_N = independent(2).replace(exact_batches=True)
     ("problem", "variant", "words"),
     [
         (independent(40), "precise", "layers .* more than 300 downsets"),
-        (independent(2).replace(levels=()), "precise", "levels"),
         (EXACTLY_N, "basic", "exact_batches"),
         (EXACTLY_N, "crude", "exact_batches"),
         # At most N is planned: there only the most that may come later counts, and no table has all sums of copies.
@@ -165,21 +168,6 @@ EXACTLY_N = independent(2).replace(exact_batches=True)
 def test_what_is_refused(problem: StagingProblem, variant: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         plan_levels(problem, variant)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_one_limit_after_the_other_finds_what_the_whole_table_holds(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every seventh problem forbids replicas."""
-    problem = leveled_staging(seed, (2, 5)).replace(replication=seed % 7 != 3)
-    whole = plan_levels(problem)
-    monkeypatch.setattr(hierarchy, "MANY_ENTRIES", 0)
-    found = plan_levels(problem)
-    assert (found is None) == (whole is None)
-    if found is not None and whole is not None:
-        assert found.load == pytest.approx(whole.load, rel=1e-11)
-        assert not verify_leveled(problem, found.plan)
 
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp, uniform"
