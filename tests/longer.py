@@ -11,32 +11,30 @@ LONGER = {
     ],
     "tests/formulations/beaumont/test_known_periods.py": [
         "test_an_overrun_slot_is_reported_and_can_be_forbidden[ilp-beaumont-highs]",
-        "test_chains_of_the_theory[figure-4-ilp-beaumont-cp-sat]",
-        "test_chains_of_the_theory[figure-4-ilp-beaumont-highs]",
-        "test_chains_of_the_theory[lemma-3-2-5-3-ilp-beaumont-cp-sat]",
-        "test_chains_of_the_theory[lemma-3-2-5-3-ilp-beaumont-highs]",
-        "test_chains_of_the_theory[theorem-1-k2-cp-beaumont-cp-sat]",
-        "test_chains_of_the_theory[theorem-1-k3-cp-beaumont-cp-sat]",
-        "test_chains_of_the_theory[theorem-2-6-6-8-6-7-7-ilp-beaumont-cp-sat]",
-        "test_chains_of_the_theory[theorem-2-6-6-8-6-7-7-ilp-beaumont-highs]",
-        "test_golden_chains[golden-1-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-1-ilp-beaumont-highs]",
-        "test_golden_chains[golden-2-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-2-ilp-beaumont-highs]",
-        "test_golden_chains[golden-3-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-3-ilp-beaumont-highs]",
-        "test_golden_chains[golden-4-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-4-ilp-beaumont-highs]",
-        "test_golden_chains[golden-5-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-6-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-6-ilp-beaumont-highs]",
-        "test_golden_chains[golden-7-ilp-beaumont-cp-sat]",
-        "test_golden_chains[golden-7-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[figure-4-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[figure-4-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[lemma-3-2-5-3-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[lemma-3-2-5-3-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[theorem-1-k2-cp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[theorem-1-k3-cp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[theorem-2-6-6-8-6-7-7-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[theorem-2-6-6-8-6-7-7-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-1-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-1-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-2-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-2-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-3-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-3-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-4-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-4-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-5-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-6-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-6-ilp-beaumont-highs]",
+        "test_the_known_period_is_found[golden-7-ilp-beaumont-cp-sat]",
+        "test_the_known_period_is_found[golden-7-ilp-beaumont-highs]",
     ],
     "tests/formulations/graphpipe/test_formulation.py": ["test_stages_of_one_size_alone"],
-    "tests/formulations/piper/test_near_stages.py": [
-        "test_where_few_stages_may_be_listed_limits_rise_step_by_step"
-    ],
+    "tests/formulations/piper/test_near_stages.py": ["test_it_finds_the_best_plan_without_a_list_of_all_stages[6]"],
     "tests/formulations/piper/test_piper_columns.py": [
         "test_published_graphs_have_the_published_numbers_of_sets[resnet-242-28729]"
     ],
@@ -55,7 +53,6 @@ LONGER = {
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[0-method1]",
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[inf-method0]",
         "test_a_limit_is_kept_to_the_last_of_twenty_digits[inf-method1]",
-        "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",
         "test_times_of_given_orders_are_never_worse[makespan-0]",
     ],
     "tests/formulations/zero_bubble/test_periodic.py": [
@@ -169,7 +166,6 @@ LONGER = {
         "test_why_not_says_what_is_lost_by_part",
     ],
     "tests/pipeplan/test_cli_help.py": [
-        "test_a_pipe_between_two_commands",
         "test_a_table_of_a_planner_is_named_and_a_split_that_is_read_is_not",
         "test_commands_options_and_methods_are_completed[plan so]",
         "test_every_file_that_was_written_is_named_on_stderr",
@@ -178,19 +174,16 @@ LONGER = {
     ],
     "tests/pipeplan/test_cli_import.py": [
         "test_a_result_knows_its_cluster[cluster2]",
-        "test_contiguous_layer_graphs_from_the_command_line[inceptionv3_inference]",
         "test_every_command_that_takes_an_instance_takes_the_table",
         "test_how_much_memory_a_table_needs",
         "test_mixed_gpus_as_far_as_a_server[staging]",
         "test_one_more_device_is_worth_what_solve_says[levels0]",
         "test_options_of_the_lowering",
-        "test_the_usual_planner_of_graph_pipelines_takes_it_too",
     ],
     "tests/pipeplan/test_cli_kinds.py": [
         "test_a_simulation_is_drawn",
         "test_levels_show_what_each_layer_runs",
         "test_subgraphs_per_device_count_and_travel_with_the_result",
-        "test_the_schedule_as_a_gantt",
         "test_what_would_be_wider_can_be_asked_for",
     ],
     "tests/pipeplan/test_cli_plans.py": ["test_gpipe_needs_more_than_there_is[types]"],
@@ -250,7 +243,6 @@ LONGER = {
         "test_a_worker_that_does_not_stop_is_killed",
         "test_a_worker_that_hangs_is_killed_after_its_limit",
         "test_a_worker_that_still_loads_at_its_limit_is_not_waited_for",
-        "test_ctrl_c_returns_the_incumbent[scip]",
         "test_the_parent_never_imports_a_solver",
     ],
     "tests/planners/chain/test_chain_edges.py": [
@@ -263,18 +255,6 @@ LONGER = {
     "tests/planners/chain/test_layer_sets.py": [
         "test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors_time[1.5-0.1-False-False]",
         "test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors_time[9.0-1.1-False-True]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-1-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-2-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-3-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-3-never]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-4-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-4-never]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-5-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-5-never]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-6-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-6-never]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-7-at once]",
-        "test_with_walks_and_without_the_answer_is_the_known_one[golden-7-never]",
     ],
     "tests/planners/chain/test_smallest_memory.py": ["test_the_solver_takes_over_where_the_sweep_cannot_tell[8]"],
     "tests/planners/exact/test_float_proofs.py": [
@@ -295,7 +275,6 @@ LONGER = {
     ],
     "tests/planners/graph_pipeline/test_bounds.py": [
         "test_chains_are_proven[8-8-options3-69.0]",
-        "test_where_stages_may_have_several_devices_it_is_near[7]",
     ],
     "tests/planners/graph_pipeline/test_iterations.py": [
         "test_alike_branches_take_places_in_turn[3-2-4]",
@@ -331,10 +310,8 @@ LONGER = {
     ],
     "tests/planners/run/test_claims.py": [
         "test_a_problem_that_is_gone_is_told",
-        "test_a_resumed_comparison_recomputes_as_well",
         "test_nothing_is_said_of_a_heuristics_result_that_nobody_touched[case-study-graphpipe]",
         "test_results_of_a_folder_are_recomputed_when_they_are_read",
-        "test_untouched_folders_say_nothing",
         "test_who_confirms_whom[golden-4 {'formulation': 'cp-beaumont', 'options': {'batches_per_period': 2}}]",
         "test_who_confirms_whom[golden-4 {'formulation': 'ilp-beaumont', 'solver': 'cp-sat'}]",
         "test_who_confirms_whom[golden-4 {'planner': 'exact-beaumont'}]",
@@ -366,14 +343,8 @@ LONGER = {
         "test_a_plan_for_mixed_gpus_is_compared_with_the_even_split",
         "test_what_an_even_split_lacks_on_the_smaller_gpus_is_told_in_their_units",
     ],
-    "tests/planners/staging/test_extended.py": [
-        "test_many_micro_batches_hide_the_flush[resnet50-stages]",
-        "test_one_type_is_the_flat_problem[0-paper]",
-        "test_types_are_mixed_in_some_examples_and_missing_in_others",
-    ],
     "tests/planners/staging/test_levels.py": [
         "test_a_search_that_is_out_of_time_leaves_a_plan",
-        "test_gpt2_medium_needs_recomputation_and_tensor_parallelism[tensor parallelism]",
         "test_what_is_known_of_stagings_is_found_by_another_program[resnet50-stages]",
     ],
     "tests/planners/test_either_way.py": [
@@ -480,17 +451,11 @@ LONGEST = {
     ],
     "tests/formulations/tarnawski_latency/test_cells.py": [
         "test_a_time_limit_ends_the_division_of_a_large_cell[False]",
-        "test_larger_rows_are_nearly_solved_without_a_search[blocks]",
-        "test_larger_rows_are_nearly_solved_without_a_search[series-parallel]",
         "test_no_plan_is_better_than_the_bounds",
-        "test_no_plan_is_better_than_the_bounds_many_times",
     ],
     "tests/formulations/test_decimal_rows.py": ["test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski]"],
     "tests/formulations/zero_bubble/test_finite.py": [
         "test_a_start_is_an_incumbent_of_the_models",
-        "test_filling_and_draining_cost_time_together",
-        "test_no_bound_exceeds_the_optimum[0]",
-        "test_no_bound_exceeds_the_optimum[2]",
         "test_times_of_given_orders_are_never_worse",
     ],
     "tests/formulations/zero_bubble/test_period_bounds.py": [
@@ -524,13 +489,11 @@ LONGEST = {
     ],
     "tests/planners/graph_pipeline/test_bounds.py": [
         "test_a_gap_that_is_open_is_not_called_proven",
-        "test_a_wider_choice_never_raises_it",
     ],
     "tests/planners/graph_pipeline/test_iterations.py": [
         "test_a_check_that_would_be_too_large_costs_no_plan",
         "test_packaged_networks_are_within_two_percent",
         "test_packaged_networks_are_within_two_percent[dlrm-8-0.05764528-0.0]",
-        "test_the_bound_is_nearly_always_the_optimum",
         "test_the_formulation_asks_the_program_by_itself",
         "test_with_groups_of_passes_transfers_may_be_hidden",
     ],
@@ -555,7 +518,6 @@ LONGEST = {
         "test_equals_the_best_of_all_plans[types-max-load-False-True-20]",
         "test_equals_the_best_of_all_plans[types-max-load-True-False-30]",
         "test_equals_the_best_of_all_plans[types-max-load-True-True-1]",
-        "test_in_at_least_half_of_these_problems_a_limit_decides",
     ],
     "tests/planners/placement/test_heuristics.py": [
         "test_many_devices_cost_nothing[greedy]",
@@ -580,23 +542,13 @@ LONGEST = {
     ],
     "tests/planners/schedule/test_list_schedule.py": [
         "test_devices_do_not_wait_for_each_others_memory",
-        "test_each_plan_is_better_than_the_one_before",
         "test_many_micro_batches_in_little_memory_begin_with_a_rule_that_keeps_the_devices_busy",
         "test_measured_pipelines",
         "test_no_rule_ever_gets_stuck_where_one_micro_batch_fits[1]",
         "test_no_rule_ever_gets_stuck_where_one_micro_batch_fits[2]",
         "test_published_pipelines_within_two_percent_of_their_optimum",
-        "test_the_same_seed_gives_the_same_plan",
     ],
     "tests/planners/schedule/test_named.py": ["test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets"],
-    "tests/planners/staging/test_extended.py": [
-        "test_flushes_change_plans_in_some_examples_and_not_in_others",
-        "test_many_micro_batches_hide_the_flush",
-    ],
-    "tests/planners/staging/test_levels.py": [
-        "test_bert32_on_two_servers_of_four",
-        "test_gpt2_medium_needs_recomputation_and_tensor_parallelism[recomputation]",
-    ],
     "tests/planners/test_either_way.py": [
         "test_long_and_short_turns_of_annealing_and_the_model_end_in_the_same_proof[1e-06-0.2]",
         "test_long_and_short_turns_of_annealing_and_the_model_end_in_the_same_proof[1e-06-1000000.0]",
@@ -651,7 +603,7 @@ file, runs without them; a name without a case means the cases that would run wi
 before an issue is resolved."""
 
 FIRST_CASES = {
-    "tests/formulations/beaumont/test_known_periods.py": {"test_chains_of_the_theory": 13},
+    "tests/formulations/beaumont/test_known_periods.py": {"test_the_known_period_is_found": 34},
     "tests/instances/base/test_cluster.py": {
         "test_an_option_means_the_same_for_a_packaged_problem_and_for_its_file": 64
     },

@@ -75,12 +75,6 @@ def test_what_may_be_none_is_optional_and_says_what_none_means(name: str) -> Non
     assert here_and_below or all("None" in words for key, _, words in entries if key in may_be_none)
 
 
-def test_an_error_made_by_hand_explains_its_arguments() -> None:
-    text = inspect.cleandoc(pipeplan.InputError.__doc__ or "")
-    told = re.findall(r"^(\w+) : ", section(text, "Parameters"), re.MULTILINE)
-    assert told == parameters(pipeplan.InputError)
-
-
 # ---- what they do not take -----------------------------------------------------------------------------
 
 CHAIN = pipeplan.load_packaged("golden-4")

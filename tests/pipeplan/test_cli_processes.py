@@ -176,15 +176,6 @@ def test_help_is_there_at_once() -> None:
     assert min(spent(*PLAN, "instances") for _ in range(3)) < max(0.4, 3 * help_alone)
 
 
-def test_a_terminal_without_unicode_is_no_fault(hard: Path) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*PLAN, "solve", str(hard), "--planner", "greedy"], capture_output=True, env=environment, timeout=PATIENCE_S
-    )
-    assert done.returncode == 0, done.stderr
-    done.stdout.decode("ascii")
-
-
 # What is written last stands last. Files of others: a table, and plans of a placement, a chain and a schedule.
 QUICK = ("convert tiny-chain -o {new}.json", "report placed.json -o {new}.html")
 COMMANDS = (

@@ -12,7 +12,7 @@ from problems.placements import random_problem
 
 from pipeplan.formulations.contract import Refuted, near_cutoff
 from pipeplan.formulations.tarnawski import reductions
-from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge, transitive_reduction
+from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge
 from pipeplan.formulations.tarnawski.reductions import (
     CutNetwork,
     absorb_free_groups,
@@ -147,10 +147,6 @@ def test_merging_keeps_sums_and_heals_nets() -> None:
     assert fused.total_times == (11, 100)
     assert [(net.pins, net.cost) for net in fused.nets] == [((0, 1), 7)]
     assert fused.arcs == ((0, 1),)
-
-
-def test_transitive_reduction_keeps_only_what_no_path_implies() -> None:
-    assert transitive_reduction(4, [(0, 1), (1, 2), (0, 2), (0, 3), (2, 3)]) == ((0, 1), (1, 2), (2, 3))
 
 
 def test_an_orphaned_backward_class_follows_the_mirrored_order() -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from oracles.schedule import least_period, tiny_problem
+from oracles.schedule import least_period
 
 from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
 from pipeplan.formulations.zero_bubble.periodic_cp import FORMULATION as CP
@@ -88,15 +88,6 @@ def test_memory_may_ask_for_a_fraction() -> None:
     assert shortest(problem) == least_period(problem) == Fraction(7, 2)
 
 
-@pytest.mark.parametrize("number", [251, 373])
-def test_fractions_of_random_problems_are_found(number: int) -> None:
-    """The first two with one."""
-    found = shortest(tiny_problem(number))
-    assert found == least_period(tiny_problem(number))
-    assert found is not None
-    assert found.denominator > 1
-
-
 def test_times_without_a_common_unit_keep_their_digits() -> None:
     times = (0.1234567890123, 3.0000000000001, 1.7182818284590)
     chain = loop(*times, turns=2)
@@ -105,21 +96,6 @@ def test_times_without_a_common_unit_keep_their_digits() -> None:
 
 
 # ---- memory --------------------------------------------------------------------------------------------
-
-
-def test_memory_that_forbids_every_schedule_is_a_proof() -> None:
-    """Each of two micro-blocks takes what the other one needs before either gives back."""
-    devices = (ScheduleDevice("d0", 3),)
-    blocks = (
-        Block("a", "F", ("d0",), 1, memory={"d0": 2}),
-        Block("b", "F", ("d0",), 1, memory={"d0": 2}),
-        Block("c", "B", ("d0",), 1, memory={"d0": -4}),
-    )
-    problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "c"), BlockEdge("b", "c")))
-    result = answer(problem)
-    assert result.stop == Stop.INFEASIBLE
-    assert result.plan is None
-    assert result.bound is None
 
 
 def test_times_too_far_apart_for_a_float_are_infeasible_as_well() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import networkx as nx  # noqa: E402
 from problems.models import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
 from problems.nets import Net  # noqa: E402
 from torch import nn  # noqa: E402
@@ -86,17 +85,6 @@ def test_the_blocks_of_a_transformer() -> None:
     # A table that three modules share.
     first = "encoder.embed_tokens.weight"
     assert group(captured("t5")).tied == ((first, "decoder.embed_tokens.weight"), (first, "lm_head.weight"))
-
-
-def test_the_towers_of_clip_stand_side_by_side() -> None:
-    grouped = group(captured("clip"))
-    graph: Any = nx.DiGraph(
-        (grouped.owner[value], reader) for value, readers in grouped.readers().items() for reader in readers
-    )
-    text, image = "text_model.encoder.layers.0", "vision_model.encoder.layers.0"
-    assert not nx.has_path(graph, text, image)
-    assert not nx.has_path(graph, image, text)
-    assert nx.descendants(graph, text) & nx.descendants(graph, image)
 
 
 # ---- granularities -------------------------------------------------------------------------------------

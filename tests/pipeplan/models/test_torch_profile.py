@@ -61,11 +61,6 @@ def test_a_row_of_linear_layers() -> None:
     assert second.saved_bytes == 32 * 16 * 4
 
 
-def test_a_convolution() -> None:
-    found = of(row(nn.Conv2d(3, 8, 3, padding=1, bias=False)), torch.randn(2, 3, 16, 16))
-    assert found["layers.0"].flops_forward == 2 * 2 * 16 * 16 * 8 * 3 * 9
-
-
 def test_recurrent_layers() -> None:
     """Two layers, eight steps of two samples: four gates, each with a matrix for the input and one for the state."""
     model = Net(lambda net, x: net.layer(x)[0].sum(), layer=nn.LSTM(16, 32, 2, batch_first=True))
@@ -228,14 +223,6 @@ def _kept_by(module: Any, args: list[Any], model: nn.Module) -> tuple[float, Any
     return sum(storage.nbytes() for at, storage in held.items() if at not in fixed), outputs
 
 
-def test_nothing_is_kept_for_inference() -> None:
-    captured = capture(lambda: (row(nn.Linear(8, 8)), (torch.randn(2, 8),), {}), training=False, fake=True)
-    seen = trace(captured)
-    assert seen.saved == {}
-    assert not any(kernel.backward for kernel in seen.kernels)
-    assert seen.gradients == frozenset()
-
-
 def test_every_floating_point_operation_belongs_to_a_node() -> None:
     pytest.importorskip("transformers")
     captured = capture(seeded(FAMILIES["clip"]), fake=True)
@@ -313,9 +300,3 @@ def test_several_sizes_give_curves() -> None:
     assert curve.seconds[0] < curve.seconds[2]
     assert profile.micro_batch == 8
     assert profile.tensors[0].shape == (8, 256)
-
-
-def test_inference_has_no_backward_pass() -> None:
-    profile = pipeplan.import_torch(build, measure=True, repeats=1, training=False)
-    assert not profile.training
-    assert all(node.backward == 0 and node.saved_bytes == 0 for node in profile.nodes)

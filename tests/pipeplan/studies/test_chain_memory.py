@@ -87,25 +87,6 @@ def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: 
     assert all(point.plan is None for point in less.points)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any(seed: int) -> None:
-    problem = recipe.resnet_like(5, 2, seed=seed)
-    answer = sweep(problem, settings(levels=5))
-    assert answer.complete
-    for method in DEFAULT_METHODS:
-        points = answer.of(method)
-        assert [p.limit for p in points] == sorted(p.limit for p in points)
-        for before, after in pairwise(points):
-            assert before.value is None or (after.value is not None and after.value <= before.value)
-    exact = {point.limit: point for point in answer.of(EXACT)}
-    for point in answer.points:
-        mine = exact[point.limit].value
-        assert mine is not None
-        if point.value is not None and (point.method == PIPEDREAM or point.batches_per_period == 1):
-            assert mine <= point.value
-
-
 def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Curve) -> None:
     plans = 0
     for point in swept.points:

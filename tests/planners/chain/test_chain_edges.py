@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from oracles.chain_instants import Search, agrees, allocations, fits, sequential
 from problems.chains import random_chain
-from problems.nasty import scaled, whole_chain
+from problems.nasty import whole_chain
 
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.formulations.contract import BuiltModel
@@ -254,24 +254,3 @@ def test_what_no_solver_with_tolerances_can_see_is_said() -> None:
 
 
 # ---- units ----------------------------------------------------------------------------------------------------
-
-UNITS = ((-9, -9), (-6, -3), (6, 9), (9, 0), (12, 12))
-"""Powers of ten for times and for sizes."""
-
-
-@pytest.mark.parametrize("method", ["cp-beaumont", "exact-beaumont"])
-@pytest.mark.parametrize("seed", [0, 2, 4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 40))])
-def test_value_and_bound_scale_with_the_units_and_nothing_else_changes(seed: int, method: str) -> None:
-    problem = random_chain(seed)
-    if seed % 2:
-        problem = scaled(problem, -1, -1)
-    base = solved(problem, method)
-    for time, size in UNITS:
-        other = solved(scaled(problem, time, size), method)
-        assert other.stop == base.stop
-        assert (other.objective is None) == (base.objective is None)
-        if base.objective is not None and other.objective is not None:
-            assert other.objective / 10.0**time == pytest.approx(base.objective, rel=1e-14)
-            assert other.bound is not None
-            assert base.bound is not None
-            assert other.bound / 10.0**time == pytest.approx(base.bound, rel=1e-14)

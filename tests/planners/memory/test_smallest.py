@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from oracles.chain import least_memory
 from oracles.extended_placement import best_value, tiny_levels, tiny_replicated, tiny_types
 from oracles.graph_pipeline import all_plans, convex_sets
 from oracles.leveled_staging import best_leveled
@@ -86,12 +85,6 @@ def check(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], Any]
 def test_the_amount_is_enough_and_a_hair_less_is_not(name: str, seed: int) -> None:
     kind, options, decide = EXISTS[name]
     check(small(kind, seed), options, decide)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_chain_has_one_too(seed: int) -> None:
-    problem = nasty("chain", seed)
-    assert pipeplan.smallest_memory(problem, LIMITS).memory_bytes == pytest.approx(float(least_memory(problem)))
 
 
 @pytest.mark.parametrize("make", [tiny_levels, tiny_replicated, tiny_types])

@@ -197,11 +197,6 @@ def edit_journal(folder: Path, **facts: Any) -> None:
     (folder / JOURNAL).write_text("".join(f"{line}\n" for line in (*others, json.dumps(record))))
 
 
-def test_untouched_folders_say_nothing(folder: Path) -> None:
-    assert load_comparison(folder).differences == {}
-    assert "Claims" not in comparison_page(load_comparison(folder))
-
-
 def test_results_of_a_folder_are_recomputed_when_they_are_read(folder: Path) -> None:
     edit_journal(folder, objective=1.0, bound=1.0)
     found = load_comparison(folder)
@@ -212,14 +207,6 @@ def test_results_of_a_folder_are_recomputed_when_they_are_read(folder: Path) -> 
     assert first in row["message"]
     assert first in comparison_page(found)
     assert first in markdown(found)
-
-
-def test_a_resumed_comparison_recomputes_as_well(folder: Path) -> None:
-    edit_journal(folder, objective=1.0)
-    methods = tuple(map(competitor, ("greedy", "dp")))
-    found = compare_suite(Suite("s", (Instance("tiny", "tiny-chain"),), methods), folder, resume=True)
-    assert found.table()["value"].min() == 6.0
-    assert len(found.differences) == 1
 
 
 def test_a_problem_that_is_gone_is_told(folder: Path) -> None:
@@ -386,15 +373,6 @@ def test_the_second_methods_are_methods_of_their_kind_with_bounds() -> None:
         for options in entry.proves_anew:
             assert entry.scope is not None
             assert set(options) <= {spec.name for spec in entry.options}
-
-
-def test_exact_methods_are_asked_first_and_of_these_the_one_that_checks_all_others() -> None:
-    names = {kind: [entry.name for entry in provers(kind)] for kind in ("placement", "chain", "graph-pipeline")}
-    assert names == {
-        "placement": ["dp", "ip-tarnawski", "brute-force"],
-        "chain": ["exact-beaumont", "ilp-beaumont", "cp-beaumont"],
-        "graph-pipeline": ["cp-graphpipe", "shortest-iteration", "graphpipe"],
-    }
 
 
 # ---- the command ---------------------------------------------------------------------------------------

@@ -48,15 +48,6 @@ def test_a_result_names_a_solver_only_where_one_was_asked() -> None:
     assert model.backend["models"] > 0
 
 
-@pytest.mark.slow
-def test_the_measured_even_pipeline_is_close_to_its_bound() -> None:
-    """With time enough it is proven: 2514067."""
-    result = solve(measured_even(), options=SPAN, limits=SolveOptions(time_limit_s=60))
-    assert result.bound == 2514067
-    assert result.gap is not None
-    assert result.gap <= 0.001
-
-
 def test_even_without_time_for_a_search_no_rule_is_better() -> None:
     problem = measured_even(12)
     result = solve(problem, options=SPAN, limits=SolveOptions(time_limit_s=600, rel_gap=0.2))

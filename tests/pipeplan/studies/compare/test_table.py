@@ -282,14 +282,6 @@ def test_tables_and_profiles_compile(compared_folder: Path, tmp_path: Path) -> N
     assert "Overfull" not in done.stdout
 
 
-@pytest.mark.sweeps
-def test_points_of_profiles_are_written_and_drawn(compared_folder: Path) -> None:
-    assert (compared_folder / "profile-points.csv").read_text("utf-8").splitlines()[0] == "ratio,dp,greedy"
-    assert (compared_folder / "time-profile-points.csv").read_text("utf-8").splitlines()[0] == "seconds,dp,greedy"
-    for name in ("profile", "time-profile"):
-        assert (compared_folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-
-
 def test_numbers_are_set_to_the_right() -> None:
     assert r"{@{}llr@{}}" in latex_table(
         ["instance", "setting", "dp"], [["a", "2 devices", "9.5 proven"]], "c", "l"
