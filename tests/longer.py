@@ -204,7 +204,6 @@ LONGER = {
         "test_the_rule_that_the_search_begins_with_is_not_called_the_readers_plan",
     ],
     "tests/pipeplan/test_cli_sweeps.py": [
-        "test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew[lower-golden-4]",
         "test_period_against_memory_as_table_points_csv_and_picture",
         "test_what_more_memory_is_worth_as_table_json_file_and_picture",
     ],
@@ -472,7 +471,6 @@ LONGEST = {
         "test_a_full_disk_leaves_the_old_file",
         "test_a_signal_after_the_file_is_written_changes_nothing",
     ],
-    "tests/pipeplan/test_cli_sweeps.py": ["test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew"],
     "tests/planners/backends/test_conformance.py": [
         "test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task[cp-sat]",
         "test_a_memory_limit_stops[cp-sat]",

@@ -184,6 +184,9 @@ def test_a_misspelt_contiguity_is_not_taken_for_the_default(contiguity: Any) -> 
     assert plan is not None
     with pytest.raises(pipeplan.UsageError, match="choose one of none, device, chain"):
         pipeplan.verify(problem, plan, contiguity)
+    assert RESULT.plan is not None
+    with pytest.raises(pipeplan.UsageError, match="contiguity says nothing about a chain problem; drop it"):
+        pipeplan.verify(CHAIN, RESULT.plan, contiguity="chain")
 
 
 @pytest.mark.parametrize(

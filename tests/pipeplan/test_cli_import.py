@@ -153,15 +153,6 @@ def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp
     refused(plan("verify", table, path), f"{path}: asked.cluster.memory cannot be read")
 
 
-@pytest.mark.slow
-def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
-    said = done(plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json"))
-    assert "planned as a staging problem, because --levels is given" in said.err
-    assert said.json["problem"]["kind"] == "staging"
-    best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
-    assert said.json["points"][-1]["value"] == best["objective"]
-
-
 def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
     degrees = ("--data-parallel", "--tensor-parallel", "1,2,4", "--efficiency", "0.9", "--optimizer", "adam-mixed")
     result = plan("solve", table, *EIGHT[:2], *FOUR[2:], *degrees, "--recompute", "--json").json

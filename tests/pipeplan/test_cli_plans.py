@@ -73,13 +73,6 @@ def test_every_violation_is_listed(plan: Plan, instance: Path, write: Callable[.
     has(said.out, "'x'", "'b' is placed 2 times")
 
 
-def test_violations_for_machines(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
-    said = plan("verify", instance, write(acc0="abcd"), "--json", "--memory", "7B")
-    assert said.code == 3
-    assert (said.json["verified"], said.json["objective"]) == (False, None)
-    assert [violation["rule"] for violation in said.json["violations"]] == ["memory"]
-
-
 def test_a_result_is_judged_by_the_rules_that_it_was_made_for(plan: Plan, instance: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     plan("solve", instance, "--planner", "linear-dp", "--output", result)
@@ -126,11 +119,6 @@ def test_a_drawing_in_80_columns_without_colours(plan: Plan, instance: Path, wri
         "40%",
     ):
         assert words in said.out
-
-
-def test_a_drawing_for_machines(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
-    drawing = plan("show", instance, write(acc0="ab", acc1="cd"), "--json").json
-    assert (drawing["latency"], drawing["objective"]) == (11.0, 7.5)
 
 
 def test_what_is_no_split_is_told_not_drawn(plan: Plan, instance: Path, write: Callable[..., Path]) -> None:
@@ -245,12 +233,6 @@ def pattern(plan: Plan, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_solve_and_show_draw_the_same_picture(plan: Plan, pattern: Path, tmp_path: Path) -> None:
-    assert plan("show", "golden-4", pattern, "--picture", tmp_path / "shown.svg").code == 0
-    assert (tmp_path / "shown.svg").read_bytes() == (tmp_path / "solved.svg").read_bytes()
-
-
 @pytest.mark.slow("words1")
 @pytest.mark.parametrize("words", [("show", "golden-4", "RESULT"), ("solve", "golden-4")])
 def test_terminal_and_picture_show_one_view_of_a_plan(
@@ -269,22 +251,9 @@ def test_terminal_and_picture_show_one_view_of_a_plan(
 
 
 @pytest.mark.slow
-def test_a_pattern_shows_its_memory_over_the_period(plan: Plan, pattern: Path) -> None:
-    said = plan("show", "golden-4", pattern).out
-    assert "memory over the same period; a full block is the limit, 34 B" in said
-    assert "everything repeats" not in said
-
-
-@pytest.mark.slow
 def test_the_pipeline_is_unrolled_on_demand(plan: Plan, pattern: Path) -> None:
     said = plan("show", "golden-4", pattern, "--unrolled").out
     has(said, "gpu0 |00", "^ from here on everything repeats")
-
-
-def test_no_plan_no_picture(plan: Plan, tmp_path: Path) -> None:
-    said = plan("solve", "golden-4", "--memory", 8, "--picture", tmp_path / "plan.svg")
-    assert said.code == 1
-    assert not (tmp_path / "plan.svg").exists()
 
 
 def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None:

@@ -157,26 +157,6 @@ def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path
     assert plan(*common, "--memory", "35B", "--no-resume").code == 0
 
 
-@pytest.mark.at_once(4, "slow")
-@pytest.mark.slow("levels-zero-bubble-4x12")
-@pytest.mark.parametrize("instance", ["golden-4", "tiny-stages", "zero-bubble-4x12"])
-@pytest.mark.parametrize("lost", ["levels", "lower", "least"])
-def test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew(
-    plan: Plan, tmp_path: Path, instance: str, lost: str
-) -> None:
-    """An older version wrote it, say: nobody is asked to add a key to a file that we write."""
-    path = tmp_path / "points.jsonl"
-    assert plan("pareto", instance, "--points", 2, "--time-limit", 600, "--output", path).code == 0
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    ends = next(line for line in lines if line.get("record") == "ends")
-    del ends[lost]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    said = plan("pareto", instance, "--points", 2, "--time-limit", 600, "--output", path)
-    sentence = " ".join(said.err.split())
-    assert (said.code, path.name in sentence) == (2, True)
-    assert sentence.endswith("name another file, or start anew with --no-resume.")
-
-
 # ---- as a process of its own: killed, and interrupted --------------------------------------------------------
 
 MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))

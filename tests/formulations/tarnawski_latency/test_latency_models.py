@@ -135,5 +135,6 @@ def test_two_pieces_of_a_class_share_one_memory() -> None:
     problem = PlacementProblem(nodes, (("a", "b"), ("b", "c"), ("c", "d")), 2, 1, 2.0)
     bound = path_bound(atoms_of(problem, 2))
     assert bound == pytest.approx(4 + 2 * 2) == best_latency(problem, 2)
+    assert optimum(problem, 2, variant="plain", solver="highs").objective == pytest.approx(bound)
     free = problem.replace(nodes=tuple(replace(node, color=None) for node in nodes))
     assert path_bound(atoms_of(free, 2)) == pytest.approx(4 + 2)

@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
-from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
+from pipeplan.models.grouping import Grouped, group  # noqa: E402
 from pipeplan.models.torch_profile import costs, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -260,18 +260,6 @@ def test_buffers_are_updated_where_no_gradients_are_kept() -> None:
     loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), len(grouped.nodes)))
     assert loss == pytest.approx(expected)
     assert torch.equal(model.average, average)
-
-
-def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
-    whole = captured("gpt2")
-    grouped = group(whole)
-    stages = cut_evenly(list(grouped.nodes), 3)
-    pieces = [extract(whole, grouped, stages, stage) for stage in range(3)]
-    names = {str(node.name) for node in grouped.auxiliary}
-    inside = [names & {node.name for node in piece.module.graph.nodes} for piece in pieces]
-    assert all(inside)
-    assert inside[0] & inside[1]
-    assert not names & {value for piece in pieces for value in piece.outputs}
 
 
 def heavy() -> nn.Module:

@@ -80,13 +80,6 @@ def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept:
     assert all(point.certified for point in swept.of(EXACT))
 
 
-def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: Curve) -> None:
-    assert swept.ends is not None
-    less = sweep(chain, Settings(chosen=(swept.ends.least.need - 1,), limits=QUICK))
-    assert {point.stop for point in less.points if point.method in EXACT_METHODS} == {Stop.INFEASIBLE}
-    assert all(point.plan is None for point in less.points)
-
-
 def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Curve) -> None:
     plans = 0
     for point in swept.points:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from command_line import done
 from oracles.leveled_staging import best_leveled
-from oracles.schedule import least_period
 from oracles.staging import best_stages
 from problems.stagings import random_staging
 
@@ -20,7 +19,7 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
-from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
+from pipeplan.instances.schedule.kind_functions import schedule_to_json
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.training.kind_functions import with_devices
@@ -143,23 +142,6 @@ def test_each_point_is_the_optimum_on_so_many_gpus() -> None:
 
 SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")
 LIMITS = SolveOptions(time_limit_s=600, threads=1)
-
-
-@pytest.mark.slow
-def test_every_point_of_the_study_is_the_optimum_with_so_much_memory() -> None:
-    study = memory_study(SMALL, limits=LIMITS)
-    assert study.least.memory_bytes == 2
-    assert study.complete
-    assert len(study.points) > 1
-    for point in study.points:
-        optimum = least_period(with_memory(SMALL, point.memory_bytes))
-        assert optimum is not None
-        assert point.certified
-        assert point.value == pytest.approx(float(optimum), rel=1e-12)
-    best = study.no_more_helps
-    assert best is not None
-    assert best.value == 4  # the work of a device
-    assert len({point.memory_bytes for point in study.points}) == len(study.points)
 
 
 def test_where_the_value_without_a_limit_is_missing_nothing_is_said_of_more_memory() -> None:

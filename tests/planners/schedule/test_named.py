@@ -200,15 +200,6 @@ def test_exactly_the_published_memory_is_enough() -> None:
             assert (solve(problem, planner=planner).plan is not None) == enough
 
 
-def test_a_name_means_the_rule_for_the_problem_at_hand() -> None:
-    """Chains and schedules have a GPipe each."""
-    schedule = divided_pipeline(equal_stages(4, 5, 6, 4), 12, None)
-    for problem, kind in ((schedule, "schedule"), (load_packaged("resnet18-chain"), "pattern")):
-        result = solve(problem, planner="gpipe")
-        assert result.plan is not None
-        assert result.plan.kind == kind
-
-
 @pytest.mark.parametrize("objective", ["makespan", "span"])
 def test_the_objective_is_what_is_told(objective: str) -> None:
     result = solve(pipeline(4, 8), planner="zb-h2", options={"objective": objective})

@@ -110,14 +110,6 @@ def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
     assert {(run.method, run.limits["time_limit_s"]) for run in runs} == {("local-search", 1.0)}
 
 
-def test_methods_meet_only_instances_of_their_kind() -> None:
-    suite = Suite("both", (TINY, CHAIN), (competitor("greedy"), competitor("contiguous")))
-    assert {(run.instance, run.method) for run in expand(suite).runs} == {
-        ("tiny", "greedy"),
-        ("chain", "contiguous"),
-    }
-
-
 def test_keys_differ_between_runs_and_repeat_between_calls() -> None:
     suite = Suite("s", (TINY,), (competitor("local-search"), competitor("lns")), seeds=(0, 1))
     keys = [run.key for run in expand(suite).runs]
@@ -317,10 +309,3 @@ expanded = expand(suite)
 def test_every_suite_runs_in_a_plain_install(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", PLAIN, name, "quick"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_suite_with_metis_is_planned_without_it() -> None:
-    script = PLAIN + "print(*expanded.notes, sep='\\n')\nassert expanded.runs\n"
-    done = subprocess.run([sys.executable, "-c", script, "tarnawski-table1"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "needs pymetis; install it with pip install 'pipeplan[partition]'" in done.stdout

@@ -204,14 +204,6 @@ def test_methods_without_chance_run_once_whatever_the_seeds() -> None:
     assert expand(suite_of("greedy", seeds=(1,))).remarks() == []
 
 
-@pytest.mark.slow
-def test_the_table_names_methods_that_ran_once(plan: Plan, tmp_path: Path) -> None:
-    said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1,2", "-o", tmp_path)
-    assert "1 run, 0 of them done before" in said.err
-    assert "Run once, as they take no seed: dp." in said.out
-    assert "Run once, as they take no seed: dp." in (tmp_path / "tables.md").read_text("utf-8")
-
-
 @pytest.mark.parametrize("name", [name for name, entry in PLANNERS.items() if not entry.seeded])
 def test_a_method_that_is_said_to_be_without_chance_reads_no_seed(name: str) -> None:
     """By its own function or class, since other planners stand in the same module."""
