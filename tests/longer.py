@@ -57,7 +57,6 @@ LONGER = {
     ],
     "tests/formulations/zero_bubble/test_periodic.py": [
         "test_periods_of_shapes[nn-4]",
-        "test_plenty_of_memory_leaves_the_load[nn]",
     ],
     "tests/instances/base/test_clock.py": [
         "test_a_speed_that_is_none_is_refused_in_a_sentence[-1]",

@@ -376,8 +376,6 @@ def test_a_comparison_takes_lists(problems: object, methods: object) -> None:
 
 def test_a_training_is_configured_like_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
     answer = pipeplan.configure(pipeplan.load("tiny-training"), judge=["pipeline=2 tensor=2"])  # type: ignore[arg-type]
-    assert answer.report is not None
-    assert answer.report.best is not None
     assert answer.result.objective == answer.report.best.seconds
     assert answer.result.loads
     assert len(repr(answer).splitlines()) == 3

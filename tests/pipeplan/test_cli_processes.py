@@ -41,7 +41,6 @@ def hard(tmp_path: Path) -> Path:
 
 def wait_for_incumbent(process: subprocess.Popen[str]) -> None:
     """Read progress until there is a plan, and a bound."""
-    assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("{") and None not in (json.loads(line)["incumbent"], json.loads(line)["bound"]):
             return

@@ -185,7 +185,6 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     done = points(path)
     assert done
     with started(*hour) as process:
-        assert process.stderr is not None
         for line in process.stderr:
             if "exact-beaumont at" in line and json.loads(line)["incumbent"] is not None:
                 break

@@ -36,7 +36,6 @@ def test_a_formulation_of_another_package_proves_what_ours_does(name: str) -> No
     result = pipeplan.solve("tiny-chain", formulation=name, cross_check=True)
     assert (result.formulation, result.stop) == (name, pipeplan.Stop.PROVEN)
     assert result.objective == pipeplan.solve("tiny-chain", planner="dp").objective
-    assert result.cross_check is not None
     assert result.cross_check["contradiction"] is None
 
 

@@ -42,7 +42,6 @@ def shortest(problem: ChainProblem, allocation: tuple[int, ...], **method: Any) 
     if result.stop == Stop.INFEASIBLE:
         return None
     assert result.stop == Stop.PROVEN, result.messages
-    assert result.plan is not None
     assert result.plan.kind == "pattern"
     assert result.plan.allocation == allocation
     return result.objective

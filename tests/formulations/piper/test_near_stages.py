@@ -137,7 +137,6 @@ def test_too_many_stages_cost_the_proof_and_not_the_plan(monkeypatch: pytest.Mon
     result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1))
     assert result.stop == Stop.MEMORY
     assert result.objective == pytest.approx(value)
-    assert result.bound is not None
     assert result.bound < value
     assert any("more than 0 stages that are fast enough" in message for message in result.messages)
     with pytest.raises(InputError, match="coarsen the graph"):

@@ -221,7 +221,6 @@ def test_a_time_limit_ends_the_division_of_a_large_cell(alike: bool, monkeypatch
         assert next(looks) <= 40
         assert 0 < least <= bound
     row = row_of(atoms)
-    assert row is not None
     assert bool(row.open) != alike
     assert (bound > least) == alike
 
@@ -251,5 +250,4 @@ def test_what_a_time_limit_has_ended_goes_on_where_it_stopped() -> None:
 @pytest.mark.parametrize("alike", [True, False])
 def test_of_equal_branches_each_choice_is_looked_at_once(alike: bool) -> None:
     row = row_of(atoms_of(branched(4, 3, alike=alike), 1))
-    assert row is not None
     assert max(cell.steps for cell in map(row.divide, row.cells) if cell is not None) == (715 if alike else 10_000)

@@ -111,7 +111,6 @@ def test_even_splits_of_a_placement_are_over_accelerators_of_every_type() -> Non
     problem = on_two_types()
     for plans in ("even_plans", "block_plans"):
         split = even_split(problem, rules_of(problem, {}), plans)
-        assert split is not None
         assert isinstance(split.plan, PlacementPlan)
         types = [device.accelerator_type for device in split.plan.devices]
         assert types in ([None, None, "slow"], ["slow", None, None])
@@ -139,7 +138,6 @@ def test_no_scope_is_read_as_the_claim_itself(name: str) -> None:
     problem = load_packaged(name)
     result = solve(problem, limits=SolveOptions(time_limit_s=600))
     assert result.scope
-    assert result.bound is not None
     none = replace(result, stop=Stop.INFEASIBLE, found=Found.NOTHING, plan=None)
     worse = replace(result, stop=Stop.TIME, found=Found.FEASIBLE, objective=2 * result.bound)
     best = replace(result, stop=Stop.PROVEN, found=Found.OPTIMAL, objective=result.bound)
@@ -173,13 +171,11 @@ def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_sam
     assert plan is not None
     found, said = pipeplan.simulate(problem, plan), describe_iteration(problem, plan)
     assert iteration_of(problem, plan) == found
-    assert said is not None
     assert said.in_words() == (
         f"one iteration of 8 micro-batches: {found.iteration:.7g} s, {8 / found.iteration:.4g} micro-batches/s; "
         f"devices of the plan idle {100 * found.bubble:.3g} % of it"
     )
     of_four, each = describe_iteration(problem, plan, Samples(4, training=True, tokens=1000)), 32 / found.iteration
-    assert of_four is not None
     assert f", {each:.4g} samples/s, {1000 * each:.4g} tokens/s; " in of_four.in_words()
 
 

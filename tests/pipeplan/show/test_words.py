@@ -60,7 +60,6 @@ def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str,
     view = view_of(problem, result.plan, rules_of(problem, result.options))
     assert time_scale(view.full_load, view.unit) == (1.0, view.unit)
     wanted = re.search(r"[\d.e+-]+ (s|ms|µs|ns)\b", view.value)
-    assert wanted is not None
     assert {view.unit, view.time_unit} <= {wanted[1], view.unit if "iteration" in view.value else wanted[1], unit}
     assert not view.legend or re.search(rf": {view.unit} per ", view.legend) or "load" not in view.legend
     for row in view.tables[0].rows:

@@ -71,7 +71,6 @@ def test_a_gap_that_rounds_to_nothing_is_said_to_be_small(swept: Curve) -> None:
 def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept: Curve) -> None:
     """The answers of this chain are known: 9 without a limit, 13 with 34 bytes."""
     ends = swept.ends
-    assert ends is not None
     assert (ends.levels[0], ends.levels[-1]) == (ends.least.need, ends.best.need)
     assert ends.least_proven
     assert (ends.best.value, ends.bound) == (9, 9)
@@ -114,7 +113,6 @@ def known(chain: ChainProblem, pareto: Curve, memory: float) -> Candidate:
 
 def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainProblem, swept: Curve) -> None:
     ends = swept.ends
-    assert ends is not None
     low, middle, high, top = ends.levels
     plan = known(chain, swept, low)
     raw = [
@@ -134,7 +132,6 @@ def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
 ) -> None:
     """A bound on patterns of one batch says nothing about them: only the bound of the loads does."""
     ends = swept.ends
-    assert ends is not None
     plan = known(chain, swept, ends.levels[0])
     several = replace(plan.plan, period=22, starts=plan.plan.starts * 2, transfers=plan.plan.transfers * 2)
     rival = Candidate(several, 11.0, plan.need, PIPEDREAM)

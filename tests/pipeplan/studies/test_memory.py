@@ -97,16 +97,13 @@ def test_a_curve_by_hand() -> None:
     assert [point.certified for point in curve.points] == [True] * 4
     assert [point.value for point in curve.points] == [None, 15, 10, 9]
     for point in curve.points[1:]:
-        assert point.need is not None
         assert point.need <= point.limit
-        assert point.value is not None
         assert point.rival is None or point.rival >= point.value
         assert point.bubble == pytest.approx(1 - 9 / point.value)
 
 
 def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum() -> None:
     curve = sweep(three_batches(), Settings(levels=3, options={"objective": "makespan"}))
-    assert curve.ends is not None
     assert curve.ends.least_proven
     assert curve.ends.lower == 2 == curve.points[0].limit
     assert curve.points[-1].value == curve.ends.best.value
@@ -136,7 +133,6 @@ def test_each_point_is_the_optimum_on_so_many_gpus() -> None:
         assert point.value == (None if best == float("inf") else best)
         if point.plan is not None:
             assert devices_of(point.plan) <= point.limit
-            assert point.bound is not None
             assert point.bound <= point.value * (1 + 1e-9)
 
 

@@ -79,7 +79,6 @@ def test_a_batch_of_samples_has_as_many_micro_batches_as_they_fill() -> None:
     """16 samples in micro-batches of 2."""
     problem = pipeplan.load_packaged("tiny-graph")
     result = pipeplan.solve(problem, planner="graphpipe")
-    assert result.plan is not None
     assert {stage.micro_batch for stage in result.plan.stages} == {2}
     assert compare_schedules(problem, result.plan, limits=QUICKLY).micro_batches == 8
 

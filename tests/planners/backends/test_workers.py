@@ -243,7 +243,6 @@ def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
     time.sleep(60)
     """
     parent = script(body, tmp_path)
-    assert parent.stdout is not None
     worker = int(parent.stdout.readline())
     children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
     family = [worker, *map(int, children)]

@@ -104,7 +104,6 @@ def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
     built = entry.load().build(problem, {spec.name: spec.default for spec in entry.options}, native=False)
     assert isinstance(built, BuiltModel)
     values = built.encode(plan)
-    assert values is not None
     columns = {column.name: column for column in built.model.component_data_objects(pyo.Var)}
     assert set(values) == set(columns)
     for name, column in columns.items():
@@ -190,9 +189,7 @@ def test_heuristics_take_what_fits_exactly_and_nothing_more() -> None:
 def test_sizes_that_would_overflow_a_machine_word_are_rounded_down_for_the_compiled_loops() -> None:
     problem = random_chain(3).replace(memory_bytes=80e9, weights=(3e10 + 1, 2e10 + 1))
     chain = integer_chain(problem, coarse_steps(problem) * 10**7)
-    assert chain.memory is not None
     rounded = coarser(chain)
-    assert rounded.memory is not None
     assert not rounded.exact_sizes
     assert rounded.memory / chain.memory == pytest.approx(rounded.weights[0] / chain.weights[0])
     assert coarser(integer_chain(random_chain(3), Fraction(1))) == integer_chain(random_chain(3), Fraction(1))

@@ -184,7 +184,6 @@ def test_a_level_that_takes_long_waits_for_lower_ones() -> None:
 
     def level(floor: int, ceiling: int, spent_s: float) -> Partitions | None:
         walk = course.walk(floor, ceiling)
-        assert walk is not None
         assert course.walk(floor, ceiling) is walk
         periods.append(walk.period)
         walk.spent_s = spent_s
@@ -205,7 +204,6 @@ def test_levels_with_hopeless_sets_are_left_for_lower_ones() -> None:
     assert first is not None
     first.hopeless = True
     lower = course.walk(100, 200)
-    assert lower is not None
     assert lower.period == 124, "between 100 and 149"
 
 

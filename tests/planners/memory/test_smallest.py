@@ -101,7 +101,6 @@ def test_more_options_never_cost_the_answer() -> None:
     facts: dict[str, Any] = {"devices": 64, "batch": 1024, "optimizer": "adam-mixed", "recompute": True, **degrees}
     problem = pipeplan.load_profile("llama-3-70b").to_staging(levels=levels, memory_bytes=math.inf, **facts)
     found = smallest_memory(problem, SolveOptions(time_limit_s=600))
-    assert found.memory_bytes is not None
     assert found.memory_bytes < 25 * 2**30
 
 

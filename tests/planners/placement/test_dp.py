@@ -175,7 +175,6 @@ def test_replication_by_hand() -> None:
     node = Node("all", 12.0, 99.0, weight_bytes=9.0)
     result = plan(PlacementProblem((node,), (), 3, 0, levels=(Level(3, sync_bandwidth=8.0),)))
     assert result.objective == pytest.approx(5.0)
-    assert result.plan is not None
     assert [device.replicas for device in result.plan.devices] == [3]
 
 
@@ -192,7 +191,6 @@ def test_equals_the_integer_program_on_medium_problems(seed: int) -> None:
         problem = problem.replace(memory_bytes=size / problem.accelerators * 1.1, cpus=1)
     result = solve(problem, formulation="ip-tarnawski", limits=SolveOptions(threads=1), cross_check=True)
     assert (result.stop, result.contradicted) == (Stop.PROVEN, False), result.messages
-    assert result.cross_check is not None
     assert result.cross_check["found"] == "optimal"
     assert result.cross_check["objective"] == pytest.approx(result.objective, rel=2e-6)
 
@@ -273,7 +271,6 @@ def test_a_plan_that_exceeds_the_memory_by_a_hair_is_replaced_and_its_bound_stay
 ) -> None:
     """Rounded sizes of the pruned program let a plan through; the plan that is offered instead is no optimum."""
     truth = optimum(SEVENTEEN_DIGITS)
-    assert truth is not None
     assert not SEVENTEEN_DIGITS.whole_sizes.exact
     check(SEVENTEEN_DIGITS, truth)
     monkeypatch.setattr(dp, "SMALL_IDEALS", 0)
@@ -336,7 +333,6 @@ def test_a_gap_that_is_asked_for_ends_the_run_and_bounds_the_optimum() -> None:
     best, near = plan(problem), plan(problem, {"rel_gap": 0.05})
     assert best.stop == Stop.PROVEN
     assert near.stop in (Stop.GAP, Stop.PROVEN)
-    assert near.gap is not None
     assert near.gap <= 0.05
     assert (near.bound or math.inf) <= (best.objective or 0.0)
 

@@ -70,7 +70,6 @@ def test_plans_are_valid_claims_true_and_none_beats_the_best(
         assert not rules, f"seed {seed}"
         value, found = evaluate(problem, outcome.plan).objective(objective), found + 1
         assert outcome.claimed == pytest.approx(value, rel=1e-12)
-        assert best is not None
         assert value >= best * (1 - 1e-12)
         near = truth(problem, objective, non_contiguous and not contiguous_only)
         ratios += [value / near] if near else []
@@ -116,7 +115,6 @@ def test_one_node_is_proven_and_without_accelerators_everything_is_on_cpus(name:
     problem = PlacementProblem((Node("a", 1, 4), Node("b", 1, 4)), (("a", "b"),), accelerators=0, cpus=1)
     outcome = run(name, problem)
     assert outcome.claimed == 8
-    assert outcome.plan is not None
     assert [device.type for device in outcome.plan.devices] == ["cpu"]
 
 

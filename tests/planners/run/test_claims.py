@@ -117,7 +117,6 @@ def test_an_edited_claim_is_said_and_put_right(
 
 def test_an_edited_plan_has_its_own_value(proven: Result) -> None:
     anew = recompute(PROBLEM, replace(proven, plan=worse(proven)))
-    assert anew.result.objective is not None
     assert anew.result.objective > 6
     assert (anew.result.stop, anew.result.found, anew.result.bound) == (Stop.ERROR, Found.FEASIBLE, 6.0)
     assert len(anew.differences) == 2, "value and proof"
@@ -168,7 +167,6 @@ def test_verify_show_and_report_say_it_alike(plan: Plan, stale: Path, tmp_path: 
 
 def test_a_plan_file_and_other_rules_claim_nothing(plan: Plan, proven: Result, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    assert proven.plan is not None
     path.write_text(json.dumps(proven.plan.to_json()))
     assert plan("verify", "tiny-chain", path, "--json").json["differences"] == []
     path.write_text(json.dumps(proven.to_json()))
@@ -252,13 +250,11 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     result = solve(problem, **asked)
     check_untouched(problem, result)
     assert result.bound is not None
-    assert result.objective is not None
     check = verify_proof(problem, result)
     assert (check.answer, check.by and (check.by.get("planner") or check.by["formulation"])) == (
         Answer.CONFIRMED,
         by,
     )
-    assert check.by is not None
     assert check.by["other_method"] == other
     assert result.scope is not None
     unit = "" if problem.time_unit is None else f" {problem.time_unit}"
@@ -352,7 +348,6 @@ def test_who_cannot_plan_it_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(claims, "solve", refuse)
     check = verify_proof(PROBLEM, modelled)
     assert check.answer == Answer.CONFIRMED
-    assert check.by is not None
     assert check.by["planner"] == "brute-force"
 
 

@@ -49,7 +49,6 @@ def many_devices(layers: int, **changes: Any) -> StagingProblem:
 def test_thousands_of_devices_by_hand() -> None:
     """Nothing is sent or synchronised: 4,096 devices share 3 s of work, however they are divided."""
     found = plan_levels(many_devices(3))
-    assert found is not None
     assert not verify_leveled(many_devices(3), found.plan)
     assert found.load == pytest.approx(3 / 4096, rel=1e-9)
 
@@ -106,7 +105,6 @@ def test_tiny_levels_are_known_by_hand() -> None:
     """A copy on each server, cut inside: (8 + 2 x 20 / 10) / 2. The links between the servers carry nothing."""
     problem, known = tiny(), best_known("tiny-levels", "paper")
     result = pipeplan.solve(problem)
-    assert known is not None
     assert isinstance(result.plan, LeveledPlan)
     assert (result.objective, result.bound, known.value, known.proven) == (6.0, 6.0, 6.0, True)
     cost = evaluate_leveled(problem, result.plan)
@@ -191,6 +189,4 @@ def test_what_is_known_of_stagings_is_found_by_another_program(name: str) -> Non
     problem = load_packaged(name)
     found = plan_levels(problem.replace(levels=(StagingLevel(problem.devices, problem.bandwidth),)))
     known = best_known(name, "paper")
-    assert found is not None
-    assert known is not None
     assert found.load == pytest.approx(known.value, rel=1e-9)
