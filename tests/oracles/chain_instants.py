@@ -1,7 +1,8 @@
 """Patterns of tiny chains by trying every whole start, from the definition alone: also for tasks that take no time.
 
 One or several batches per period, all memory modes, exclusive buffers. Memory is looked at in every unit of the
-period. Shares no code with the models, the referee, or the other brute force (which knows positive times only).
+period. Shares no code with the models or the referee, and with the other brute force, which knows positive times only,
+no more than the list of allocations.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+from oracles.chain import allocations
 
 from pipeplan.instances.chain.problem import ChainProblem
 
@@ -39,14 +42,6 @@ def agrees(problem: ChainProblem, value: float | None, batches: int = 1) -> bool
     )
     shorter = range(1, exact.numerator) if problem.exclusive_buffers else [exact.numerator - 1]
     return fits(finer, exact.numerator, batches) and not any(p > 0 and fits(finer, p, batches) for p in shorter)
-
-
-def allocations(problem: ChainProblem, held: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    if len(held) == problem.layers:
-        yield held
-        return
-    for gpu in range(min(problem.gpus, max(held, default=-1) + 2)):
-        yield from allocations(problem, (*held, gpu))
 
 
 @dataclass

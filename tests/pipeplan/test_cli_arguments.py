@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +15,27 @@ import typer
 
 from pipeplan.cli import signatures as quantities
 from pipeplan.cli.arguments import reporter
-from pipeplan.instances.base.quantities import plural, several, singular, written_bytes
+from pipeplan.instances.base.quantities import plural, several, share, singular, written_bytes
 from pipeplan.planners.options import Progress
 from pipeplan.show.words import percent
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_durations() -> None:
-    texts = ("30", "30s", "5min", "5 min", "1.5h", "250ms", "0", "1e2s")
-    assert [quantities.duration(text) for text in texts] == [30, 30, 300, 300, 5400, 0.25, 0, 100]
+READ: dict[Callable[[str], float], dict[str, float]] = {
+    quantities.duration: {
+        "30": 30, "30s": 30, "5min": 300, "5 min": 300, "1.5h": 5400, "250ms": 0.25, "0": 0, "1e2s": 100,
+    },
+    quantities.size: {"8GiB": 2**33, "8GB": 8e9, "8e9": 8e9, "1.5 kB": 1500, "1KiB": 1024, ".5MiB": 2**19},
+    quantities.rate: {"25GiB/s": 25 * 2**30, "1e9": 1e9},
+    quantities.size_or_none: {"none": math.inf, "1kB": 1000},
+    share: {"0.01": 0.01, "1%": 0.01, "57%": 0.57, "100%": 1.0, "0": 0.0},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("8GiB", 2**33), ("8GB", 8e9), ("8e9", 8e9), ("1.5 kB", 1500), ("1KiB", 1024), (".5MiB", 2**19)],
-)
-def test_sizes(text: str, count: float) -> None:
-    assert quantities.size(text) == count
-
-
-def test_rates() -> None:
-    assert quantities.rate("25GiB/s") == 25 * 2**30
-    assert quantities.rate("1e9") == 1e9
-
-
-def test_no_limit_is_a_word() -> None:
-    assert quantities.size_or_none("none") == math.inf
-    assert quantities.size_or_none("1kB") == 1000
+@pytest.mark.parametrize("read", READ)
+def test_quantities_are_read_as_people_write_them(read: Callable[[str], float]) -> None:
+    assert {text: read(text) for text in READ[read]} == READ[read]
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,6 @@ def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_suite_of_ones_own_finds_files_that_stand_beside_it(plan: Plan, tmp_path: Path) -> None:
-    assert plan("generate", "layered", "--nodes", 8, "--devices", 2, "-o", tmp_path / "mine.json").code == 0
-    suite = tmp_path / "suite.toml"
-    suite.write_text('[[instances]]\nsource = "mine.json"\n[[methods]]\nmethod = "dp"\n', encoding="utf-8")
-    facts = plan("compare", "--suite", suite, "-o", tmp_path / "out", "--json").json
-    assert [(row["instance"], row["stop"]) for row in facts["rows"]] == [("mine", "proven")]
-
-
-@pytest.mark.slow
 def test_a_table_is_compared_with_the_options_that_make_a_problem_of_it(plan: Plan, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text(plan("import", "table", "--template").out, encoding="utf-8")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Plan, done
+from command_line import Plan
 
 import pipeplan
 from pipeplan.instances.chain import generators as recipe
@@ -14,7 +14,6 @@ from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.placement.generators import GENERATORS
-from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.chain.baselines import memory_levels
 
 
@@ -65,13 +64,22 @@ def test_what_is_printed_is_a_file(plan: Plan, tmp_path: Path) -> None:
     assert len(pipeplan.load(path).nodes) == len(json.loads(path.read_text())["nodes"]) == 3
 
 
-def test_networks_become_stagings(plan: Plan, tmp_path: Path) -> None:
-    path = tmp_path / "staging.json"
-    given = ("--kind", "staging", "--memory", "4GiB", "--micro-batches", 5)
+@pytest.mark.parametrize(
+    ("kind", "batches", "sizes"),
+    [
+        ("staging", "--micro-batches", {"micro_batches": 5}),
+        ("graph-pipeline", "--mini-batch", {"mini_batch": 5, "devices": 2}),
+    ],
+)
+def test_networks_become_problems_of_another_kind(
+    plan: Plan, tmp_path: Path, kind: str, batches: str, sizes: dict[str, int]
+) -> None:
+    path = tmp_path / "made.json"
+    given = ("--kind", kind, "--memory", "4GiB", "--devices", 2, batches, 5)
     assert plan("generate", "vgg16", *given, "-o", path).code == 0
     problem = pipeplan.load(path)
-    assert isinstance(problem, StagingProblem)
-    assert (len(problem.layers), problem.memory_bytes, problem.micro_batches) == (34, 4 * 2**30, 5)
+    assert (problem.kind, problem.memory_bytes) == (kind, 4 * 2**30)
+    assert sizes == {name: getattr(problem, name) for name in sizes}
 
 
 # ---- chains of the theory and of the benchmark -------------------------------------------------------
@@ -87,29 +95,19 @@ def test_every_family_is_listed_and_written_as_a_chain(plan: Plan, tmp_path: Pat
     assert name in [row["name"] for row in plan("generate", "--json").json]
 
 
-def test_the_recipe_takes_sizes_seed_and_memory(plan: Plan, tmp_path: Path) -> None:
-    path = tmp_path / "made.json"
-    done(plan("generate", "resnet-like", "--layers", 8, "--gpus", 3, "--seed", 5, "--memory", "1KiB", "-o", path))
-    assert pipeplan.load(path) == recipe.resnet_like(8, 3, 5, 1024)
-
-
-def test_tightness_is_that_of_the_benchmark(plan: Plan, tmp_path: Path) -> None:
-    path = tmp_path / "made.json"
-    assert plan("generate", "resnet-like", "--layers", 6, "--gpus", 2, "--tightness", 0.3, "-o", path).code == 0
-    problem = recipe.resnet_like(6, 2)
-    assert pipeplan.load(path).hash == recipe.tightness(problem, *memory_levels(problem), 0.3).hash
-
-
 def test_families_have_parameters(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "made.json"
-    for arguments, known in (
-        (("theorem-1", "--k", 3), theory.family(3)),
-        (("lemma-3", "--pairs", 3, "--large", 7, "--memory", 4), theory.lemma_3(3, 7, 4)),
-        (("theorem-2", "--numbers", "6,6,6,6,7,9"), theory.theorem_2((6, 6, 6, 6, 7, 9))),
-        (("theorem-3", "--printed-sizes"), theory.theorem_3(printed_sizes=True)),
-    ):
-        assert plan("generate", *arguments, "-o", path).code == 0
-        assert pipeplan.load(path) == known.problem
+    small = recipe.resnet_like(6, 2)
+    for words, problem in {
+        "theorem-1 --k 3": theory.family(3).problem,
+        "lemma-3 --pairs 3 --large 7 --memory 4": theory.lemma_3(3, 7, 4).problem,
+        "theorem-2 --numbers 6,6,6,6,7,9": theory.theorem_2((6, 6, 6, 6, 7, 9)).problem,
+        "theorem-3 --printed-sizes": theory.theorem_3(printed_sizes=True).problem,
+        "resnet-like --layers 8 --gpus 3 --seed 5 --memory 1KiB": recipe.resnet_like(8, 3, 5, 1024),
+        "resnet-like --layers 6 --gpus 2 --tightness 0.3": recipe.tightness(small, *memory_levels(small), 0.3),
+    }.items():
+        assert plan("generate", *words.split(), "-o", path).code == 0
+        assert pipeplan.load(path).hash == problem.hash
 
 
 def test_what_is_known_is_told_and_holds(plan: Plan, tmp_path: Path) -> None:

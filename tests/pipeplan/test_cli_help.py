@@ -22,7 +22,7 @@ import pipeplan
 from pipeplan.cli.app import COMMANDS, app
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
-from pipeplan.show.console import bar, clean
+from pipeplan.show.console import clean
 from pipeplan.show.words import size
 
 ROOT = Path(__file__).parents[2]
@@ -81,10 +81,6 @@ def test_help_texts_are_phrases_that_stand_alone() -> None:
         for spec in entry.options:
             assert spec.help[0].isupper(), spec.help
             assert spec.help.endswith("."), spec.help
-
-
-def test_titles_of_methods_can_be_read_alone() -> None:
-    assert not [entry.name for entry in all_methods() if "The same" in entry.title]
 
 
 def test_the_list_of_instances_reads_none_of_them() -> None:
@@ -182,14 +178,6 @@ def test_standard_input_is_read_once_and_its_mistakes_are_named(plan: Plan, pipe
     assert said.err.startswith("Error: /dev/stdin: ")
 
 
-def test_a_pipe_between_two_commands() -> None:
-    plan = f"'{sys.executable}' -m pipeplan"
-    command = f"{plan} generate chain --nodes 5 | {plan} solve - --planner greedy --json"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert '"verified": true' in done.stdout
-
-
 # ---- what was written ----------------------------------------------------------------------------------
 
 
@@ -219,13 +207,6 @@ def test_nothing_is_said_of_a_file_that_was_not_written(plan: Plan, tmp_path: Pa
 
 
 # ---- gaps ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("text", "gap"), [("0.01", 0.01), ("1%", 0.01), ("57%", 0.57), ("100%", 1.0), ("0", 0.0)])
-def test_a_relative_gap_is_a_share(text: str, gap: float) -> None:
-    from pipeplan.instances.base.quantities import share
-
-    assert share(text) == gap
 
 
 @pytest.mark.parametrize(
@@ -259,13 +240,6 @@ def test_version_and_help() -> None:
     assert "Exit codes" in help_text
 
 
-def test_declared_options_are_options_of_solve() -> None:
-    solve = command_named("solve")
-    known = {flag[2:] for parameter in solve.params for flag in parameter.opts} | solve.callback.narrow.keys()
-    for entry in all_methods():
-        assert {spec.name.replace("_", "-") for spec in entry.options} <= known
-
-
 def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_is_understood(plan: Plan) -> None:
     by_name = plan(
         "solve", "tiny-graph", "--planner", "graphpipe", "--option", "k=2", "--option", "join=tree", "--json"
@@ -286,10 +260,6 @@ def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_
 def test_solve_has_at_most_forty_options(plan: Plan) -> None:
     listed = re.findall(r"^│ *(--[a-z-]+)", plan("solve", "--help-all").out, re.MULTILINE)
     assert len(set(listed)) <= 40
-
-
-def command_named(name: str) -> Any:
-    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
 
 
 def test_help_pages_hold_defaults(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,12 +336,6 @@ def test_there_and_back_again(plan: Plan, instance: Path, tmp_path: Path) -> Non
     assert report["problem"]["hash"] == pipeplan.load(instance).hash == pipeplan.load(own).hash
 
 
-def test_the_cluster_can_be_changed_on_the_way(plan: Plan, instance: Path, tmp_path: Path) -> None:
-    plan("convert", instance, "-o", tmp_path / "more.json", "--devices", 4, "--cpus", 0, "--memory", "1GiB")
-    problem = pipeplan.load(tmp_path / "more.json")
-    assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (4, 0, 2**30)
-
-
 # ---- small things --------------------------------------------------------------------------------------
 
 
@@ -386,11 +350,6 @@ def test_clean_keeps_letters_and_defuses_the_rest() -> None:
 )
 def test_sizes_for_eyes(count: float, text: str) -> None:
     assert size(count) == text
-
-
-def test_bars() -> None:
-    assert len({len(bar(value, 4.0)) for value in (0.0, 1.0, 4.0)}) == 1
-    assert bar(0.0, 0.0) == bar(0.0, 4.0)
 
 
 def test_a_listed_command_has_the_words_of_the_real_one() -> None:

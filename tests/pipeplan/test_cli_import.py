@@ -86,26 +86,6 @@ def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, m
     assert result["objective"] == pytest.approx(154.8 if kind == "chain" else 157.6)
 
 
-def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Path) -> None:
-    said = done(plan("solve", table, *FOUR, "--kind", "graph-pipeline"))
-    assert "verified: yes" in said.out
-    # the least time per sample is not that of an iteration, and so the even split is a candidate, here the best one,
-    # with more samples in flight
-    text = " ".join(said.out.split())
-    assert "this is an even split" not in text
-    assert "4 samples, depth 4" in text
-
-
-@pytest.mark.sweeps
-def test_a_table_is_compared_with_an_even_split(plan: Plan, table: Path) -> None:
-    """In its usual kind, flat and on levels: the sentence, and the planner of that name."""
-    for cluster in (FOUR, EIGHT):
-        said = plan("solve", table, *cluster)
-        assert "an even split (" in " ".join(said.out.split())
-        even = plan("solve", table, *cluster, "--planner", "equi", "--json").json
-        assert (even["verified"], even["objective"] > 0) == (True, True)
-
-
 def test_a_profile_is_as_good_as_its_table(plan: Plan, table: Path, tmp_path: Path) -> None:
     profile = tmp_path / "t.profile.json"
     said = done(plan("import", "table", table, "-o", profile))
@@ -173,15 +153,6 @@ def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp
     refused(plan("verify", table, path), f"{path}: asked.cluster.memory cannot be read")
 
 
-@pytest.mark.slow
-def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
-    said = done(plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json"))
-    assert "planned as a staging problem, because --levels is given" in said.err
-    assert said.json["problem"]["kind"] == "staging"
-    best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
-    assert said.json["points"][-1]["value"] == best["objective"]
-
-
 def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
     degrees = ("--data-parallel", "--tensor-parallel", "1,2,4", "--efficiency", "0.9", "--optimizer", "adam-mixed")
     result = plan("solve", table, *EIGHT[:2], *FOUR[2:], *degrees, "--recompute", "--json").json
@@ -237,41 +208,10 @@ def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
     assert (refused.code, "--memory" in refused.err) == (2, False)
 
 
-def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -> None:
-    graph = tmp_path / "graph.txt"
-    graph.write_text(
-        "node1 -- A -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0\n",
-        encoding="utf-8",
-    )
-    said = plan(
-        "memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--time-limit", "600s", "--json"
-    )
-    assert said.json["least"]["memory_bytes"] == 24
-
-
-CLUSTER = ("--devices", 8, "--memory", "20GB", "--bandwidth", "300GB/s")
-TRAINED = ("--optimizer", "adam-mixed", "--data-parallel", "--batch", 64)
-
-
-@pytest.mark.slow
-def test_least_memory_is_asked_with_zero(plan: Plan) -> None:
-    words = ("memory", "llama-3-8b", *CLUSTER[:2], *CLUSTER[4:], *TRAINED, "--points", 0)
-    for zero in (1, 3):
-        said = done(plan(*words, "--zero", zero))
-        assert "33.41 GiB of memory per device is the least" in said.out  # eight stages, which divide nothing
-
-
 def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:
     words = ("solve", "llama-3-8b", "--devices", 8, "--memory", "80GB", "--bandwidth", "300GB/s")
     said = done(plan(*words, "--sequence", 8192, "--micro-batch", 2, "--planner", "equi"))
     assert "made anew for --sequence 8192 and --micro-batch 2" in " ".join(said.err.split())
-
-
-@pytest.mark.slow
-def test_graph_pipelines_keep_their_own_micro_batch(plan: Plan) -> None:
-    said = plan("solve", "case-study", "--micro-batch", 4, "--planner", "graphpipe", "--time-limit", 600, "--json")
-    assert said.code in (0, 2)
-    assert "language models" not in said.err
 
 
 @pytest.mark.parametrize("kind", ["staging", "placement"])
@@ -316,45 +256,3 @@ def test_files_of_named_gpus_have_figures_of_hardware(
     refused(plan("show", path), meant)
     path.write_text(text.replace('"rtx-3090"', '"mine"'), "utf-8")
     assert plan("show", path).code == 0
-
-
-PAPER = {
-    "bert24_inference": 17.79, "bert24_training": 41.75, "resnet50_inference": 33.77,
-    "inceptionv3_inference": 51.55, "gnmt_inference": 32.91,
-}  # fmt: skip
-
-
-@pytest.mark.workloads
-@pytest.mark.parametrize("name", PAPER)
-def test_contiguous_layer_graphs_from_the_command_line(
-    plan: Plan, workloads: Path, tmp_path: Path, name: str
-) -> None:
-    instance = workloads / "tarnawski" / "throughput" / "layer" / f"{name}.json"
-    saved = tmp_path / "result.json"
-    said = plan("solve", instance, "--formulation", "ip-tarnawski", "--gap", "0.01", "--json", "--output", saved)
-    done(said)
-    result = said.json
-    assert result["gap"] <= 0.01 * (1 + 1e-6)
-    assert result["objective"] == pytest.approx(PAPER[name], rel=0.01)
-    assert plan("verify", instance, saved, "--contiguity", "chain").code == 0
-
-
-@pytest.mark.workloads
-def test_a_published_split_is_verified_and_shown(plan: Plan, workloads: Path) -> None:
-    """The experts' split of BERT-24 costs what the paper says, 20.08."""
-    instance = workloads / "tarnawski" / "throughput" / "layer" / "bert24_inference.json"
-    split = workloads / "tarnawski" / "experts" / "bert24_inference_expert.json"
-    report = plan("verify", instance, split, "--json").json
-    assert report["verified"] is True
-    assert report["objective"] == pytest.approx(20.08, abs=0.005)
-    assert "bottleneck" in plan("show", instance, split).out
-    solved = plan("solve", instance, "--planner", "expert", "--split", split, "--json").json
-    assert solved["objective"] == report["objective"]
-
-
-@pytest.mark.workloads
-def test_a_profile_needs_a_cluster(plan: Plan, workloads: Path) -> None:
-    profile = workloads / "pipedream" / "vgg16.graph.txt"
-    refused(plan("solve", profile), "--devices 4 --memory 40GB --bandwidth 300GB/s")
-    cluster = ("--devices", 4, "--memory", "16GiB", "--bandwidth", "10GB/s")
-    assert plan("solve", profile, *cluster, "--planner", "linear-dp", "--json").json["verified"] is True

@@ -14,10 +14,7 @@ from command_line import Plan, done, refused
 from signals import PATIENCE_S, after_work, started
 
 import pipeplan
-from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.studies.memory import MemoryPoint, settled
-from pipeplan.studies.sweep import Candidate
 
 LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29, "tiny-graph": 13}
 """One instance of each kind, and one with levels."""
@@ -62,19 +59,6 @@ def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tm
     assert told["points"][-1]["value"] == pipeplan.solve(problem.replace(memory_bytes=None)).objective
 
 
-def test_the_cluster_and_the_method_can_be_chosen(plan: Plan) -> None:
-    more = plan("memory", "tiny-stages", "--devices", 8, "--points", 0, "--time-limit", "600s", "--json").json
-    assert more["least"]["memory_bytes"] <= LEAST["tiny-stages"]
-    levels = plan(
-        "memory", "tiny-levels", "--hierarchy", "basic", "--points", 2, "--time-limit", "600s", "--json"
-    ).json
-    assert (levels["least"]["memory_bytes"], levels["least"]["reason"]) == (0, "memory is no matter")
-    free = plan(
-        "memory", "tiny-chain", "--planner", "brute-force", "--non-contiguous", "--points", 1, "--json"
-    ).json
-    assert (free["method"], free["least"]["proven"]) == ("brute-force", True)
-
-
 NONE_IS_ENOUGH = {
     "memory tiny-stages --time-limit 0s": (
         "known to be enough; at least 12 bytes is needed, by an even share of all layers on 4 devices"
@@ -107,15 +91,6 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
     assert (least["stop"], least["proven"]) == ("interrupted", False)
     assert least["lower_bytes"] > 0
     assert "not complete" in err
-
-
-def test_plans_count_for_more_memory_and_bounds_for_less() -> None:
-    def point(memory: float, value: float | None, bound: float | None) -> MemoryPoint:
-        plan = None if value is None else Candidate(None, value, memory)
-        return MemoryPoint(memory, Stop.COMPLETED, plan, bound)
-
-    curve = settled([point(30, 7, 5), point(10, 6, 2), point(20, None, 3), point(30, 6, None)])
-    assert [(p.limit, p.value, p.bound) for p in curve] == [(10, 6, 5), (20, 6, 5), (30, 6, 5)]
 
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
@@ -182,26 +157,6 @@ def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path
     assert plan(*common, "--memory", "35B", "--no-resume").code == 0
 
 
-@pytest.mark.at_once(4, "slow")
-@pytest.mark.slow("levels-zero-bubble-4x12")
-@pytest.mark.parametrize("instance", ["golden-4", "tiny-stages", "zero-bubble-4x12"])
-@pytest.mark.parametrize("lost", ["levels", "lower", "least"])
-def test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew(
-    plan: Plan, tmp_path: Path, instance: str, lost: str
-) -> None:
-    """An older version wrote it, say: nobody is asked to add a key to a file that we write."""
-    path = tmp_path / "points.jsonl"
-    assert plan("pareto", instance, "--points", 2, "--time-limit", 600, "--output", path).code == 0
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    ends = next(line for line in lines if line.get("record") == "ends")
-    del ends[lost]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    said = plan("pareto", instance, "--points", 2, "--time-limit", 600, "--output", path)
-    sentence = " ".join(said.err.split())
-    assert (said.code, path.name in sentence) == (2, True)
-    assert sentence.endswith("name another file, or start anew with --no-resume.")
-
-
 # ---- as a process of its own: killed, and interrupted --------------------------------------------------------
 
 MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))
@@ -230,7 +185,6 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     done = points(path)
     assert done
     with started(*hour) as process:
-        assert process.stderr is not None
         for line in process.stderr:
             if "exact-beaumont at" in line and json.loads(line)["incumbent"] is not None:
                 break
@@ -295,10 +249,5 @@ def test_steps_and_options_of_methods(plan: Plan, tight: Callable[[float], Path]
     assert (data["problem"]["memory_bytes"], data["options"]["objective"]) == (30.0, "flush")
     again = plan("solve", "tiny-stages", "--objective", "flush", "--json").json  # 30 B and 5 B more
     assert data["changes"][1]["objective"] == again["objective"]
-
-
-def test_no_plan_at_all(plan: Plan, tight: Callable[[float], Path]) -> None:
-    said = plan("sensitivity", tight(5.0))
-    assert said.code == 1
-    assert "1 GB more memory (954 MiB): 5 s, where there was no plan (proven)" in said.out
-    assert "Advice: 1 GB more memory (954 MiB) makes a plan possible." in said.out
+    nothing = plan("sensitivity", tight(5.0), "--more-memory", "1B")
+    assert (nothing.code, "is the least with a plan" in nothing.err) == (1, True)

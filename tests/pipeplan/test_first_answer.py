@@ -105,10 +105,6 @@ def test_the_table_names_every_part_and_adds_up(chain: Path, monkeypatch: pytest
     assert min(parts) >= 0.0
 
 
-def test_nobody_who_did_not_ask_is_told(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(chain, monkeypatch, PIPEPLAN_PROFILE="0") == {}
-
-
 def test_a_part_within_another_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 1.0, 4.0, 10.0, 20.0])  # start; outer begins, inner begins, inner ends, outer ends
     watch = clock.start_watch()

@@ -30,7 +30,6 @@ TRUTH = 6.0
 def write(own_module: Callable[[str, str], None]) -> Callable[[str], None]:
     """The formulation of the page with another objective."""
     listing = re.search(r"<!-- file: example.py -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert listing is not None
     assert HONEST in listing[1]
 
     def write(objective: str) -> None:

@@ -17,11 +17,8 @@ from pipeplan.instances.chain.generators import (
     e3_phantom_transfer,
     e4_ties,
     e5_overrun,
-    figure_4,
-    figure_5,
     golden_chains,
     guard_chains,
-    lemma_2,
     theory_chains,
 )
 from pipeplan.instances.chain.problem import ChainProblem
@@ -48,49 +45,19 @@ def shortest(problem: ChainProblem, formulation: str, solver: str) -> float | No
     return result.objective
 
 
-@pytest.mark.parametrize("method", METHODS, ids="-".join)
-@pytest.mark.parametrize("known", GOLDEN, ids=lambda known: known.name)
-def test_golden_chains(known: KnownChain, method: tuple[str, str]) -> None:
-    assert shortest(known.problem, *method) == known.answers["general"]
-    assert shortest(known.problem.replace(memory_bytes=None), *method) == known.answers["unlimited"]
-
-
 @pytest.mark.parametrize(
     ("known", "method"),
     [
         pytest.param(known, method, id="-".join((known.name, *method)))
-        for known in OTHERS
+        for known in (*GOLDEN, *OTHERS)
         for method in METHODS
-        if known.problem.layers <= SMALL or method[0] == "cp-beaumont"
+        if known in GOLDEN or known.problem.layers <= SMALL or method[0] == "cp-beaumont"
     ],
 )
-def test_chains_of_the_theory(known: KnownChain, method: tuple[str, str]) -> None:
+def test_the_known_period_is_found(known: KnownChain, method: tuple[str, str]) -> None:
     assert shortest(known.problem, *method) == known.answers["general"]
-
-
-@pytest.mark.parametrize(("memory", "period"), [(6, 5), (7, 5), (8, 4)])
-@pytest.mark.parametrize("method", METHODS, ids="-".join)
-def test_figure_5_needs_8_bytes_for_a_period_of_4(memory: int, period: int, method: tuple[str, str]) -> None:
-    assert shortest(figure_5().problem.replace(memory_bytes=memory), *method) == period
-
-
-@pytest.mark.parametrize("known", [figure_4(), figure_5()], ids=lambda known: known.name)
-def test_two_batches_per_period_beat_one(known: KnownChain) -> None:
-    """2F2B: 12 and 8 for two batches, found and proved, where one batch needs 8 and 5."""
-    result = solve(known.problem, formulation="cp-beaumont", options={"batches_per_period": 2})
-    assert result.stop == Stop.PROVEN
-    assert result.objective == known.answers["two-batches"]
-    assert result.plan is not None
-    assert result.plan.kind == "pattern"
-    assert result.plan.batches_per_period == 2
-    assert verify_pattern(known.problem, result.plan) == ()
-
-
-def test_a_lone_batch_is_no_worse_than_several_where_loads_decide() -> None:
-    problem = lemma_2().problem
-    for batches in (1, 2, 3):
-        result = solve(problem, formulation="cp-beaumont", options={"batches_per_period": batches})
-        assert (result.stop, result.objective) == (Stop.PROVEN, 2)
+    if known in GOLDEN:
+        assert shortest(known.problem.replace(memory_bytes=None), *method) == known.answers["unlimited"]
 
 
 @pytest.mark.parametrize(

@@ -55,34 +55,6 @@ def stages_of(problem: StagingProblem, plan: StagedPlan) -> set[tuple[int, int]]
     return found
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("seed", range(40))
-def test_the_stages_of_the_best_plan_are_within_its_load(seed: int, semantics: str) -> None:
-    problem = random_staging(seed)
-    best = best_stages(problem, semantics)
-    if best is None:
-        return
-    stages = near_stages(problem, semantics)
-    found = stages.within(best[0])
-    assert stages_of(problem, best[1]) <= pairs(found)
-    assert pairs(found) <= pairs(lattice.build_lattice(problem, stages.sets, lambda members: True))
-    assert found.sets[0] == 0
-    assert found.sets[-1] == (1 << len(problem.layers)) - 1
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_what_is_called_impossible_has_no_plan(seed: int) -> None:
-    """Raised from far below, the limit is called possible at the optimum at the latest."""
-    problem = random_staging(seed)
-    best, stages = best_stages(problem), near_stages(problem)
-    limit = 0.05 if best is None else best[0] / 8
-    while not stages.possible(limit) and limit < 1e6:
-        assert not pairs(stages.within(limit))
-        limit *= 1.1
-    if best is not None:
-        assert limit <= 1.1 * best[0]
-
-
 @pytest.mark.sweeps
 @pytest.mark.parametrize("seed", range(6))
 def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,32 +94,18 @@ def test_layers_that_take_no_time_are_within_every_limit() -> None:
 
 
 @pytest.mark.usefixtures("no_list")
-@pytest.mark.parametrize("seed", range(24))
-def test_it_finds_the_best_plan_without_a_list_of_all_stages(seed: int) -> None:
-    problem = random_staging(seed)
-    best = best_stages(problem)
-    result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
-    if best is None:
-        assert result.stop == Stop.INFEASIBLE
-        return
-    assert result.found == Found.OPTIMAL, result.messages
-    assert result.objective == pytest.approx(best[0], rel=1e-6)
-
-
-@pytest.mark.usefixtures("no_list")
-@pytest.mark.parametrize("most", [6, 12])
-def test_where_few_stages_may_be_listed_limits_rise_step_by_step(
-    most: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", [None, 6, 12])
+def test_it_finds_the_best_plan_without_a_list_of_all_stages(
+    most: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is refuted or solved with few columns; the proof is that of the whole model."""
-    monkeypatch.setattr(near, "MAX_STAGES", most)
+    """Where few stages may be listed, limits rise step by step: the proof is that of the whole model."""
+    if most is not None:
+        monkeypatch.setattr(near, "MAX_STAGES", most)
     proven = 0
     for seed in range(12):
         problem = random_staging(seed, layers=(4, 6), exact_batches=False)
         best = best_stages(problem)
-        if best is None:
-            continue
-        if near_stages(problem).few_within(best[0] * (1 + 1e-6)) is None:
+        if best is None or near_stages(problem).few_within(best[0] * (1 + 1e-6)) is None:
             continue  # the optimum itself needs more
         result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
         assert result.found == Found.OPTIMAL, result.messages
@@ -179,7 +137,6 @@ def test_too_many_stages_cost_the_proof_and_not_the_plan(monkeypatch: pytest.Mon
     result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1))
     assert result.stop == Stop.MEMORY
     assert result.objective == pytest.approx(value)
-    assert result.bound is not None
     assert result.bound < value
     assert any("more than 0 stages that are fast enough" in message for message in result.messages)
     with pytest.raises(InputError, match="coarsen the graph"):
@@ -212,17 +169,6 @@ def _loosely_bounded() -> tuple[StagingProblem, float]:
     raise AssertionError("none of these problems has a loose bound")
 
 
-def test_a_larger_limit_never_leaves_fewer_stages() -> None:
-    for seed in range(12):
-        problem = random_staging(seed)
-        stages = near_stages(problem)
-        known: set[tuple[int, int]] = set()
-        for limit in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
-            found = pairs(stages.within(limit))
-            assert known <= found
-            known = found
-
-
 def test_full_lattices_are_listed_once() -> None:
     book = StageBook(random_staging(1), "paper")
     assert book.lattice(None) is book.lattice(1.0) is book.all_stages
@@ -230,11 +176,11 @@ def test_full_lattices_are_listed_once() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_bound_without_a_solver_is_none_too_high_in_any_unit(seed: int) -> None:
-    problem = in_fifteen_digits(nasty("staging", seed))
-    best = best_stages(problem)
+    problem, semantics = in_fifteen_digits(nasty("staging", seed)), SEMANTICS[seed % 2]
+    best = best_stages(problem, semantics)
     bounds = []
     for time, memory in ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6)):
-        book = StageBook(scaled(problem, time, memory), "paper")
+        book = StageBook(scaled(problem, time, memory), semantics)
         bounds.append(column_bound(book) / 10.0**time)
         if best is not None:
             limit = best[0] * 10.0**time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -10,20 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.columns import LARGEST_LOAD, load_unit
 from pipeplan.formulations.piper.formulation import FORMULATION
-from pipeplan.formulations.piper.stages import StageBook, positions
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.formulations.piper.stages import StageBook
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee import evaluate_stages
 from pipeplan.planners.backends.model import compile_pyomo
 
 PAPER = {"semantics": "paper"}
@@ -56,22 +52,6 @@ def every_stage(problem: StagingProblem) -> lattice.Lattice:
 # ---- suffix sets -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_suffix_sets_and_stages_are_those_of_the_definition(seed: int) -> None:
-    """A suffix set holds all that needs one of its layers; a stage lies between two, one inside the other."""
-    problem = random_staging(seed)
-    count = len(problem.layers)
-    sets = [
-        members
-        for members in range(1 << count)
-        if all(members >> w & 1 for v in positions(members) for w in problem.successors[v])
-    ]
-    found = every_stage(problem)
-    assert sorted(found.sets) == sets
-    stages = {(found.sets[i], found.sets[j]) for i, outers in enumerate(found.stages_from) for j in outers}
-    assert stages == {(a, b) for a, b in itertools.permutations(sets, 2) if a & ~b == 0}
-
-
 @pytest.mark.workloads
 @pytest.mark.parametrize(("name", "sets", "stages"), [("bert32a100", 43, 890), ("resnet", 242, 28_729)])
 def test_published_graphs_have_the_published_numbers_of_sets(
@@ -99,37 +79,6 @@ def test_of_too_many_stages_no_list_is_made(monkeypatch: pytest.MonkeyPatch) -> 
 # ---- columns ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("seed", range(12))
-def test_a_column_costs_what_the_referee_says_over_its_whole_range(seed: int, semantics: str) -> None:
-    """A column of the whole graph is a plan; of other columns the last stages make one."""
-    problem = random_staging(seed).replace(edges=(), layers=_without_gathers(random_staging(seed)))
-    book = StageBook(problem, semantics)
-    for column in find_candidates(book, None, 0.0).columns:
-        others = [v for v in range(len(problem.layers)) if v not in positions(column.members)]
-        configurations = book.stage(column.members, column.t).configurations(column.d, 1)
-        nodes = tuple(configurations)
-        rest = tuple(PlannedStage((v,), 1, *_any_way(problem, v)) for v in others)
-        plan = StagedPlan((PlannedStage(nodes, column.d, column.t, configurations), *rest))
-        least = evaluate_stages(problem, plan, semantics).stages[0].load
-        assert column.cost >= least * (1 - 1e-12)
-        high = -(-(column.high + column.d) // column.d)
-        assert book.stage(column.members, column.t).load(column.d, high) == pytest.approx(column.cost)
-
-
-def _without_gathers(problem: StagingProblem) -> tuple[Layer, ...]:
-    ways_of = [layer.configurations.items() for layer in problem.layers]
-    return tuple(
-        Layer(layer.id, {t: tuple(replace(way, gather_in={}, gather_out={}) for way in ways) for t, ways in items})
-        for layer, items in zip(problem.layers, ways_of, strict=True)
-    )
-
-
-def _any_way(problem: StagingProblem, v: int) -> tuple[int, dict[int | str, str]]:
-    t, ways = next((t, ways) for t, ways in problem.layers[v].configurations.items() if ways)
-    return t, {problem.layers[v].id: ways[0].id}
-
-
 def test_ranges_end_where_more_in_flight_costs_more() -> None:
     """Room for 4: a layer kept takes y + 1 with y in flight, otherwise 1; y is what is carried plus 1."""
     book = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
@@ -138,12 +87,6 @@ def test_ranges_end_where_more_in_flight_costs_more() -> None:
     assert of_first == [(1, 2, 1.0), (3, 5, 1.5)]
     of_last = [(c.low, c.high, c.cost) for c in columns if c.members == 0b10 and c.d == 1]
     assert of_last == [(0, 0, 1.0)], "nothing is carried into the last stage"
-
-
-def test_below_the_floor_costs_are_not_told_apart() -> None:
-    tight = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
-    of_first = [c for c in find_candidates(tight, None, 1.5).columns if c.members == 0b01 and c.d == 1]
-    assert [(c.low, c.high, c.cost) for c in of_first] == [(1, 5, 1.5)]
 
 
 def test_a_column_is_dropped_for_another_that_can_always_stand_in() -> None:
@@ -168,22 +111,6 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
 
 
 # ---- the contract ----------------------------------------------------------------------------------------
-
-
-def test_other_problems_are_refused() -> None:
-    with pytest.raises(UsageError, match="plans problems of kind 'staging'"):
-        FORMULATION.check(PlacementProblem((Node("a", 1.0, 1.0),), (), 1, 0), PAPER)  # type: ignore[arg-type]
-
-
-def test_each_equation_of_the_specification_is_a_block_of_its_own() -> None:
-    import pyomo.environ as pyo
-
-    built = FORMULATION.build(chain(3, memory_bytes=9.0), PAPER, native=False)
-    assert isinstance(built, BuiltModel)
-    names = {block.name for block in built.model.component_objects(pyo.Constraint)}
-    numbers = {name.split("_")[1] for name in names if name.startswith("eq_")}
-    assert numbers >= {str(i) for i in range(1, 7)}
-    assert all(name.startswith(("eq_", "cut_")) for name in names)
 
 
 @pytest.mark.parametrize(

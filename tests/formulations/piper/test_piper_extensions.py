@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from oracles.leveled_staging import best_leveled
 from oracles.staging import best_stages
-from problems.stagings import random_staging
+from problems.stagings import random_staging, with_zero
 
 import pipeplan
 from pipeplan.formulations.contract import BuiltModel, Refuted
@@ -65,25 +65,28 @@ def tiny(seed: int, **changes: Any) -> StagingProblem:
 
 
 def flat_cases(seed: int) -> Iterator[Case]:
-    """Neither, flushes and types, each alone and together, with exactly N where the seed says so; without replicas."""
-    semantics = ("paper", "reference")[seed % 2]
-    flush = {"semantics": semantics, "objective": "flush"}
-    yield tiny(seed), {"semantics": semantics}
+    """Flushes and types, each alone and together, with exactly N where the seed says so; without replicas; ZeRO."""
+    semantics, zero = ("paper", "reference")[seed % 2], 1 + seed % 3
+    usual, flush = {"semantics": semantics}, {"semantics": semantics, "objective": "flush"}
+    yield tiny(seed), usual
     yield tiny(seed), flush
-    yield typed(tiny(seed), seed), {"semantics": semantics}
+    yield typed(tiny(seed), seed), usual
     yield typed(tiny(seed), seed), flush
+    yield tiny(seed, replication=False, exact_batches=False), usual
     yield typed(tiny(seed, replication=False, exact_batches=False), seed), flush
+    yield with_zero(tiny(seed), zero), usual
+    yield typed(with_zero(tiny(seed, exact_batches=False), zero), seed), usual
 
 
 def leveled_cases(seed: int) -> Iterator[Case]:
-    """Each variant; exactly N where memory is counted precisely; without replicas."""
-    for hierarchy in VARIANTS:
-        yield nested(tiny(seed, exact_batches=False), seed), {"hierarchy": hierarchy}
+    """Each variant; exactly N where memory is counted precisely; without replicas; ZeRO."""
+    several, alone = (tiny(seed, exact_batches=False, replication=copied) for copied in (True, False))
+    for problem in (several, alone):
+        for hierarchy in VARIANTS:
+            yield nested(problem, seed), {"hierarchy": hierarchy}
+        yield nested(problem, seed), {"hierarchy": "precise", "objective": "flush"}
     yield nested(tiny(seed), seed).replace(exact_batches=True, micro_batches=2 + seed % 3), {"hierarchy": "precise"}
-    yield nested(tiny(seed, exact_batches=False, replication=False), seed), {"hierarchy": "precise"}
-    flush = {"hierarchy": "precise", "objective": "flush"}
-    yield nested(tiny(seed, exact_batches=False), seed), flush
-    yield nested(tiny(seed, exact_batches=False, replication=False), seed), flush
+    yield nested(with_zero(several, 1 + seed % 3), seed), {"hierarchy": "precise"}
 
 
 def least(problem: StagingProblem, asked: Mapping[str, Any]) -> tuple[float, Any] | None:
@@ -104,28 +107,16 @@ def check(problem: StagingProblem, asked: Mapping[str, Any], best: tuple[float, 
         assert result.bound <= best[0] * (1 + 1e-9)
 
 
-def by_the_model(problem: StagingProblem, asked: Mapping[str, Any], best: Any, seed: int) -> None:
-    """By its own means: no other planner's plan is a start."""
-    method: dict[str, Any] = {"formulation": "mip-piper", "solver": SOLVERS[seed % 2], "warm_start": "none"}
-    check(problem, asked, best, **method, options=asked)
-
-
 @pytest.mark.parametrize("seed", sweep)
-def test_no_flat_plan_is_better(seed: int) -> None:
-    """The model, the dynamic program and a look at every plan say the same."""
-    for number, (problem, asked) in enumerate(flat_cases(seed)):
-        best = least(problem, asked)
-        by_the_model(problem, asked, best, seed + number)
-        if not problem.exact_batches:  # which the program refuses here
-            check(problem, asked, best, planner="dp-piper", options=asked)
-
-
-@pytest.mark.parametrize("seed", sweep)
-def test_no_tree_is_better(seed: int) -> None:
-    for number, (problem, asked) in enumerate(leveled_cases(seed)):
-        best = least(problem, asked)
-        by_the_model(problem, asked, best, seed + number)
-        check(problem, asked, best, planner="dp-piper", options=asked)
+def test_no_plan_is_better(seed: int) -> None:
+    """The model by its own means, the dynamic program and a look at every plan say the same."""
+    for cases in (flat_cases(seed), leveled_cases(seed)):
+        for number, (problem, asked) in enumerate(cases):
+            best, solver = least(problem, asked), SOLVERS[(seed + number) % 2]
+            own = {"formulation": "mip-piper", "solver": solver, "warm_start": "none"}
+            check(problem, asked, best, **own, options=asked)
+            if problem.levels or not problem.exact_batches:  # which the program refuses for flat ones
+                check(problem, asked, best, planner="dp-piper", options=asked)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 100))])
@@ -219,12 +210,6 @@ def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(candidates, "MAX_COLUMNS", 0)
     with pytest.raises(InputError, match=r"more than 0 ways; coarsen .* --planner dp-piper"):
         pipeplan.solve(problem, formulation="mip-piper", limits=LIMITS, warm_start="none")
-
-
-def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
-    problem = typed(tiny(0, exact_batches=True, micro_batches=2), 0)
-    with pytest.raises(InputError, match="exact_batches"):
-        pipeplan.solve(problem, planner="dp-piper")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import networkx as nx  # noqa: E402
 from problems.models import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
 from problems.nets import Net  # noqa: E402
 from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import Captured, capture  # noqa: E402
-from pipeplan.models.grouping import Grouped, extract, group  # noqa: E402
+from pipeplan.models.grouping import Grouped, group  # noqa: E402
 from pipeplan.models.torch_profile import costs, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -86,17 +85,6 @@ def test_the_blocks_of_a_transformer() -> None:
     # A table that three modules share.
     first = "encoder.embed_tokens.weight"
     assert group(captured("t5")).tied == ((first, "decoder.embed_tokens.weight"), (first, "lm_head.weight"))
-
-
-def test_the_towers_of_clip_stand_side_by_side() -> None:
-    grouped = group(captured("clip"))
-    graph: Any = nx.DiGraph(
-        (grouped.owner[value], reader) for value, readers in grouped.readers().items() for reader in readers
-    )
-    text, image = "text_model.encoder.layers.0", "vision_model.encoder.layers.0"
-    assert not nx.has_path(graph, text, image)
-    assert not nx.has_path(graph, image, text)
-    assert nx.descendants(graph, text) & nx.descendants(graph, image)
 
 
 # ---- granularities -------------------------------------------------------------------------------------
@@ -272,18 +260,6 @@ def test_buffers_are_updated_where_no_gradients_are_kept() -> None:
     loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), len(grouped.nodes)))
     assert loss == pytest.approx(expected)
     assert torch.equal(model.average, average)
-
-
-def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
-    whole = captured("gpt2")
-    grouped = group(whole)
-    stages = cut_evenly(list(grouped.nodes), 3)
-    pieces = [extract(whole, grouped, stages, stage) for stage in range(3)]
-    names = {str(node.name) for node in grouped.auxiliary}
-    inside = [names & {node.name for node in piece.module.graph.nodes} for piece in pieces]
-    assert all(inside)
-    assert inside[0] & inside[1]
-    assert not names & {value for piece in pieces for value in piece.outputs}
 
 
 def heavy() -> nn.Module:

@@ -12,7 +12,6 @@ from command_line import Plan, done, refused
 torch = pytest.importorskip("torch")
 
 import pipeplan  # noqa: E402
-from pipeplan.instances.physics.hardware import usual_of  # noqa: E402
 from pipeplan.models import from_torch  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -88,16 +87,6 @@ def test_the_profile_says_where_it_comes_from(plan: Plan, file: Path) -> None:
         "dtype": "float32",
     }  # fmt: skip
     assert data["tensors"][-1]["readers"] == []
-
-
-def test_figures_of_the_device_change_the_times(file: Path) -> None:
-    def forward(**given: Any) -> float:
-        profile = pipeplan.import_torch(f"{file}:build", hardware="h100-80gb", **given)
-        return profile.time(profile.nodes[0].forward)
-
-    usual = usual_of("h100-80gb").launch_seconds
-    assert forward() > 2 * usual
-    assert forward(kernel_start_s=0.0) == pytest.approx(forward() - 2 * usual, rel=1e-3)
 
 
 def test_a_model_larger_than_this_machine(file: Path) -> None:

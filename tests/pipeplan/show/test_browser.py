@@ -179,21 +179,3 @@ def test_the_shortlist_of_a_training_sorts_by_click_and_by_keyboard(
         assert column(name) == sorted(column(name), reverse=reverse)
         ordered = table.find_elements("css selector", "th[aria-sort]")
         assert [head.get_attribute("aria-sort") for head in ordered] == ["descending" if reverse else "ascending"]
-
-
-@pytest.mark.slow
-def test_the_keyboard_reaches_every_heading_and_chart_of_a_training(browser: Any, pages: Pages) -> None:
-    page = opened(browser, pages(TRAINING))
-    page.execute_script("for (const folded of document.querySelectorAll('details')) folded.open = true")
-    wanted = page.execute_script(
-        "return document.querySelectorAll('th button, .chart .mark[tabindex=\"0\"], summary').length"
-    )
-    reached = set()
-    for _ in range(2 * wanted + 50):
-        page.switch_to.active_element.send_keys(keys().TAB)
-        own = page.switch_to.active_element
-        if own.tag_name == "body":
-            break
-        if own.get_attribute("class") == "sort" or own.tag_name in ("rect", "summary"):
-            reached.add(own.id)
-    assert len(reached) == wanted

@@ -228,14 +228,6 @@ def test_the_timeline_is_walked_with_the_keyboard_after_it_has_changed(page: Any
     assert timeline.find_element("css selector", ".said").text.startswith("backward of micro-batch 3, device 4")
 
 
-def test_zooming_brings_the_numbers_of_narrow_passes(page: Any) -> None:
-    labels = "return document.querySelectorAll('[data-part=timeline] svg.picture text.inside').length"
-    page.execute_script(BY_HAND, {"batches": 64, "stages": 16})
-    assert page.execute_script(labels) == 0
-    page.find_element("css selector", ".chart input").send_keys(keys().END)
-    assert page.execute_script(labels) == 2 * 64 * 16
-
-
 # ---- addresses -----------------------------------------------------------------------------------------
 
 

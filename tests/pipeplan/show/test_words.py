@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import done, has
+from command_line import has
 
 from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -60,7 +60,6 @@ def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str,
     view = view_of(problem, result.plan, rules_of(problem, result.options))
     assert time_scale(view.full_load, view.unit) == (1.0, view.unit)
     wanted = re.search(r"[\d.e+-]+ (s|ms|µs|ns)\b", view.value)
-    assert wanted is not None
     assert {view.unit, view.time_unit} <= {wanted[1], view.unit if "iteration" in view.value else wanted[1], unit}
     assert not view.legend or re.search(rf": {view.unit} per ", view.legend) or "load" not in view.legend
     for row in view.tables[0].rows:
@@ -113,19 +112,6 @@ def test_units_suit_eyes_wherever_a_packaged_instance_is_shown(
     }
     assert all(len(text) > 200 for text in shown.values())
     assert {where: RAW.findall(text) for where, text in shown.items() if RAW.search(text)} == {}
-
-
-@pytest.mark.slow
-def test_the_catalogue_and_curves_are_told_in_such_units_too(plan: Any, tmp_path: Path) -> None:
-    page, picture = tmp_path / "curve.html", tmp_path / "curve.svg"
-    methods = ("--method", "contiguous", "--method", "gpipe", "--memory", "1GiB", "--memory", "2GiB")
-    said = done(plan("pareto", "resnet50-chain", *methods, "--report", page, "--picture", picture))
-    listed = plan("instances").out.partition("profiles:")[0]
-    tables = "\n".join(line for line in listed.splitlines() if " analytic:" not in line and "a kernel" not in line)
-    words = (tables, said.out, seen(page.read_text("utf-8")), seen(picture.read_text("utf-8")))
-    assert [RAW.findall(text) for text in words] == [[]] * len(words)
-    assert "1 GiB" in said.out, "as it was typed"
-    has(words[-1], "memory of a GPU (GiB)", "period per batch (ms)")
 
 
 def test_what_more_memory_is_worth_has_a_name_and_an_axis_from_zero(plan: Any, tmp_path: Path) -> None:

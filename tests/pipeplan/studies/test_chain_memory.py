@@ -71,39 +71,12 @@ def test_a_gap_that_rounds_to_nothing_is_said_to_be_small(swept: Curve) -> None:
 def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept: Curve) -> None:
     """The answers of this chain are known: 9 without a limit, 13 with 34 bytes."""
     ends = swept.ends
-    assert ends is not None
     assert (ends.levels[0], ends.levels[-1]) == (ends.least.need, ends.best.need)
     assert ends.least_proven
     assert (ends.best.value, ends.bound) == (9, 9)
     assert [p.value for p in swept.of(EXACT)][-1] == 9
     assert [p.value for p in swept.of(EXACT) if p.limit <= 34][-1] == 13
     assert all(point.certified for point in swept.of(EXACT))
-
-
-def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: Curve) -> None:
-    assert swept.ends is not None
-    less = sweep(chain, Settings(chosen=(swept.ends.least.need - 1,), limits=QUICK))
-    assert {point.stop for point in less.points if point.method in EXACT_METHODS} == {Stop.INFEASIBLE}
-    assert all(point.plan is None for point in less.points)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any(seed: int) -> None:
-    problem = recipe.resnet_like(5, 2, seed=seed)
-    answer = sweep(problem, settings(levels=5))
-    assert answer.complete
-    for method in DEFAULT_METHODS:
-        points = answer.of(method)
-        assert [p.limit for p in points] == sorted(p.limit for p in points)
-        for before, after in pairwise(points):
-            assert before.value is None or (after.value is not None and after.value <= before.value)
-    exact = {point.limit: point for point in answer.of(EXACT)}
-    for point in answer.points:
-        mine = exact[point.limit].value
-        assert mine is not None
-        if point.value is not None and (point.method == PIPEDREAM or point.batches_per_period == 1):
-            assert mine <= point.value
 
 
 def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Curve) -> None:
@@ -140,7 +113,6 @@ def known(chain: ChainProblem, pareto: Curve, memory: float) -> Candidate:
 
 def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainProblem, swept: Curve) -> None:
     ends = swept.ends
-    assert ends is not None
     low, middle, high, top = ends.levels
     plan = known(chain, swept, low)
     raw = [
@@ -160,7 +132,6 @@ def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
 ) -> None:
     """A bound on patterns of one batch says nothing about them: only the bound of the loads does."""
     ends = swept.ends
-    assert ends is not None
     plan = known(chain, swept, ends.levels[0])
     several = replace(plan.plan, period=22, starts=plan.plan.starts * 2, transfers=plan.plan.transfers * 2)
     rival = Candidate(several, 11.0, plan.need, PIPEDREAM)

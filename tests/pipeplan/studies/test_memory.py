@@ -3,16 +3,14 @@ left."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Plan, done, has
+from command_line import done
 from oracles.leveled_staging import best_leveled
-from oracles.schedule import least_period
 from oracles.staging import best_stages
 from problems.stagings import random_staging
 
@@ -21,7 +19,7 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
-from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
+from pipeplan.instances.schedule.kind_functions import schedule_to_json
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.training.kind_functions import with_devices
@@ -57,34 +55,6 @@ def test_flat_curves_are_those_of_enumeration(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_curves_on_levels_are_those_of_enumeration(seed: int) -> None:
     check(sweep(leveled(seed), Settings(levels=4)), lambda problem: best_leveled(problem, "precise"))
-
-
-@pytest.mark.parametrize("make", [lambda seed: random_staging(seed, layers=(2, 3), exact_batches=False), leveled])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_ends_are_ends(seed: int, make: Callable[[int], StagingProblem]) -> None:
-    """No plan with what is called too little, one with the least, and the best without a limit at the last level."""
-    problem = make(seed)
-    ends = sweep(problem, Settings(levels=3)).ends
-    assert ends is not None
-    too_little = pipeplan.solve(problem.replace(memory_bytes=math.nextafter(ends.lower, 0.0)))
-    assert ends.lower == 0 or too_little.stop == pipeplan.Stop.INFEASIBLE
-    assert pipeplan.solve(problem.replace(memory_bytes=ends.least.need)).plan is not None
-    assert ends.best.value == pytest.approx(pipeplan.solve(problem.replace(memory_bytes=None)).objective)
-
-
-def test_tiny_levels_by_hand() -> None:
-    """A layer on each device holds 10 and one byte for each micro-batch in flight; both on one hold 20 and two.
-
-    With 12 bytes two are in flight on the first stage, as in the optimum of `tiny-levels`. With 22 a copy of both
-    layers stands on each device, without any transfer: 16 / 4.
-    """
-    curve = sweep(load_packaged("tiny-levels"), Settings(chosen=(11.0, 12.0, 21.0, 22.0)))
-    assert [(point.limit, point.value) for point in curve.points] == [
-        (11.0, None), (12.0, 6.0), (21.0, 6.0), (22.0, 4.0),
-    ]  # fmt: skip
-    assert all(point.certified for point in curve.points)
-    assert curve.ends is not None
-    assert curve.ends.lower == 12.0 == curve.ends.least.need
 
 
 def test_no_time_is_said() -> None:
@@ -127,31 +97,18 @@ def test_a_curve_by_hand() -> None:
     assert [point.certified for point in curve.points] == [True] * 4
     assert [point.value for point in curve.points] == [None, 15, 10, 9]
     for point in curve.points[1:]:
-        assert point.need is not None
         assert point.need <= point.limit
-        assert point.value is not None
         assert point.rival is None or point.rival >= point.value
         assert point.bubble == pytest.approx(1 - 9 / point.value)
 
 
 def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum() -> None:
     curve = sweep(three_batches(), Settings(levels=3, options={"objective": "makespan"}))
-    assert curve.ends is not None
     assert curve.ends.least_proven
     assert curve.ends.lower == 2 == curve.points[0].limit
     assert curve.points[-1].value == curve.ends.best.value
     # Idle over what is minimised, which is longer than the span of any device.
     assert [point.bubble for point in curve.points] == pytest.approx([1 - 9 / (p.value or 0) for p in curve.points])
-
-
-@pytest.mark.slow
-def test_the_published_optima_are_points_of_one_curve() -> None:
-    """4 x 12 with 5, 6 and 4: 201, 193, 188 and 181 in 8, 10, 12 and 16 halves of activations."""
-    problem = pipeplan.load_packaged("zero-bubble-4x12")
-    curve = sweep(problem, Settings(chosen=(8, 10, 12, 16), options={"objective": "span"}))
-    assert [(point.value, point.certified) for point in curve.points] == [
-        (201, True), (193, True), (188, True), (181, True)
-    ]  # fmt: skip
 
 
 def test_a_schedule_without_memory_has_no_curve() -> None:
@@ -176,44 +133,11 @@ def test_each_point_is_the_optimum_on_so_many_gpus() -> None:
         assert point.value == (None if best == float("inf") else best)
         if point.plan is not None:
             assert devices_of(point.plan) <= point.limit
-            assert point.bound is not None
             assert point.bound <= point.value * (1 + 1e-9)
-
-
-@pytest.mark.sweeps
-def test_the_command_draws_json_table_and_picture(plan: Plan, tmp_path: Any) -> None:
-    picture, report = tmp_path / "curve.svg", tmp_path / "curve.html"
-    told = done(
-        plan(
-            "pareto", "tiny-training", "--gpus", 2, "--gpus", 4, "--json", "--picture", picture, "--report", report
-        )
-    )
-    assert [point["gpus"] for point in told.json["points"]] == [2, 4]
-    assert picture.stat().st_size > 1000
-    assert report.stat().st_size > 10_000
-    said = plan("pareto", "tiny-training", "--points", 2)
-    has(said.out, "time of an iteration in ms", "GPU time")
 
 
 SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")
 LIMITS = SolveOptions(time_limit_s=600, threads=1)
-
-
-@pytest.mark.slow
-def test_every_point_of_the_study_is_the_optimum_with_so_much_memory() -> None:
-    study = memory_study(SMALL, limits=LIMITS)
-    assert study.least.memory_bytes == 2
-    assert study.complete
-    assert len(study.points) > 1
-    for point in study.points:
-        optimum = least_period(with_memory(SMALL, point.memory_bytes))
-        assert optimum is not None
-        assert point.certified
-        assert point.value == pytest.approx(float(optimum), rel=1e-12)
-    best = study.no_more_helps
-    assert best is not None
-    assert best.value == 4  # the work of a device
-    assert len({point.memory_bytes for point in study.points}) == len(study.points)
 
 
 def test_where_the_value_without_a_limit_is_missing_nothing_is_said_of_more_memory() -> None:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import done
-from oracles.schedule import least_period
-from oracles.staging import best_stages
-from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Level, PlacementProblem
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
-from pipeplan.instances.schedule.kind_functions import schedule_to_json, with_memory
+from pipeplan.instances.schedule.kind_functions import with_memory
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.staging.problem import DeviceType, StagingProblem
+from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import sensitivity as module
 from pipeplan.studies.sensitivity import Worth, sensitivity, variants
@@ -110,53 +102,6 @@ def test_steps_go_up(step: dict[str, float]) -> None:
 # ---- solved anew ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("flush", [False, True])
-def test_every_value_is_that_of_all_plans(seed: int, flush: bool) -> None:
-    problem = random_staging(seed, layers=(2, 3), exact_batches=False)
-    step = random.Random(seed).choice((2.0, 5.0, 10.0))
-    options = {"objective": "flush"} if flush else {}
-    found = sensitivity(problem, options=options, memory_bytes=step)
-    assert len(found.changes) == (2 if problem.memory_bytes is None else 3)
-    for worth, variant in zip(found.changes, variants(problem, step), strict=True):
-        assert isinstance(variant.problem, StagingProblem)
-        expected = best_stages(variant.problem, flush=flush)
-        assert worth.change == variant.change
-        assert worth.result.objective == (None if expected is None else pytest.approx(expected[0], rel=1e-9))
-
-
-def kinds_of_problems() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """One of each, with a method that proves it at once."""
-    return {
-        "placement": (pipeplan.load_packaged("tiny-chain"), {"planner": "dp"}),
-        "chain": (load_packaged("golden-4"), {}),
-        "staging": (load_packaged("tiny-stages"), {}),
-        "levels": (load_packaged("tiny-levels"), {"options": {"hierarchy": "precise"}}),
-        "mip": (load_packaged("tiny-stages"), {"formulation": "mip-piper", "solver": "highs"}),
-    }
-
-
-@pytest.mark.parametrize("kind", kinds_of_problems())
-def test_nothing_is_worth_less_than_nothing(kind: str) -> None:
-    """All proven: a better cluster is never worse, and something is worth something."""
-    problem, method = kinds_of_problems()[kind]
-    found = sensitivity(problem, **method)
-    ratios = [worth.ratio for worth in found.changes if worth.ratio is not None]
-    assert found.base.stop == pipeplan.Stop.PROVEN
-    assert all(worth.result.stop == pipeplan.Stop.PROVEN for worth in found.changes)
-    assert len(ratios) == len(found.changes) >= 2
-    assert max(ratios) <= 1 + 1e-6
-    assert min(ratios) < 0.97
-
-
-def test_tiny_stages_by_hand() -> None:
-    """With memory for all, nobody recomputes: 4 + 2 x 2 / 4 = 5. Faster links: 5 + 1 / 1.1."""
-    found = {worth.change: worth for worth in sensitivity(load_packaged("tiny-stages")).changes}
-    assert found["1 GB more memory"].result.objective == pytest.approx(5.0)
-    assert found["1 GB more memory"].ratio == pytest.approx(5 / 6)
-    assert found["10 % more bandwidth"].result.objective == pytest.approx(5 + 1 / 1.1)
-
-
 def test_a_change_can_make_a_plan_possible() -> None:
     problem = load_packaged("tiny-stages").replace(memory_bytes=5.0)
     found = {worth.change: worth for worth in sensitivity(problem).changes}
@@ -199,12 +144,6 @@ BYTES = replace(SMALL, memory_unit="bytes")
 LIMITS = SolveOptions(time_limit_s=600, threads=1)
 
 
-def written(problem: ScheduleProblem, folder: Path) -> Path:
-    path = folder / "small.json"
-    write_json(str(path), schedule_to_json(problem))
-    return path
-
-
 # ---- better devices ------------------------------------------------------------------------------------
 
 
@@ -230,18 +169,6 @@ def test_one_device_at_a_time_is_faster_and_so_are_all_lags() -> None:
 def test_links_and_devices_without_limits_get_no_more() -> None:
     free = with_memory(SMALL, None)
     assert "10 % more memory" not in changes_of_schedule(free)
-
-
-@pytest.mark.sweeps
-def test_the_command_says_what_each_change_is_worth(plan: Callable[..., Any], tmp_path: Path) -> None:
-    said = done(plan("sensitivity", written(SMALL, tmp_path), "--time-limit", "600s"))
-    assert said.out.startswith("as it is (2 devices, 3 half-activation): ")
-    assert "10 % more memory (3.3 half-activation)" in said.out
-    for change, better in changes_of_schedule(SMALL).items():
-        assert change in said.out
-        optimum = least_period(better)
-        assert optimum is not None
-        assert f"{float(optimum):.7g}" in said.out
 
 
 def test_of_rules_that_are_as_fast_the_one_with_the_least_memory_is_named() -> None:

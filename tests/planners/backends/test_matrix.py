@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -193,19 +192,6 @@ def test_a_maximisation_is_marked_in_the_file(name: str, mark: str, tmp_path: Pa
     write_model(from_rows([-2.0], [], [0.0], [5.0], [True], maximise=True), tmp_path / name)
     assert (tmp_path / name).read_text().startswith(f"{mark} made from a maximisation")
     assert read_back(tmp_path / name)["value"] == -10.0
-
-
-@pytest.mark.parametrize(("suffix", "option"), [("mps", "--freemps"), ("lp", "--lp")], ids=["mps", "lp"])
-def test_another_reader_understands_the_file(
-    suffix: str, option: str, tmp_path: Path, knapsack: MatrixModel
-) -> None:
-    if shutil.which("glpsol") is None:
-        pytest.skip("GLPK is not installed")
-    for name, model in (("awkward", AWKWARD), ("knapsack", knapsack)):
-        path = tmp_path / f"{name}.{suffix}"
-        write_model(model, path)
-        done = subprocess.run(["glpsol", option, str(path), "--check"], capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
 
 
 def test_or_tools_reads_the_same_model(tmp_path: Path) -> None:

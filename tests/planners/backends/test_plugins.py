@@ -74,13 +74,6 @@ def test_a_plug_in_that_cannot_be_loaded_costs_nobody_else(knapsack: MatrixModel
     assert solve("highs", knapsack).stop == Stop.PROVEN
 
 
-def test_plug_ins_are_not_looked_for_where_ours_do(knapsack: MatrixModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To read the metadata of all installed packages takes longer than to plan a small problem."""
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **wanted: pytest.fail(f"looked for {wanted}"))
-    registry.plugged_in.cache_clear()
-    assert solve("highs", knapsack).stop == Stop.PROVEN
-
-
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
 def test_our_plug_ins_say_where_their_backend_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their solvers are not here, so this is all that can be tried of them."""

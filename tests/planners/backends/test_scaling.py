@@ -161,26 +161,6 @@ def test_scaling_loses_no_solution_and_no_bound(model: MatrixModel) -> None:
 # ---- the backends agree --------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=25)
-@given(models())
-def test_small_models_have_one_answer(model: MatrixModel) -> None:
-    """Clear-cut models only: a point within the solvers' tolerance of a row may count or not."""
-    activities = [(x, model.activity(x)) for x in points(model)]
-    edge = [np.min(np.abs(np.r_[a - model.row_lower, a - model.row_upper]), initial=INF) for _, a in activities]
-    if min(edge) < 1e-4:
-        return
-    feasible = [
-        model.objective(x) for x, a in activities if np.all((a >= model.row_lower) & (a <= model.row_upper))
-    ]
-    for name in ("highs", "cp-sat", "scip"):
-        outcome = solve(name, model, SolveOptions(threads=1))
-        if feasible:
-            assert (name, outcome.stop) == (name, Stop.PROVEN)
-            assert outcome.objective == pytest.approx(min(feasible), rel=1e-6, abs=1e-6)
-        else:
-            assert (name, outcome.stop) == (name, Stop.INFEASIBLE)
-
-
 @pytest.mark.parametrize("name", ["highs", "cp-sat", "scip"])
 def test_a_cost_next_to_nothing_beside_a_constant_is_no_hindrance(name: str) -> None:
     """In units of the cost the constant would be taken for infinity, and there would be no bound."""
@@ -198,15 +178,6 @@ def two_machines(factor: float) -> MatrixModel:
     rows.append(({**dict(enumerate(jobs)), 4: -1.0}, -math.inf, 0.0))
     rows.append(({**{j: -t for j, t in enumerate(jobs)}, 4: -1.0}, -math.inf, -sum(jobs)))
     return from_rows([0, 0, 0, 0, 1], rows, [0] * 5, [1, 1, 1, 1, 20 * factor], [True] * 4 + [False])
-
-
-@pytest.mark.parametrize("factor", [1e-9, 1e-6, 0.3, 1.0, 1e6, 1e12])
-def test_the_solvers_numbers_do_not_depend_on_the_unit(factor: float) -> None:
-    told, units = in_own_units(two_machines(factor))
-    assert REACH <= told.col_upper[4] < 2 * REACH
-    assert list(told.col_upper[:4]) == [1] * 4
-    assert np.max(np.abs(told.coefficients)) < 2 * REACH
-    assert units.columns[4] == 2.0 ** round(math.log2(units.columns[4]))
 
 
 def test_scaling_is_undone_to_the_last_bit() -> None:
@@ -233,7 +204,6 @@ def test_optimum_and_bound_come_back_in_the_models_units(solver: str, factor: fl
     assert outcome.stop == Stop.PROVEN
     assert outcome.objective == pytest.approx(10 * factor, rel=1e-7)
     assert outcome.bound == pytest.approx(10 * factor, rel=1e-7)
-    assert outcome.values is not None
     assert outcome.values["x4"] == pytest.approx(10 * factor, rel=1e-7)
 
 

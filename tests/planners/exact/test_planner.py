@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from pipeplan.instances.base import clock
 from pipeplan.instances.base.result import Found, StartOutcome, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
-from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners import exact
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rule
@@ -22,30 +20,6 @@ from pipeplan.planners.run.choose import choose
 from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
-SOLVERS = ("highs", "cp-sat", "scip")
-
-
-def agree(problem: PlacementProblem, device_contiguity: bool = False, **asked: Any) -> None:
-    """The integer program and enumeration have the same optimum, or both have none."""
-    options = asked.pop("options")
-    rules = {"device_contiguity": True} if device_contiguity else options
-    expected = solve(problem, planner="brute-force", options=rules).objective
-    result = solve(problem, formulation="ip-tarnawski", options=options, limits=LIMITS, **asked)
-    if expected is None:
-        assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
-        return
-    assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
-    assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    assert result.bound is not None
-    assert result.bound <= result.objective
-    assert not device_contiguity or not verify(problem, result.plan, contiguity="device")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("seed", range(10))
-def test_three_solvers_agree_with_enumeration(seed: int, solver: str) -> None:
-    for free in (False, True):
-        agree(random_problem(seed), solver=solver, options={"non_contiguous": free}, warm_start="none")
 
 
 @pytest.mark.parametrize("seed", range(20, 32))
@@ -53,13 +27,15 @@ def test_three_solvers_agree_with_enumeration(seed: int, solver: str) -> None:
 @pytest.mark.parametrize("non_contiguous", [False, True])
 def test_the_portfolio_agrees_with_enumeration(seed: int, objective: str, non_contiguous: bool) -> None:
     """With cut-offs, reductions and warm starts, as users run it."""
-    agree(random_problem(seed), options={"non_contiguous": non_contiguous, "objective": objective})
-
-
-@pytest.mark.parametrize("solver", ["highs", "cp-sat"])
-@pytest.mark.parametrize("seed", range(40, 46))
-def test_the_plain_program_asks_for_contiguity_of_each_device_alone(seed: int, solver: str) -> None:
-    agree(random_problem(seed), True, solver=solver, options={"variant": "plain"}, warm_start="none")
+    problem, options = random_problem(seed), {"non_contiguous": non_contiguous, "objective": objective}
+    expected = solve(problem, planner="brute-force", options=options).objective
+    result = solve(problem, formulation="ip-tarnawski", options=options, limits=LIMITS)
+    if expected is None:
+        assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
+        return
+    assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
+    assert result.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert result.bound <= result.objective
 
 
 def chain(length: int = 12) -> PlacementProblem:
@@ -69,7 +45,6 @@ def chain(length: int = 12) -> PlacementProblem:
 
 def test_a_reached_gap_is_not_called_optimal() -> None:
     result = solve(chain(), formulation="ip-tarnawski", limits=SolveOptions(rel_gap=0.5, threads=1))
-    assert result.gap is not None
     assert result.gap <= 0.5
     assert (result.stop, result.found) in {(Stop.GAP, Found.FEASIBLE), (Stop.PROVEN, Found.OPTIMAL)}
     assert (result.stop == Stop.PROVEN) == (result.gap <= 1e-6)
@@ -110,25 +85,6 @@ def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPat
     asked.clear()
     claimed = solve(chain(), planner="linear-dp")
     assert asked == [claimed.plan]
-
-
-@pytest.mark.sweeps
-def test_a_more_binding_cluster_never_helps() -> None:
-    """Fewer accelerators, contiguity, and less memory can only cost time."""
-    problem = chain()
-    value = {
-        (k, free): solve(
-            problem.replace(accelerators=k),
-            formulation="ip-tarnawski",
-            options={"non_contiguous": free},
-            limits=LIMITS,
-        ).objective
-        or math.nan
-        for k in (2, 3)
-        for free in (False, True)
-    }
-    assert value[3, True] <= value[3, False] <= value[2, False]
-    assert value[3, True] <= value[2, True] <= value[2, False]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,6 @@ def test_no_plan_of_a_tiny_problem_is_below_it(seed: int) -> None:
         facts = evaluate_stage_graph(problem, plan)
         for objective in OBJECTIVES:
             below = bound[objective]
-            assert below is not None
             assert below <= facts.objective(objective) * (1 + 1e-9)
 
 
@@ -76,23 +75,8 @@ def test_no_planner_is_below_the_bound_of_another(seed: int) -> None:
             assert not any("bound" in message for message in result.messages)
             assert (result.violations, result.claimed) == ((), result.objective and pytest.approx(result.objective))
             if result.objective is not None:
-                assert bound is not None
                 assert result.bound is not None
                 assert bound <= result.objective * (1 + 1e-9)
-
-
-@pytest.mark.sweeps
-def test_a_wider_choice_never_raises_it() -> None:
-    for seed in range(40):
-        problem = problem_of(random.Random(2000 + seed))
-        for objective in OBJECTIVES:
-            widening: tuple[dict[str, Any], ...] = (
-                *({"micro_batch": 4, "degrees": degrees} for degrees in ("none", "pow2", "divisors")),
-                *({}, {"mixed_micro_batches": True}),
-            )
-            found = [lower_bound(problem, {**options, "objective": objective}) for options in widening]
-            values = [float("inf") if bound is None else bound for bound in found]
-            assert all(more <= less * (1 + 1e-8) for less, more in pairwise(values))
 
 
 # ---- tight -------------------------------------------------------------------------------------------------
@@ -129,13 +113,6 @@ def planned(problem: GraphPipelineProblem, **options: Any) -> tuple[float, float
 def test_chains_are_proven(operators: int, devices: int, options: dict[str, Any], value: float) -> None:
     objective, _, stop = planned(chain(operators, devices), **options)
     assert (objective, stop) == (pytest.approx(value), Stop.PROVEN)
-
-
-@pytest.mark.parametrize("devices", [3, 5, 6, 7])
-def test_where_stages_may_have_several_devices_it_is_near(devices: int) -> None:
-    """Divided evenly, the work leaves no bubbles: in theory; no degree of a power of two uses 3 devices evenly."""
-    objective, bound, _ = planned(chain(devices, devices))
-    assert bound >= 0.75 * objective
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -51,21 +51,8 @@ def test_no_plan_is_shorter_than_the_bound_and_its_plans_come_close(seed: int) -
     assert 0.96 * least <= tried.refuted <= least * (1 + 1e-9)
     result = planned(problem, micro_batch=b).own_answer
     assert result.verified
-    assert result.objective is not None
-    assert result.bound is not None
     assert result.bound <= least * (1 + 1e-9)
     assert least * (1 - 1e-9) <= result.objective <= least * 1.05
-
-
-@pytest.mark.sweeps
-def test_the_bound_is_nearly_always_the_optimum() -> None:
-    met = known = 0
-    for seed in range(60):
-        problem, b = some_problem(seed)
-        result = planned(problem, micro_batch=b).own_answer
-        known += result.objective is not None
-        met += result.stop == Stop.PROVEN
-    assert met >= 0.9 * known > 20
 
 
 @pytest.mark.parametrize("seed", [*range(20), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(20, 150))])
@@ -78,8 +65,6 @@ def test_the_model_never_knows_more(seed: int) -> None:
     assert (model.objective is None) == (result.objective is None)
     if result.objective is None:
         return
-    assert model.bound is not None
-    assert result.bound is not None
     assert model.bound <= result.bound * (1 + 1e-6)
     assert result.bound <= (model.objective or 0.0) * (1 + 1e-9)
 
@@ -88,8 +73,6 @@ def test_the_model_never_knows_more(seed: int) -> None:
 def test_with_groups_of_passes_transfers_may_be_hidden() -> None:
     """What nothing hides with k = 1 does not count for larger k."""
     one, several = planned("case-study", micro_batch=4), planned("case-study", micro_batch=4, k=2)
-    assert one.bound is not None
-    assert several.bound is not None
     assert several.bound < 0.96 * one.bound
     assert (one.scope or "").endswith("k = 1")
     assert "k = 1" not in (several.scope or "")
@@ -197,6 +180,5 @@ def test_one_stage_before_a_region_sends_what_any_of_its_operators_reads() -> No
     problem = GraphPipelineProblem(tuple(operators), edges, 2, 3, None, Link(4.0))
     tried = program(problem, 2)
     least = shortest_iteration(problem, 2, tree_sets(problem))
-    assert least is not None
     assert list(tried.climb(least * (1 + 1e-9)))
     assert tried.refuted == pytest.approx(least)

@@ -120,7 +120,5 @@ def test_a_forbidden_operator_does_not_raise_the_bound_of_others() -> None:
         assert result.stop != Stop.ERROR, result.messages
         assert result.bound is not None
     best = best_time(problem, 2, convex_sets(problem))
-    assert best is not None
     bound = bounds.lower_bound(problem, {"objective": "time-per-sample", "micro_batch": 2})
-    assert bound is not None
     assert bound <= best

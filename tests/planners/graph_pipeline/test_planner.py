@@ -13,7 +13,7 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_names
-from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
+from pipeplan.instances.graph_pipeline.models import candle_uno, case_study
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
@@ -70,7 +70,6 @@ def test_many_different_branches_still_share_stages() -> None:
     problem = GraphPipelineProblem(operators, edges, mini_batch=4, devices=4)
     result = planned(problem, objective="time-per-sample", degrees="none")
     work = 2 * sum(operator.forward(1) for operator in operators)
-    assert result.objective is not None
     assert work / 4 <= result.objective <= 1.3 * work / 4
     assert any("follow each other" in message for message in result.messages)
 
@@ -100,14 +99,6 @@ def test_piper_cannot_list_the_downsets_of_eight_branches() -> None:
         solve(candle_uno(branches=8), planner="piper-downsets")
 
 
-def test_planners_are_equal_on_a_chain() -> None:
-    """One common cost model; the searches differ in nothing but the graphs that they can take."""
-    problem, names = sequential(devices=4, layers=6), ("graphpipe", "piper-downsets", "spp-pipedream")
-    values = [planned(problem, name, objective="time-per-sample", micro_batch=4).objective for name in names]
-    values.append(solve(problem, formulation="cp-graphpipe", options={"micro_batch": 4}).objective)
-    assert values == [pytest.approx(values[0], rel=1e-6)] * len(values)
-
-
 @pytest.mark.parametrize("objective", ["iteration", "time-per-sample"])
 @pytest.mark.parametrize("seed", range(60))
 def test_a_row_of_stages_is_never_better(seed: int, objective: str) -> None:
@@ -116,7 +107,6 @@ def test_a_row_of_stages_is_never_better(seed: int, objective: str) -> None:
     problem = random_graph_pipeline(rng, most_operators=7, tight=rng.choice([None, 0.2, 0.4]))
     row, graph = (solve(problem, planner=name, options={"objective": objective}) for name in PLANNERS[:3:2][::-1])
     if row.objective is not None:
-        assert graph.objective is not None
         assert graph.objective <= row.objective * (1 + 1e-9)
 
 
@@ -142,23 +132,13 @@ def test_case_study(join: bool, deep: int, gains: tuple[float, float]) -> None:
         assert [stage_graph(result).stages[0].micro_batch for result in (graph, row)] == [4, 2]
 
 
-@pytest.mark.sweeps
-@pytest.mark.parametrize("build", [mmt, dlrm, candle_uno])
-def test_ablation_is_between_the_row_and_the_graph(build: Any) -> None:
-    problem = build(devices=8)
-    row, ablation, graph = (
-        planned(problem, name).objective or 0.0 for name in ("spp-pipedream", "graphpipe-parallel", "graphpipe")
-    )
-    assert graph <= ablation < row
-
-
 def published_gain(problem: GraphPipelineProblem) -> float:
     """Of the stage graph over the row, both with the least time per sample for each micro-batch size."""
     row = planned(problem, "spp-pipedream", depth="fastest").objective or 0.0
     return row / (planned(problem, "graphpipe", depth="fastest", cuts="tree", samples_held="rule").objective or 0.0)
 
 
-@pytest.mark.at_once(1)
+@pytest.mark.sweeps
 @pytest.mark.parametrize("devices", [None, 8])
 def test_more_branches_gain_more(devices: int | None) -> None:
     """With a device for each branch, as in the published figure, and on eight; the network takes no time."""
@@ -167,14 +147,6 @@ def test_more_branches_gain_more(devices: int | None) -> None:
     assert gains == sorted(gains)
     assert gains[0] >= 1.0
     assert gains[-1] > 1.4
-
-
-@pytest.mark.sweeps
-@pytest.mark.parametrize("build", [mmt, candle_uno])
-def test_more_devices_gain_more(build: Any) -> None:
-    gains = [published_gain(build(devices=n, cluster="summit-v100-ideal")) for n in (4, 8, 16)]
-    assert gains == sorted(gains)
-    assert gains[0] > 1.1
 
 
 # ---- depth -------------------------------------------------------------------------------------------------
@@ -197,8 +169,5 @@ def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
 def test_no_planner_beats_the_best_known_time(name: str, planner: str, objective: str) -> None:
     known = best_known(name, objective)
     result = pipeplan.solve(load_packaged(name), planner=planner, options={"objective": objective})
-    assert known is not None
-    assert result.objective is not None
     assert result.objective >= known.value * (1 - 1e-9)
-    assert known.bound is not None
     assert known.bound <= known.value

@@ -83,7 +83,6 @@ def test_branches_need_not_begin_alike() -> None:
     operators = (Operator("lean", lean, lean, stash_bytes=6.0), Operator("wide", wide, wide))
     problem = GraphPipelineProblem(operators, (), mini_batch=4, devices=2, memory_bytes=6.0)
     answer = Search(problem, menu(problem, (1, 2, 4))).best()
-    assert answer is not None
     assert answer.value == pytest.approx(2.0)
     assert {stage.nodes[0]: stage.micro_batch for stage in answer.plan.stages} == {"lean": 1, "wide": 4}
 

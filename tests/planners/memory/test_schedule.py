@@ -9,7 +9,6 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_problem
 
 import pipeplan
-from pipeplan import load_packaged, smallest_memory, verify
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
@@ -98,12 +97,3 @@ def test_a_block_that_fits_nowhere_is_named() -> None:
     assert first == "block 'F0' alone needs 2 half-activation of 'd0', whose memory is 1 half-activation"
     assert "2 half-activation of memory per device is the least with a plan" in second
     assert Fraction(2) == pipeplan.smallest_memory(tight, LIMITS).memory_bytes
-
-
-@pytest.mark.parametrize("name", ["zero-bubble-4x12", "v-shape-4", "nn-shape-4"])
-def test_packaged_problems_need_what_one_micro_batch_needs(name: str) -> None:
-    problem = load_packaged(name)
-    found = smallest_memory(problem)
-    assert found.proven
-    assert found.plan is not None
-    assert not verify(with_memory(problem, found.memory_bytes), found.plan)

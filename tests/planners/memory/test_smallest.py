@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from oracles.chain import least_memory
 from oracles.extended_placement import best_value, tiny_levels, tiny_replicated, tiny_types
 from oracles.graph_pipeline import all_plans, convex_sets
 from oracles.leveled_staging import best_leveled
@@ -88,12 +87,6 @@ def test_the_amount_is_enough_and_a_hair_less_is_not(name: str, seed: int) -> No
     check(small(kind, seed), options, decide)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_chain_has_one_too(seed: int) -> None:
-    problem = nasty("chain", seed)
-    assert pipeplan.smallest_memory(problem, LIMITS).memory_bytes == pytest.approx(float(least_memory(problem)))
-
-
 @pytest.mark.parametrize("make", [tiny_levels, tiny_replicated, tiny_types])
 @pytest.mark.parametrize("seed", range(5))
 def test_placements_on_levels_and_on_several_types(make: Callable[[int], Any], seed: int) -> None:
@@ -108,7 +101,6 @@ def test_more_options_never_cost_the_answer() -> None:
     facts: dict[str, Any] = {"devices": 64, "batch": 1024, "optimizer": "adam-mixed", "recompute": True, **degrees}
     problem = pipeplan.load_profile("llama-3-70b").to_staging(levels=levels, memory_bytes=math.inf, **facts)
     found = smallest_memory(problem, SolveOptions(time_limit_s=600))
-    assert found.memory_bytes is not None
     assert found.memory_bytes < 25 * 2**30
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
-from problems.placements import random_placement
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.evaluate import evaluate
-from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.brute_force import MAX_PLANS, PLANNER, plan_count
@@ -21,34 +16,6 @@ from pipeplan.planners.placement.brute_force import MAX_PLANS, PLANNER, plan_cou
 
 def brute_force(problem: PlacementProblem, **options: Any) -> Outcome:
     return PLANNER.plan(Request(problem, options))
-
-
-def best_by_the_referee(problem: PlacementProblem, objective: str, contiguity: str) -> float | None:
-    """The least value of all assignments of nodes, each judged by the referee alone."""
-    devices = range(problem.accelerators + problem.cpus)
-    values = []
-    for choice in itertools.product(devices, repeat=len(problem.nodes)):
-        plan = PlacementPlan.from_assignment(problem, dict(zip((n.id for n in problem.nodes), choice, strict=True)))
-        if not verify(problem, plan, contiguity=contiguity):
-            values.append(evaluate(problem, plan).objective(objective))
-    return min(values, default=None)
-
-
-OPTIONS_OF = {"chain": {}, "device": {"device_contiguity": True}, "none": {"non_contiguous": True}}
-
-
-@pytest.mark.parametrize("contiguity", OPTIONS_OF)
-@pytest.mark.parametrize("objective", ["max-load", "gpipe"])
-@pytest.mark.parametrize("seed", range(12))
-def test_no_assignment_is_better(seed: int, objective: str, contiguity: str) -> None:
-    problem = random_placement(seed, layers=3 if seed % 2 else 4, training=bool(seed % 2))
-    outcome = brute_force(problem, objective=objective, **OPTIONS_OF[contiguity])
-    truth = best_by_the_referee(problem, objective, contiguity)
-    assert outcome.claimed == truth
-    assert outcome.stop == (Stop.INFEASIBLE if truth is None else Stop.PROVEN)
-    if outcome.plan is not None:
-        assert not verify(problem, outcome.plan, contiguity=contiguity)
-        assert outcome.bound == truth
 
 
 def test_devices_in_a_circle_are_no_chain() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oracles.published_optima import CONTIGUOUS as PROVEN
 from problems.placements import random_placement
 
 import pipeplan
@@ -69,7 +70,6 @@ def test_plans_are_valid_claims_true_and_none_beats_the_best(
         assert not rules, f"seed {seed}"
         value, found = evaluate(problem, outcome.plan).objective(objective), found + 1
         assert outcome.claimed == pytest.approx(value, rel=1e-12)
-        assert best is not None
         assert value >= best * (1 - 1e-12)
         near = truth(problem, objective, non_contiguous and not contiguous_only)
         ratios += [value / near] if near else []
@@ -115,7 +115,6 @@ def test_one_node_is_proven_and_without_accelerators_everything_is_on_cpus(name:
     problem = PlacementProblem((Node("a", 1, 4), Node("b", 1, 4)), (("a", "b"),), accelerators=0, cpus=1)
     outcome = run(name, problem)
     assert outcome.claimed == 8
-    assert outcome.plan is not None
     assert [device.type for device in outcome.plan.devices] == ["cpu"]
 
 
@@ -198,17 +197,6 @@ LAYER, OPERATOR = "tarnawski/throughput/layer", "tarnawski/throughput/operator"
 # By planner and options: the value of each input, and how far from it the planner may be. The values are proven optima
 # of contiguous plans, the paper's Table 1, the best known without contiguity (in a fixed number of steps, about two
 # seconds), and experts' splits.
-CONTIGUOUS = {
-    f"{LAYER}/bert24_inference": 17.78990625,
-    f"{LAYER}/bert24_training": 41.7458125,
-    f"{LAYER}/gnmt_inference": 32.9107,
-    f"{LAYER}/resnet50_inference": 33.7747,
-    f"{LAYER}/inceptionv3_inference": 51.5519,
-    f"{OPERATOR}/bert_l-3_inference": 27.9186,
-    f"{OPERATOR}/bert_l-3_training": 65.3031,
-    f"{OPERATOR}/bert_l-6_inference": 29.5795,
-    f"{OPERATOR}/resnet50_inference": 124.3488,
-}
 PIPEDREAM = {
     f"{LAYER}/bert24_inference": 17.79,
     f"{LAYER}/bert24_training": 41.75,
@@ -224,7 +212,11 @@ ANY_DEVICES = {
 EXPERTS = {f"{LAYER}/bert24_inference": 20.08, f"{LAYER}/gnmt_inference": 46.21}
 
 PUBLISHED = [
-    *(("linear-dp", name, {}, value * 1.0005, 0.00052 * value) for name, value in CONTIGUOUS.items()),
+    *(
+        ("linear-dp", f"tarnawski/throughput/{name}", {}, value * 1.0005, 0.00052 * value)
+        for name, value in PROVEN.items()
+        if name != "operator/bert_L-12_training"  # which is large
+    ),
     *(("pipedream", name, {}, value, 0.005) for name, value in PIPEDREAM.items()),
     *(
         pytest.param("lns", name, {"non_contiguous": True, "cycles": 6}, value, 1e-4 * value, marks=mark)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from problems.placements import random_placement
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.dp_dense import Pairs, flat
+from pipeplan.planners.placement.dp_dense import Pairs
 from pipeplan.planners.placement.groups import various_orders
 from pipeplan.planners.placement.ideals import (
     Lattice,
@@ -17,7 +15,6 @@ from pipeplan.planners.placement.ideals import (
     beam,
     build,
     cheapest,
-    merge_free,
 )
 
 SEEDS = range(25)
@@ -84,26 +81,3 @@ def test_memory_that_cannot_bind_is_no_obstacle_and_memory_that_can_is() -> None
     problem = PlacementProblem(nodes, (("u", "v"), ("v", "w")), accelerators=2, cpus=0, memory_bytes=12.0)
     assert len(build(problem).members) == 2
     assert len(build(problem.replace(memory_bytes=8.0)).members) == 3
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_merging_never_changes_the_optimum(seed: int) -> None:
-    rng = random.Random(seed)
-    count = rng.randint(3, 7)
-    edges = [(u, v) for u in range(count) for v in range(u + 1, count) if rng.random() < 0.4]
-    senders = {u for u, _ in edges}
-    nodes = []
-    for v in range(count):
-        work = rng.choice((0.0, 0.0, 1.0, 3.0))
-        transfer = rng.choice((0.0, 0.5, 1.0, 2.0)) if v in senders else 0.0
-        nodes.append(Node(v, work, 2 * work, transfer_time=transfer))
-    problem = PlacementProblem(tuple(nodes), tuple(edges), rng.randint(1, 3), rng.randint(0, 1))
-    merged = build(problem)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeplan.planners.placement.ideals.merge_free", lambda model: model)
-        plain = build(problem)
-    assert merged == merge_free(plain)
-    values = [flat(Pairs(all_ideals(model, 10**6))) for model in (plain, merged)]
-    assert values[0] is not None
-    assert values[1] is not None
-    assert values[0][0] == pytest.approx(values[1][0], rel=1e-12)

@@ -43,12 +43,9 @@ def test_the_exact_planner_and_a_solver_find_it_too() -> None:
     assert choose(problem, None, None, "highs", {"objective": "latency"}).name == "ip-tarnawski-latency"
 
 
-def test_an_unknown_objective_names_those_that_exist() -> None:
+def test_a_named_method_is_taken_at_its_word() -> None:
     with pytest.raises(InputError, match="give one of max-load, gpipe, latency"):
         choose(load_packaged("tiny-chain"), None, None, "auto", {"objective": "speed"})
-
-
-def test_a_named_method_is_taken_at_its_word() -> None:
     with pytest.raises(InputError, match="give one of max-load, gpipe"):
         choose(load_packaged("tiny-chain"), None, "dp", "auto", {"objective": "latency"})
     with pytest.raises(UsageError, match="it belongs to ip-tarnawski-latency"):
@@ -99,10 +96,6 @@ def test_without_a_name_an_exact_planner_that_knows_them_is_taken(problem: Place
     assert result_from_json(result.to_json()).plan == result.plan
     facts = {"levels": problem.levels, "other_types": problem.other_types}
     assert {name for name in facts if name in result.problem} == {name for name, value in facts.items() if value}
-
-
-def test_a_flat_problem_still_goes_to_the_formulation() -> None:
-    assert choice.choose(FLAT, None, None, "auto", {}).formulation is FORMULATIONS["ip-tarnawski"]
 
 
 def test_where_no_method_knows_them_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

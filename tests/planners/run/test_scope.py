@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from problems.graph_pipelines import random_graph_pipeline
 from problems.placements import random_placement
 from problems.stagings import random_staging
 from problems.trainings import random_training
@@ -15,11 +13,9 @@ from problems.trainings import random_training
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, Stop
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.generators import figure_5
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.physics.schedules import V_SHAPE
@@ -76,7 +72,6 @@ def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed
     assert (result.bound, result.gap, result.scope, result.proof) == (None, None, None, None)
     assert (result.warm_start.outcome, result.warm_start.value) == (StartOutcome.OUTSIDE, 5.5)
     own = result.in_scope
-    assert own is not None
     assert (own.stop, own.found, own.objective, own.scope) == (Stop.PROVEN, Found.OPTIMAL, 6, ONE_BATCH)
     assert own.bound == pytest.approx(6, rel=1e-6)
     assert own.wider == "--formulation cp-beaumont --option batches-per-period=2"
@@ -103,21 +98,6 @@ def test_two_batches_are_better_and_two_times_one_is_two(flushed: PatternPlan) -
     assert not better.messages
 
 
-def test_where_no_single_batch_fits_the_start_is_all_there_is(flushed: PatternPlan) -> None:
-    """Nobody concludes from a plan of many batches that the method's own "infeasible" is wrong, nor the reverse."""
-    tight = CHAIN.replace(memory_bytes=5.0)
-    plan = solve(tight, planner="sync-1f1b").plan
-    alone = solve(tight, formulation="exact-beaumont")
-    result = solve(tight, formulation="exact-beaumont", warm_start=plan)
-    assert isinstance(plan, PatternPlan)
-    value = evaluate_pattern(tight, plan).period_per_batch
-    assert not verify_pattern(tight, plan)
-    assert result.objective == min(value, alone.objective or value)
-    assert result.stop == (
-        Stop.PROVEN if alone.objective is not None and alone.objective <= value else Stop.COMPLETED
-    )
-
-
 def test_without_a_memory_limit_no_number_of_batches_helps(flushed: PatternPlan) -> None:
     free = CHAIN.replace(memory_bytes=None)
     result = solve(free, formulation="ilp-beaumont", warm_start=flushed)
@@ -128,13 +108,11 @@ def test_without_a_memory_limit_no_number_of_batches_helps(flushed: PatternPlan)
 def test_a_given_allocation_is_named() -> None:
     result = solve(CHAIN, formulation="cp-beaumont", options={"allocation": "0,0"})
     assert result.scope == f"{ONE_BATCH} of the given allocation"
-    assert result.wider is not None
     assert "no --option allocation" in result.wider
 
 
 def test_the_printed_program_proves_nothing_about_the_problem() -> None:
     family = choose(CHAIN, "ilp-beaumont", None, "auto", {"variant": "printed"}).family(CHAIN)
-    assert family is not None
     assert "not those of the problem" in family.scope
 
 
@@ -161,20 +139,15 @@ def _plan(problem: GraphPipelineProblem, *sizes: int) -> StageGraphPlan:
 
 
 def test_a_start_of_another_micro_batch_is_kept_and_proves_nothing() -> None:
-    start = _plan(ROW, 4, 4, 4)
-    result = solve(ROW, formulation="cp-graphpipe", options={"micro_batch": 1}, warm_start=start)
-    alone = solve(ROW, formulation="cp-graphpipe", options={"micro_batch": 1})
-    assert alone.stop == Stop.PROVEN
-    assert alone.scope == "stage graphs of stages of the decomposition, micro-batches of 1 sample"
-    assert alone.wider is not None
-    assert "without --micro-batch" in alone.wider
+    result = solve(ROW, formulation="cp-graphpipe", options={"micro_batch": 1}, warm_start=_plan(ROW, 4, 4, 4))
+    own = result.in_scope
+    assert (own.stop, own.scope) == (
+        Stop.PROVEN,
+        "stage graphs of stages of the decomposition, micro-batches of 1 sample",
+    )
+    assert "without --micro-batch" in (own.wider or "")
     assert (result.stop, result.found, result.bound) == (Stop.COMPLETED, Found.FEASIBLE, None)
-    assert result.objective is not None
-    assert alone.objective is not None
-    assert result.objective < alone.objective
-    (message,) = result.messages
-    assert repr(alone.objective) in message
-    assert "--micro-batch 4 asks for such plans" in message
+    assert "--micro-batch 4 asks for such plans" in result.messages[0]
 
 
 @pytest.mark.parametrize(
@@ -223,55 +196,11 @@ def test_a_stage_across_branches_is_none_of_the_decomposition() -> None:
 
 def _why(problem: GraphPipelineProblem, plan: StageGraphPlan, options: dict[str, Any]) -> str | None:
     family = choose(problem, "cp-graphpipe", None, "auto", options).family(problem)
-    assert family is not None
     reason = family.outside(plan)
     return None if reason is None else reason.why
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"mixed_micro_batches": True, "k": 2}, {"degrees": "pow2"}, {"micro_batch": 2}]
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_quick_start_of_the_exact_model_is_one_of_its_plans(seed: int, options: dict[str, Any]) -> None:
-    problem = random_graph_pipeline(random.Random(seed), most_operators=5, mini_batch=4)
-    result = solve(problem, formulation="cp-graphpipe", options=options)
-    assert result.warm_start.outcome in (StartOutcome.ACCEPTED, StartOutcome.NONE)
-
-
 # ---- placements and stagings ---------------------------------------------------------------------------
-
-ALL, EACH, ROWS = (PLACEMENTS[name] for name in ("none", "device", "chain"))
-
-
-@pytest.mark.parametrize(
-    ("asked", "scope", "wider"),
-    [
-        ({"formulation": "ip-tarnawski"}, ROWS, "--non-contiguous"),
-        ({"formulation": "ip-tarnawski", "options": {"variant": "plain"}}, EACH, "--non-contiguous"),
-        ({"formulation": "ip-tarnawski", "options": {"non_contiguous": True}}, ALL, None),
-        ({"planner": "dp"}, ROWS, "--formulation ip-tarnawski --non-contiguous"),
-        ({"planner": "brute-force"}, ROWS, "--non-contiguous"),
-        ({"planner": "brute-force", "options": {"non_contiguous": True}}, ALL, None),
-        ({"planner": "brute-force", "options": {"device_contiguity": True}}, EACH, "--non-contiguous"),
-        ({"planner": "greedy"}, ALL, None),
-        (
-            {"formulation": "ip-tarnawski-latency", "options": {"subgraphs_per_device": 2}},
-            "placements of at most 2 pieces per accelerator",
-            "--subgraphs-per-device 4",
-        ),
-    ],
-)
-def test_the_scope_of_placements(asked: dict[str, Any], scope: str, wider: str | None) -> None:
-    problem = load_packaged("tiny-chain")
-    result = solve(problem, **asked)
-    assert (result.scope, result.wider) == (scope, wider)
-    if result.stop == Stop.PROVEN:
-        assert result.proof is not None
-        assert (result.proof.scope, result.proof.checks[-1]) == (scope, RECOMPUTED)
-        assert result.proof.method == (asked.get("formulation") or asked["planner"])
-    else:
-        assert result.proof is None
-    assert result_from_json(result.to_json()) == result
 
 
 def test_a_start_that_is_not_contiguous_is_kept_apart_where_contiguity_is_a_rule() -> None:
@@ -281,23 +210,6 @@ def test_a_start_that_is_not_contiguous_is_kept_apart_where_contiguity_is_a_rule
     for asked in ({"formulation": "ip-tarnawski"}, {"planner": "dp"}):
         result = solve(problem, warm_start=around, **asked)  # type: ignore[arg-type]
         assert (result.warm_start.outcome, result.stop) == (StartOutcome.OUTSIDE, Stop.PROVEN)
-
-
-@pytest.mark.parametrize(
-    ("name", "asked", "words"),
-    [
-        ("tiny-stages", {"planner": "dp-piper"}, "weights synchronised as published"),
-        ("tiny-stages", {"formulation": "mip-piper", "options": {"semantics": "reference"}}, "once per batch"),
-        ("tiny-levels", {"planner": "dp-piper"}, "memory counted on all levels"),
-    ],
-)
-def test_the_scope_of_stagings(name: str, asked: dict[str, Any], words: str) -> None:
-    result = solve(load_packaged(name), **asked)
-    assert result.scope is not None
-    assert "stages that are differences of downsets" in result.scope or "stages within stages" in result.scope
-    assert words in result.scope
-    assert result.proof is not None
-    assert result.proof.scope == result.scope
 
 
 # ---- every method --------------------------------------------------------------------------------------
@@ -363,7 +275,7 @@ def test_what_a_method_checked_is_told_with_its_solver(monkeypatch: pytest.Monke
     before = solving._run
     monkeypatch.setattr(solving, "_run", run)
     result = solve(SMALL["placement"], planner="dp")
-    assert result.proof == Proof("dp", "abacus", "7", ROWS, ("the beads were counted", RECOMPUTED))
+    assert result.proof == Proof("dp", "abacus", "7", PLACEMENTS["chain"], ("the beads were counted", RECOMPUTED))
 
 
 def test_results_of_before_have_neither_scope_nor_proof() -> None:
@@ -376,48 +288,3 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
 
 
 # ---- any start, any problem ----------------------------------------------------------------------------
-
-
-def _with_and_without(problem: Any, start: Any, **asked: Any) -> None:
-    """A start changes no proof: the method's own optimum stands, or a better plan from elsewhere without a proof."""
-    alone, started = solve(problem, warm_start="none", **asked), solve(problem, warm_start=start, **asked)
-    assert alone.stop in (Stop.PROVEN, Stop.INFEASIBLE)
-    if started.stop == Stop.PROVEN:
-        assert started.objective == pytest.approx(alone.objective, rel=2e-6)
-    else:
-        assert (started.stop, started.bound, started.proof) == (Stop.COMPLETED, None, None)
-        assert started.warm_start.outcome == StartOutcome.OUTSIDE
-        assert started.objective is not None
-        assert alone.objective is None or started.objective < alone.objective
-
-
-@pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
-@pytest.mark.parametrize("seed", range(6))
-def test_no_start_changes_what_is_proven_of_chains(seed: int, method: str) -> None:
-    """Synchronous schedules of several batches, with memory for little more than one batch at a time."""
-    rng = random.Random(seed)
-    forward, backward = ([rng.randint(1, 4) for _ in range(3)] for _ in range(2))
-    problem = CHAIN.replace(
-        forward=tuple(forward),
-        backward=tuple(backward),
-        activations=tuple(rng.randint(0, 3) for _ in range(7)),
-        weights=(1, 0, 2),
-        transfer_times=tuple(rng.randint(0, 2) for _ in range(5)),
-        memory_bytes=float(rng.randint(8, 14)),
-    )
-    start = solve(problem, planner="sync-1f1b").plan
-    assert start is not None
-    _with_and_without(problem, start, formulation=method)
-
-
-@pytest.mark.parametrize("options", [{"micro_batch": 1}, {"degrees": "none"}, {"family": "series-parallel"}, {}])
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])
-def test_no_start_changes_what_is_proven_of_stage_graphs(seed: int, options: dict[str, Any]) -> None:
-    """From the widest question to narrower ones: any convex stages, mixed micro-batches."""
-    problem = random_graph_pipeline(
-        random.Random(seed), most_operators=5, most_devices=3, mini_batch=4, series_parallel=False
-    )
-    wide = {"family": "convex", "mixed_micro_batches": True}
-    start = solve(problem, formulation="cp-graphpipe", options=wide).plan
-    assert start is not None
-    _with_and_without(problem, start, formulation="cp-graphpipe", options=options)

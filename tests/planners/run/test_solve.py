@@ -258,15 +258,10 @@ def test_neither_name_given_means_the_best_exact_method_which_is_named(run: Call
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"planner": "nobody"}, "There is no planner named 'nobody'; choose one of exact,"),
-        ({"formulation": "nothing"}, "There is no formulation named 'nothing'; choose one of ip-tarnawski"),
-        ({"planner": "greedy", "formulation": "ip-tarnawski"}, "uses no formulation"),
         ({"planner": "greedy", "solver": "highs"}, "uses no solver"),
-        ({"planner": "greedy", "options": {"variant": "plain"}}, "it belongs to ip-tarnawski"),
         ({"formulation": "ip-tarnawski", "options": {"colour": "red"}}, "There is no option 'colour'"),
         ({"solver": "abacus"}, "abacus"),
         ({"planner": "greedy", "warm_start": GOOD}, "starts from nothing; .* one of exact, dp, lns"),
-        ({"limits": SolveOptions(native={"x": 1})}, "--native"),
     ],
 )
 def test_combinations_that_make_no_sense_are_refused(asked: dict[str, Any], sentence: str) -> None:

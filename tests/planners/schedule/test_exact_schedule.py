@@ -41,28 +41,16 @@ def test_a_result_names_a_solver_only_where_one_was_asked() -> None:
     """Bounds prove the first problem; the second needs a model."""
     bounds = solve(measured_uneven(), options=SPAN)
     assert (bounds.stop, bounds.objective, bounds.backend) == (Stop.PROVEN, 3623744, {})
-    assert bounds.proof is not None
     assert bounds.proof.backend is None
     model = solve(divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10), options=SPAN)
     assert model.backend["name"] == "cp-sat"
     assert model.backend["models"] > 0
 
 
-@pytest.mark.slow
-def test_the_measured_even_pipeline_is_close_to_its_bound() -> None:
-    """With time enough it is proven: 2514067."""
-    result = solve(measured_even(), options=SPAN, limits=SolveOptions(time_limit_s=60))
-    assert result.bound == 2514067
-    assert result.gap is not None
-    assert result.gap <= 0.001
-
-
 def test_even_without_time_for_a_search_no_rule_is_better() -> None:
     problem = measured_even(12)
     result = solve(problem, options=SPAN, limits=SolveOptions(time_limit_s=600, rel_gap=0.2))
     assert result.stop in (Stop.GAP, Stop.PROVEN)
-    assert result.objective is not None
-    assert result.bound is not None
     assert result.objective <= 1.25 * result.bound
 
 

@@ -16,7 +16,6 @@ from pipeplan.instances.physics.schedules import V_SHAPE
 from pipeplan.instances.schedule.generators import (
     divided_pipeline,
     equal_stages,
-    random_pipeline,
     random_schedule,
     shape,
 )
@@ -119,18 +118,6 @@ def test_what_is_left_behind_must_fit_for_all_micro_batches() -> None:
     assert why_none(more) == "what the micro-batches leave behind does not fit the memory"
 
 
-@pytest.mark.sweeps
-def test_each_plan_is_better_than_the_one_before() -> None:
-    problem = random_pipeline(4, 8, 8, 1, 3)
-    for objective in ("makespan", "span"):
-        values = []
-        for plan in better_and_better(problem, objective):
-            assert not verify_schedule(problem, plan)
-            values.append(value_of(problem, plan, objective))
-        assert values == sorted(set(values), reverse=True)
-        assert len(values) > 1
-
-
 @pytest.mark.parametrize("memory", [8, 14, None])
 def test_no_list_schedule_is_worse_than_a_named_one_that_fits(memory: float | None) -> None:
     for objective in ("makespan", "span"):
@@ -172,12 +159,6 @@ def test_many_micro_batches_in_little_memory_begin_with_a_rule_that_keeps_the_de
     assert value_of(problem, next(better_and_better(problem)), "makespan") <= most
 
 
-@pytest.mark.sweeps
-def test_the_same_seed_gives_the_same_plan() -> None:
-    problem = random_pipeline(4, 6, 6, 0, 5)
-    assert list_schedule(problem, seed=3) == list_schedule(problem, seed=3)
-
-
 @pytest.mark.parametrize("planner", ["exact-schedule", "list-schedule"])
 def test_a_span_of_no_given_micro_batches_is_refused(planner: str) -> None:
     with pytest.raises(UsageError, match="--objective span counts given micro-batches"):
@@ -216,7 +197,6 @@ def test_chains_are_busy_without_a_break_and_blocks_on_all_devices_cost_little(
 ) -> None:
     problem = shape(name, devices)
     plan = periodic_list_schedule(problem)
-    assert plan is not None
     assert max(problem.loads) <= plan.period <= max(problem.loads) * most
 
 
@@ -228,7 +208,6 @@ def test_one_after_the_other_waits_for_what_the_next_one_needs() -> None:
     period, starts = one_by_one(whole, (0, 1))
     assert (period, starts) == (7, [0, 2])
     plan = periodic_list_schedule(problem)
-    assert plan is not None
     assert plan.period == 7
 
 

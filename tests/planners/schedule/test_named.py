@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from recipes.other_kinds import measured_uneven
@@ -54,39 +56,33 @@ def peaks(found: ScheduleEvaluation) -> list[Fraction]:
     return [use.peak for use in found.devices]
 
 
-@pytest.mark.parametrize(("p", "m"), SIZES)
-def test_gpipe_holds_all_micro_batches(p: int, m: int) -> None:
-    found = judged(GPIPE, pipeline(p, m, (1, 2, None)))
-    assert found.span == (m + p - 1) * 3
-    assert peaks(found) == [2 * m] * p
+Times = tuple[float, float, float | None]
+UNITS, WHOLE = (1, 1, 1), (1, 2, None)
+PUBLISHED: list[tuple[Named, Times, Callable[[int, int], float], Callable[[int, int, int], float]]] = [
+    # The rule, the times of its passes, its span for p devices and m micro-batches, and what device `rank` holds.
+    (GPIPE, WHOLE, lambda p, m: (m + p - 1) * 3, lambda p, m, rank: 2 * m),
+    # Nobody gets a gradient before the whole backward pass is done, divided or not.
+    *(
+        (ONE_F_ONE_B, times, lambda p, m, work=work: (m + p - 1) * work, lambda p, m, rank: 2 * (p - rank))
+        for times, work in ((UNITS, 3), ((5, 6, 4), 15), (WHOLE, 3))
+    ),
+    # A third of the bubble in the same memory; none in about twice of it, or in a V in the same.
+    (ZB_H1, UNITS, lambda p, m: 3 * m + (p - 1), lambda p, m, rank: 2 * p - rank),
+    (ZB_H2, UNITS, lambda p, m: 3 * m, lambda p, m, rank: 2 * (2 * p - 1) - 2 * rank),
+    (ZB_V, UNITS, lambda p, m: 6 * m, lambda p, m, rank: 2 * p),
+    # Its passes run beside each other where devices can; one after the other they leave a bubble of p - 1 units.
+    (DUALPIPE_V, UNITS, lambda p, m: 6 * m + p - 1, lambda p, m, rank: 2 * p + 1),
+]
 
 
 @pytest.mark.parametrize(("p", "m"), SIZES)
-@pytest.mark.parametrize("times", [(1, 1, 1), (5, 6, 4), (1, 2, None)])
-def test_1f1b_holds_as_many_as_there_are_devices_behind(
-    p: int, m: int, times: tuple[float, float, float | None]
+@pytest.mark.parametrize(("named", "times", "span", "held"), PUBLISHED)
+def test_spans_and_memory_are_the_published_ones(
+    named: Named, times: Any, span: Callable[..., float], held: Callable[..., float], p: int, m: int
 ) -> None:
-    """Nobody gets a gradient before the whole backward pass is done, divided or not."""
-    found = judged(ONE_F_ONE_B, pipeline(p, m, times))
-    assert found.span == (m + p - 1) * sum(time or 0 for time in times)
-    assert peaks(found) == [2 * (p - rank) for rank in range(p)]
-
-
-@pytest.mark.parametrize(("p", "m"), SIZES)
-def test_zb_h1_has_a_third_of_the_bubble_in_the_same_memory(p: int, m: int) -> None:
-    found = judged(ZB_H1, pipeline(p, m))
-    assert found.span == 3 * m + (p - 1)
-    assert found.makespan == found.span
-    assert peaks(found) == [2 * p - rank for rank in range(p)]
-    assert max(peaks(found)) == max(peaks(judged(ONE_F_ONE_B, pipeline(p, m))))
-
-
-@pytest.mark.parametrize(("p", "m"), [size for size in SIZES if size[1] >= 2 * size[0]])
-def test_zb_h2_has_no_bubble_in_about_twice_the_memory(p: int, m: int) -> None:
-    found = judged(ZB_H2, pipeline(p, m))
-    assert found.span == 3 * m
-    assert found.bubble == 0
-    assert peaks(found) == [2 * (2 * p - 1) - 2 * rank for rank in range(p)]
+    found = judged(named, pipeline(p, m, times) if named.rule.shape == "row" else v_shape(p, m))
+    assert found.span == span(p, m)
+    assert peaks(found) == [held(p, m, rank) for rank in range(p)]
 
 
 @pytest.mark.parametrize("virtual", [2, 3, 4])
@@ -98,21 +94,6 @@ def test_interleaving_divides_the_bubble_by_the_stages_on_a_device(p: int, group
     found = judged(INTERLEAVED, divided_pipeline(stages, m, None, virtual=virtual))
     assert found.span == 3 * m * virtual + 3 * (p - 1)
     assert peaks(found) == [2 * (p - 1 - rank) + (virtual - 1) * p + 1 for rank in range(p)]
-
-
-@pytest.mark.parametrize(("p", "m"), [(p, m) for p, m in SIZES if m >= 2 * p])
-def test_zb_v_has_no_bubble_in_the_memory_of_1f1b(p: int, m: int) -> None:
-    found = judged(ZB_V, v_shape(p, m))
-    assert found.span == 6 * m
-    assert peaks(found) == [2 * p] * p
-
-
-@pytest.mark.parametrize(("p", "m"), [(p, m) for p, m in SIZES if m >= 2 * p])
-def test_dualpipe_v_holds_one_stage_more_on_every_device(p: int, m: int) -> None:
-    """Its passes run beside each other where devices can; one after the other they leave a bubble of p - 1 units."""
-    found = judged(DUALPIPE_V, v_shape(p, m))
-    assert found.span == 6 * m + p - 1
-    assert peaks(found) == [2 * p + 1] * p
 
 
 @pytest.mark.parametrize(("p", "m"), [*SIZES, *SMALL])
@@ -217,15 +198,6 @@ def test_exactly_the_published_memory_is_enough() -> None:
         for enough in (True, False):
             problem = divided_pipeline(equal_stages(4, 5, 6, 4), 12, memory - (not enough))
             assert (solve(problem, planner=planner).plan is not None) == enough
-
-
-def test_a_name_means_the_rule_for_the_problem_at_hand() -> None:
-    """Chains and schedules have a GPipe each."""
-    schedule = divided_pipeline(equal_stages(4, 5, 6, 4), 12, None)
-    for problem, kind in ((schedule, "schedule"), (load_packaged("resnet18-chain"), "pattern")):
-        result = solve(problem, planner="gpipe")
-        assert result.plan is not None
-        assert result.plan.kind == kind
 
 
 @pytest.mark.parametrize("objective", ["makespan", "span"])

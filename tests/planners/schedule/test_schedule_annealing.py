@@ -28,7 +28,6 @@ def test_better_orders_are_valid(objective: str, number: int) -> None:
     finite = finite_problem(problem, "a test")
     plan = next(better_and_better(problem, objective))
     annealer = Annealer.of(finite, objective, seed=number)
-    assert annealer is not None
     state = annealer._state(sequences_of(problem, plan))
     before = anneal_kernel.anneal(annealer.tables, state, 0, 1.0, 1.0, 0)
     after = anneal_kernel.anneal(annealer.tables, state, 300, 2.0, 0.1, 0)
@@ -36,7 +35,6 @@ def test_better_orders_are_valid(objective: str, number: int) -> None:
     assert best is not None
     assert verify_schedule(problem, best) == ()
     value = evaluate_schedule(problem, best).objective(objective)
-    assert value is not None
     assert value * finite.steps <= after <= before
 
 
@@ -46,7 +44,6 @@ def test_a_poor_order_gets_better() -> None:
     finite = finite_problem(problem, "a test")
     rows = tuple(tuple((b, n) for n in range(5) for b in blocks) for blocks in finite.on_device)
     annealer = Annealer.of(finite, "makespan", seed=0)
-    assert annealer is not None
     state = annealer._state(rows)
     before = anneal_kernel.anneal(annealer.tables, state, 0, 1.0, 1.0, 0)
     assert anneal_kernel.anneal(annealer.tables, state, 500, 5.0, 0.1, 0) < 0.8 * before

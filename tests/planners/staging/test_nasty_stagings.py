@@ -28,7 +28,6 @@ def plan(problem: StagingProblem, **options: Any) -> Result:
 def check(problem: StagingProblem, near: float) -> None:
     """Proven, and as good as the best of all plans, but for this relative difference."""
     best, result = best_stages(problem), plan(problem)
-    assert best is not None
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(best[0], rel=near))
 
 

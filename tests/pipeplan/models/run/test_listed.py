@@ -165,7 +165,6 @@ def test_gradients_are_those_of_one_process(function: str, tmp_path: Path) -> No
         schedules[name] = listed_schedule(plan, profile, path)
     cases = run_cases(function, profile, {}, engines=("own", "own, in order", "torch"), listed=schedules, steps=2)
     for name, case in cases.items():
-        assert case.check is not None
         assert case.check.agrees, f"{name}: {case.check}"
         assert case.check.difference < 1e-5
         assert case.check.compared > 0

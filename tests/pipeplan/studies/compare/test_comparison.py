@@ -196,13 +196,6 @@ def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path,
         assert set(finished(journal)) == {made_up(seed).run.key for seed in ([0, 2] if length >= first else [2])}
 
 
-def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
-    journal = journal_in(tmp_path)
-    journal.extend([made_up(0, 1.0).to_json(), made_up(0, 2.0).to_json()])
-    (only,) = finished(journal).values()
-    assert only.wall_s == 2.0
-
-
 @pytest.mark.parametrize("line", ["{", "[]", '{"schema": "other"}', '{"schema": "pipeplan.run/1"}'])
 def test_a_strange_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "runs.jsonl"

@@ -33,17 +33,6 @@ def record(method: Competitor | str, **limits: Any) -> Record:
     return found
 
 
-@pytest.mark.slow
-def test_a_finished_run_holds_the_whole_result() -> None:
-    found = record("ip-tarnawski@highs")
-    assert found.status == Status.DONE
-    assert found.result is not None
-    assert (found.result["objective"], found.result["stop"], found.result["verified"]) == (6.0, "proven", True)
-    assert found.wall_s is not None
-    assert found.wall_s > 0
-    assert found.versions["python"]
-
-
 def test_a_method_that_refuses_says_why() -> None:
     found = record("expert")
     assert (found.status, found.result) == (Status.REFUSED, None)

@@ -204,14 +204,6 @@ def test_methods_without_chance_run_once_whatever_the_seeds() -> None:
     assert expand(suite_of("greedy", seeds=(1,))).remarks() == []
 
 
-@pytest.mark.slow
-def test_the_table_names_methods_that_ran_once(plan: Plan, tmp_path: Path) -> None:
-    said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1,2", "-o", tmp_path)
-    assert "1 run, 0 of them done before" in said.err
-    assert "Run once, as they take no seed: dp." in said.out
-    assert "Run once, as they take no seed: dp." in (tmp_path / "tables.md").read_text("utf-8")
-
-
 @pytest.mark.parametrize("name", [name for name, entry in PLANNERS.items() if not entry.seeded])
 def test_a_method_that_is_said_to_be_without_chance_reads_no_seed(name: str) -> None:
     """By its own function or class, since other planners stand in the same module."""
@@ -280,14 +272,6 @@ def test_tables_and_profiles_compile(compared_folder: Path, tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
-
-
-@pytest.mark.sweeps
-def test_points_of_profiles_are_written_and_drawn(compared_folder: Path) -> None:
-    assert (compared_folder / "profile-points.csv").read_text("utf-8").splitlines()[0] == "ratio,dp,greedy"
-    assert (compared_folder / "time-profile-points.csv").read_text("utf-8").splitlines()[0] == "seconds,dp,greedy"
-    for name in ("profile", "time-profile"):
-        assert (compared_folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_numbers_are_set_to_the_right() -> None:
