@@ -202,9 +202,9 @@ class Search:
         """Search until nothing is left to do on this grid, or time is up."""
         self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             for thread in threads:
                 while thread.is_alive():
                     thread.join(0.2)

@@ -95,11 +95,12 @@ class LargeNeighbourhoodSearch(ABC):
         threads = self.request.limits.threads or 1
         runs = [self.run(cycle, thread, random.Random(self.rng.getrandbits(62))) for thread in range(threads)]
         with ThreadPoolExecutor(threads) as pool:
-            tasks = [pool.submit(run) for run in runs]
             try:
+                tasks = [pool.submit(run) for run in runs]
                 assignments = [task.result() for task in tasks]
             except BaseException:
-                self._interrupted = True  # an interrupt: the threads see it at their next look at the clock
+                # An interrupt, whenever it comes: the pool waits for the threads, which see this at their next look.
+                self._interrupted = True
                 raise
         for assignment in assignments:
             if assignment is not None:

@@ -222,10 +222,10 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
     """Execute `jobs` runs at a time, in their order. An interrupt kills those under way; they count as not begun."""
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        pending: set[Future[Record | None]] = {
-            pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs
-        }
         try:
+            pending: set[Future[Record | None]] = {
+                pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs
+            }
             while pending:
                 finished, pending = wait(pending, POOL_TICK_S, FIRST_COMPLETED)
                 for future in finished:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from time import sleep
+from typing import Any
 
 import pytest
 from problems.placements import random_placement
@@ -107,6 +109,28 @@ def test_an_interrupt_ends_the_runs_of_other_threads() -> None:
             sleep(0.001)
         return 20
 
+    search = Search(request(threads=2), found)
+    with pytest.raises(KeyboardInterrupt):
+        search.outcome()
+    assert stopped.is_set()
+
+
+def test_an_interrupt_between_two_threads_ends_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the pool waits for a thread that goes on as if nothing had happened."""
+    stopped, submit = Event(), ThreadPoolExecutor.submit
+
+    def found(cycle: int, thread: int) -> int:
+        while not search.ended:
+            sleep(0.001)
+        stopped.set()
+        return 20
+
+    def interrupted(pool: ThreadPoolExecutor, *task: Any) -> Any:
+        if pool._threads:
+            raise KeyboardInterrupt
+        return submit(pool, *task)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     search = Search(request(threads=2), found)
     with pytest.raises(KeyboardInterrupt):
         search.outcome()
