@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
+from ..physics.efficiencies import OVERLAPPED_TENSOR
 from ..physics.optimizers import FORMATS, OPTIMIZERS, USUAL_OPTIMIZER
 from .flag_options import Flags, words_of_options
 from .frameworks import effective
@@ -190,10 +191,11 @@ def _absent(flags: Flags, problem: TrainingProblem) -> None:
     on = any(text is None or bool(text.strip("0.")) for text in dropout)
     flags.decide("dropout", on, f"{'' if on else 'no '}dropout ({', '.join(shown)})")
     flags.decide_switch("fused_loss", flags.flag(FUSED_LOSS), FUSED_LOSS, ("a fused loss", "an unfused loss"))
-    own = problem.efficiencies
-    if own.tensor_hidden and not flags.flag(TENSOR):
-        exposed = replace(own, tensor_hidden=0.0)
-        flags.decide("efficiencies", exposed, f"tensor-parallel communication that nothing hides (no --{TENSOR})")
+    own, overlaps = problem.efficiencies, flags.flag(TENSOR)
+    share = (own.tensor_hidden or OVERLAPPED_TENSOR) if overlaps else 0.0
+    if not overlaps or flags.keys["tensor"] != "1":
+        hidden = f"{100 * share:g} % hidden (--{TENSOR})" if overlaps else f"that nothing hides (no --{TENSOR})"
+        flags.decide("efficiencies", replace(own, tensor_hidden=share), f"tensor-parallel communication {hidden}")
     absent = []
     if flags.keys["expert"] != "1" and DISPATCHER not in flags.options:
         absent.append(f"--{DISPATCHER} alltoall tokens are gathered for the experts")
