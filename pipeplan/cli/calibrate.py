@@ -10,7 +10,9 @@ import typer
 
 from ..instances.base.json_file import write_json, write_text_atomically
 from ..instances.base.quantities import MIB
-from ..show.console import print_json, put, say_note
+from ..instances.physics.efficiencies import ABOUT
+from ..show.console import draw_rows, print_json, put, say_note
+from ..studies.calibrate import COLLECTIVES, Calibration, read_calibration
 from .arguments import Json
 from .exits import INTERRUPTED, OK, graceful
 from .signatures import described
@@ -18,9 +20,6 @@ from .signatures import described
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from ..studies.calibrate import Calibration
-
-COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "point-to-point")
 OUTPUT = "Output"
 
 
@@ -53,10 +52,11 @@ def command(
     keeps what was measured. Needs PyTorch, which the extra torch brings; GPUs were not tried.
     """
     if measured is None:
-        own = _measured(on, devices, sequence, time_limit_s)
-    else:
-        from ..studies.calibrate import read_calibration
+        from ..models.calibration import calibrate
 
+        with graceful():
+            own = calibrate(on, devices, sequence, time_limit_s, lambda what: say_note(f"measuring {what}"))
+    else:
         own = read_calibration(measured)
     if output is not None:
         write_json(output, own.to_json())
@@ -65,68 +65,47 @@ def command(
     if json:
         print_json(own.to_json())
     else:
-        _draw(own)
+        put(*_sentences(own))
+        for head, rows in ((("efficiency", "value", "meaning"), _numbers(own)), (HEAD, _judgement(own))):
+            if rows:
+                draw_rows(head, rows, left="efficiency,meaning,training")
     raise typer.Exit(OK if own.finished else INTERRUPTED)
 
 
-def _measured(on: str | None, devices: int | None, sequence: int | None, seconds: float) -> Calibration:
-    from ..instances.base.checks import check_whole
-    from ..models.calibration import calibrate, device_named, devices_of
-
-    device = device_named(on)
-    if sequence is not None:
-        check_whole("--sequence", sequence, 2**17, 64)
-    ranks = devices_of(device, devices)
-    with graceful():
-        return calibrate(device, ranks, sequence, seconds, lambda what: say_note(f"measuring {what}"))
-
-
-# ---- in the terminal -----------------------------------------------------------------------------------
-
-
-def _draw(own: Calibration) -> None:
-    put(*_sentences(own))
-    put("", *(f"{name:20} {value:<10.4g} {words}" for name, value, words in _numbers(own)))
-    put("", *_judgement(own))
+# ---- as text -------------------------------------------------------------------------------------------
 
 
 def _sentences(own: Calibration) -> Iterator[str]:
+    """What was measured, whether all of it, and what varied."""
     card, gpu = own.card, own.fit.gpu
-    versions = [
-        f"torch {card.torch}",
-        *(f"{name} {value}" for name in ("cuda", "driver") if (value := getattr(card, name))),
-    ]
-    yield f"{card.name} ({', '.join(versions)}), in files {gpu.name}"
-    peak = f"{gpu.flops['bf16'] / 1e12:.4g} TFLOP/s in bf16, {gpu.memory_rate / 1e9:.4g} GB/s of memory"
-    yield f"{peak}, {'as measured' if own.fit.known is None else 'by its data sheet'}"
+    versions = {"torch": card.torch, "CUDA": card.cuda, "driver": card.driver, "pipeplan": card.pipeplan}
+    yield f"{card.name} ({', '.join(f'{name} {value}' for name, value in versions.items() if value)}): {gpu.name}"
+    by = "as measured" if own.fit.known is None else "by its data sheet"
+    yield f"{gpu.flops['bf16'] / 1e12:.4g} TFLOP/s in bf16 and {gpu.memory_rate / 1e9:.4g} GB/s of memory, {by}"
     if not own.finished:
-        yield "interrupted: " + (
-            f"{', '.join(own.unmeasured)} stay as usual" if own.unmeasured else "not all trainings ran"
-        )
+        yield "The run was interrupted: what is not in the list below is as usual."
     if own.unsteady:
-        yield f"varied by more than 10 %: {'; '.join(own.unsteady)}"
+        varied = "; ".join(f"{name} by {spread:.0%}" for name, spread in own.unsteady.items())
+        yield f"Varied by more than 10 %: {varied}."
 
 
-def _numbers(own: Calibration) -> Iterator[tuple[str, float, str]]:
-    from ..instances.physics.efficiencies import ABOUT
-
-    for name, value in own.fit.measured.items():
-        about = ABOUT[name]
-        yield name, value, about.words if about.unit in ("share", "factor") else f"{about.unit}, {about.words}"
+def _numbers(own: Calibration) -> list[tuple[str, str, str]]:
+    """Name, value, and unit with meaning of what was fitted."""
+    return [(name, f"{x:.4g}", f"{ABOUT[name].unit}: {ABOUT[name].words}") for name, x in own.fit.measured.items()]
 
 
-def _mib(size: float) -> str:
-    return f"{size / MIB:.4g} MiB"
+HEAD = ("training", "seconds", "predicted", "error", "varies by", "peak", "predicted ", "error ")
 
 
-def _judgement(own: Calibration) -> Iterator[str]:
-    """A sentence for each training."""
-    for one in own.judged:
-        yield (
-            f"{one.trained.small.name}: predicted {one.seconds:.4g} s, measured {one.measured_seconds:.4g} s "
-            f"({one.error:+.1%}, steps vary by {one.spread:.1%}); predicted {_mib(one.bytes)}, measured "
-            f"{_mib(one.trained.peak_bytes)} ({one.memory_error:+.1%})"
+def _judgement(own: Calibration) -> list[tuple[str, ...]]:
+    """A row for each training, for the headings above."""
+    return [
+        (
+            one.name, f"{one.seconds:.4g}", f"{one.predicted_seconds:.4g}", f"{one.error:+.1%}", f"{one.spread:.1%}",
+            f"{one.peak_bytes / MIB:.4g} MiB", f"{one.predicted_bytes / MIB:.4g} MiB", f"{one.memory_error:+.1%}",
         )
+        for one in own.judged
+    ]  # fmt: skip
 
 
 # ---- the page ------------------------------------------------------------------------------------------
@@ -145,24 +124,14 @@ def page_of(own: Calibration) -> str:
     """Everything on one page, with a chart for each curve that was measured."""
     from ..show import page as html
 
-    judged = [
-        (
-            one.trained.small.name, f"{one.seconds:.4g}", f"{one.measured_seconds:.4g}", f"{one.error:+.1%}",
-            f"{one.spread:.1%}", _mib(one.bytes), _mib(one.trained.peak_bytes),
-            f"{one.memory_error:+.1%}",
-        )
-        for one in own.judged
-    ]  # fmt: skip
-    head = ("training", "predicted s", "measured s", "error", "steps vary by", "predicted", "measured", "error ")
-    numbers = [(name, f"{value:.4g}", words) for name, value, words in _numbers(own)]
     points = [(point.words, f"{1e3 * point.seconds:.4g}", f"{point.spread:.0%}") for point in own.points]
     title = f"Calibration of {own.card.name}"
     return html.page(
         title,
         [
             html.header(title, *map(html.paragraph, _sentences(own)), html.published()),
-            html.section("Predicted and measured", html.table(head, judged)),
-            html.section("Efficiencies", html.table(("name", "value", "meaning"), numbers)),
+            html.section("Predicted and measured", html.table(HEAD, _judgement(own))),
+            html.section("Efficiencies", html.table(("name", "value", "meaning"), _numbers(own))),
             *(html.section(curve[0], chart) for curve in CURVES if (chart := _chart(own, *curve)) is not None),
             html.section("Kernels", html.table(("kernel and size", "ms", "varies by"), points)),
         ],
@@ -172,12 +141,11 @@ def page_of(own: Calibration) -> str:
 def _chart(own: Calibration, title: str, kernels: tuple[str, ...], upwards: str) -> Element | None:
     """Rates by amount of work, which doubles from one unit across to the next; None: nothing was measured."""
     from ..show.page import Line, Spot, line_chart
-    from ..studies.calibrate import amount
 
     lines = []
     for what in kernels:
         rates = sorted(
-            (math.log2(amount(point)), amount(point) / point.seconds / 1e9, point.words)
+            (math.log2(point.amount), point.amount / point.seconds / 1e9, point.words)
             for point in own.points
             if point.what == what
         )

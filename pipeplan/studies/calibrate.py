@@ -6,8 +6,8 @@ squares of relative errors:
 
     launch_seconds, host_seconds   a layer so small that nothing else counts: on CPUs launches, on GPUs the host
     products, half_side            products by shape, with gradients added up in 32 bits
-    attention                      attention with a causal mask, at the sequence of the calibration
     memory                         the optimizer's step, to which no factor applies
+    attention                      attention with a causal mask, at the sequence of the calibration
     norm_traffic, loss_traffic     norms and losses
     elementwise_traffic            what whole layers take beside their products, attention and norms
     links, collective_seconds      collectives by size
@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import median, quantiles
 from typing import Any
@@ -30,13 +30,7 @@ from ..instances.base.checks import check_positive
 from ..instances.base.errors import InputError, UsageError, errors_in
 from ..instances.base.fields import as_object, as_tuple, each, plain_fields, read_record, require
 from ..instances.base.json_file import read_json
-from ..instances.physics.efficiencies import (
-    ABOUT,
-    ATTENTION_BACKWARD,
-    SINGLE,
-    WORKSPACE_BYTES,
-    Efficiencies,
-)
+from ..instances.physics.efficiencies import ABOUT, ATTENTION_BACKWARD, SINGLE, WORKSPACE_BYTES, Efficiencies
 from ..instances.physics.hardware import KnownGpu, known_gpu
 from ..instances.physics.optimizers import USUAL_OPTIMIZER, update_bytes
 from ..instances.training.iteration import timing_of
@@ -44,12 +38,58 @@ from ..instances.training.model import Attention, Mlp, Model
 from ..instances.training.plan import Configuration, Degrees, Recompute
 from ..instances.training.problem import Gpu, Level, TrainingProblem
 from ..instances.training.referee import memory_of_ranks
-from ..instances.training.scope import Margin
 from ..instances.training.unit_costs import Keys, SecondsOfUnits
 
 # What varies by a larger share is named.
 UNSTEADY = 0.1
-STEPS = 10
+# The usual sequence by type of device.
+SEQUENCES = {"cpu": 512, "cuda": 4096}
+COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "point-to-point")
+# What the numbers of a shape are; bytes of a copy are read or written.
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "products": ("rows", "columns", "inner"),
+    "attention": ("sequences", "heads", "tokens", "head size"),
+    "norm": ("tokens", "hidden"),
+    "loss": ("tokens", "words"),
+    "optimizer": ("parameters",),
+    "copy": ("bytes",),
+    "layers": ("layers", "hidden", "heads", "tokens", "sequences"),
+    **dict.fromkeys(COLLECTIVES, ("ranks", "bytes of a rank")),
+}
+# Bytes forward and backward by the training model; Adam's with a gradient that is added up.
+BYTES = {"norm": 10, "loss": 12, "optimizer": update_bytes(USUAL_OPTIMIZER) + SINGLE, "copy": 1}
+
+
+# ---- what is measured ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel at one size, forward and backward, or a collective."""
+
+    what: str
+    shape: tuple[int, ...]
+    seconds: float
+    """The median of the repeats."""
+    spread: float
+
+    @classmethod
+    def of(cls, what: str, shape: Sequence[int], seconds: Sequence[float]) -> Point:
+        return cls(what, tuple(shape), median(seconds), spread_of(seconds))
+
+    @property
+    def words(self) -> str:
+        return f"{self.what} {'x'.join(map(str, self.shape))}"
+
+    @property
+    def amount(self) -> float:
+        """Operations of products and of attention, bytes of all others; layers have both."""
+        if self.what in COLLECTIVES:
+            ranks, size = self.shape
+            passed = {"all-reduce": 2 * (ranks - 1) / ranks, "point-to-point": 1.0}
+            return passed.get(self.what, (ranks - 1) / ranks) * size
+        factor = {"products": 6.0, "attention": 2 * (1 + ATTENTION_BACKWARD) * self.shape[-2:][0], **BYTES}
+        return factor[self.what] * math.prod(self.shape)
 
 
 def spread_of(seconds: Sequence[float]) -> float:
@@ -60,60 +100,9 @@ def spread_of(seconds: Sequence[float]) -> float:
     return (tenths[-1] - tenths[0]) / median(seconds)
 
 
-# ---- what is measured ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A kernel at one size, forward and backward, or a collective; `SHAPES` says what the numbers of its shape are."""
-
-    what: str
-    shape: tuple[int, ...]
-    seconds: float
-    """The median of the repeats."""
-    spread: float
-
-    @classmethod
-    def of(cls, what: str, shape: Iterable[int], seconds: Sequence[float]) -> Point:
-        return cls(what, tuple(shape), median(seconds), spread_of(seconds))
-
-    @property
-    def words(self) -> str:
-        return f"{self.what} {'x'.join(map(str, self.shape))}"
-
-
-COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "point-to-point")
-SHAPES: Mapping[str, str] = {
-    "products": "rows, columns, inner",
-    "attention": "sequences, heads, tokens, head size",
-    "norm": "tokens, hidden",
-    "loss": "tokens, words",
-    "optimizer": "parameters",
-    "copy": "bytes read and written",
-    "layer": "hidden, heads, tokens of a sequence, sequences",
-    **dict.fromkeys(COLLECTIVES, "ranks, bytes of a rank"),
-}
-
-
-def amount(point: Point) -> float:
-    """Operations of products and attention, bytes of all others, forward and backward; 0 for a layer, which has
-    both."""
-    what, shape = point.what, point.shape
-    if what == "products":
-        return 6.0 * math.prod(shape)
-    if what == "attention":
-        return (1 + ATTENTION_BACKWARD) * 2 * math.prod(shape) * shape[2]
-    if what in COLLECTIVES:
-        ranks, size = shape
-        return {"all-reduce": 2 * (ranks - 1) / ranks, "point-to-point": 1}.get(what, (ranks - 1) / ranks) * size
-    # The training model's bytes: of a norm and of the loss, forward and backward, and of Adam with a gradient added up.
-    each = {"norm": 10, "loss": 12, "optimizer": update_bytes(USUAL_OPTIMIZER) + SINGLE, "copy": 1, "layer": 0}
-    return float(each[what] * math.prod(shape))
-
-
 @dataclass(frozen=True, slots=True)
 class Small:
-    """A model of the Llama type with its batch."""
+    """A model of the GPT type with its batch."""
 
     name: str
     layers: int
@@ -124,10 +113,15 @@ class Small:
     micro_batch: int
     micro_batches: int = 1
 
-    @property
-    def model(self) -> Model:
-        attention, mlp = Attention(self.heads, self.hidden // self.heads, self.heads), Mlp(self.hidden * 11 // 4)
-        return Model(self.name, self.hidden, self.layers, self.words, attention, mlp)
+    def problem(self, gpu: Gpu, efficiencies: Efficiencies) -> TrainingProblem:
+        """The training on one device, of which nothing is reserved."""
+        attention = Attention(self.heads, self.hidden // self.heads, self.heads)
+        mlp = Mlp(4 * self.hidden, gated=False)
+        return TrainingProblem(
+            Model(self.name, self.hidden, self.layers, self.words, attention, mlp, norm="layer"),
+            gpu, 1, (Level(1, 1.0),), self.micro_batch * self.micro_batches, self.sequence, framework="pytorch",
+            reserve_bytes=0, fused_loss=False, efficiencies=efficiencies, name=self.name,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +135,10 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What was measured on; the name is that of its driver or system."""
+    """What was measured, under the name that its driver or system gives it; the type is cuda or cpu."""
 
     name: str
     type: str
-    """cuda or cpu."""
     memory_bytes: float
     torch: str
     cuda: str | None
@@ -153,78 +146,32 @@ class Card:
     pipeplan: str
 
 
-def kernels_for(device: str, sequence: int) -> list[tuple[str, tuple[int, ...]]]:
-    """Kernels that take a GPU, or one thread of a CPU, milliseconds; the first layer is so small that only launches
-    count."""
-    k = 4 if device == "cuda" else 1  # sides are so many times as long on a GPU
-    size = 128 if device == "cuda" else 64
-    products = (
-        (512, 512, 512), (1024, 256, 256), (512, 1536, 512), (512, 512, 1408), (1024, 2816, 512), (1024, 768, 768),
-        (256, 2048, 512), (1024, 512, 1408), (512, 4096, 256),
-    )  # fmt: skip
-    kernels = [("products", tuple(k * side for side in shape)) for shape in products]
-    for part, batch in ((4, 4), (2, 4), (1, 2), (1, 1), (0.5, 1)):
-        kernels.append(("attention", (batch, 8, int(sequence / part), size)))
-    kernels += [("norm", (k * tokens, k * hidden)) for tokens, hidden in ((512, 384), (1024, 512), (1024, 768))]
-    kernels += [("loss", (k * tokens, k * words)) for tokens, words in ((512, 2048), (1024, 2048), (512, 4096))]
-    kernels += [("optimizer", (k * k * count,)) for count in (2**21, 2**22, 2**23)]
-    kernels += [("copy", (k * k * count,)) for count in (2**20, 2**22, 2**24, 2**26)]
+def to_measure(kind: str, sequence: int) -> tuple[list[tuple[str, tuple[int, ...]]], list[Small]]:
+    """Kernels, each for milliseconds on a GPU or on one thread of a CPU, and trainings whose layers are not among them.
+
+    The first layer is so small that only launches count. Of others there are four in a row: what one keeps for its
+    backward pass would still be in a cache.
+    """
+    k, size = (4, 128) if kind == "cuda" else (1, 64)  # sides are so many times as long on a GPU
+    sides = {
+        "products": ((512, 512, 512), (1024, 256, 256), (512, 1536, 512), (512, 512, 2048), (1024, 2304, 768),
+                     (1024, 768, 768), (256, 2048, 512), (1024, 640, 2560), (512, 4096, 256)),
+        "norm": ((512, 384), (1024, 512), (1024, 768)),
+        "loss": ((512, 2048), (1024, 2048), (512, 4096)),
+        "optimizer": ((2**21 * k,), (2**22 * k,), (2**23 * k,)),
+        "copy": ((2**20 * k,), (2**22 * k,), (2**24 * k,), (2**26 * k,)),
+    }  # fmt: skip
+    kernels: list[tuple[str, tuple[int, ...]]] = [("layers", (1, 32, 2, 16, 1))]
+    kernels += [(what, tuple(k * side for side in shape)) for what, shapes in sides.items() for shape in shapes]
+    lengths = (sequence // 4, sequence // 2, sequence, 2 * sequence)
+    kernels += [("attention", (max(1, 2 * sequence // length), 8, length, size)) for length in lengths]
     layers = ((256, 4), (512, 2), (640, 1))
-    kernels += [("layer", (k * hidden, k * hidden // size, sequence, batch)) for hidden, batch in layers]
-    return [("layer", (2 * 16, 2, 16, 1)), *kernels]
-
-
-def trainings_for(device: str, sequence: int) -> list[Small]:
-    """Shapes that no measured layer has."""
-    k, size = (4, 128) if device == "cuda" else (1, 64)
-    return [
-        Small("narrow", 6, 384 * k, 384 * k // size, 4096 * k, sequence, 2, 2),
-        Small("short", 3, 512 * k, 512 * k // size, 2048 * k, sequence, 1, 3),
-        Small("wide", 3, 768 * k, 768 * k // size, 4096 * k, sequence, 2),
+    kernels += [("layers", (4, k * hidden, k * hidden // size, sequence, batch)) for hidden, batch in layers]
+    shapes = (("narrow", 6, 384, 4096, 2, 2), ("short", 3, 512, 2048, 1, 3), ("wide", 3, 768, 4096, 2, 1))
+    return kernels, [
+        Small(name, count, k * hidden, k * hidden // size, k * words, sequence, *batch)
+        for name, count, hidden, words, *batch in shapes
     ]
-
-
-USUAL_SEQUENCE = {"cpu": 512, "cuda": 4096}
-
-
-# ---- predictions ---------------------------------------------------------------------------------------
-
-
-def problem_of(small: Small, gpu: Gpu, efficiencies: Efficiencies) -> TrainingProblem:
-    """The training as a problem of one device, on which nothing is reserved."""
-    return TrainingProblem(
-        model=small.model,
-        gpu=gpu,
-        devices=1,
-        levels=(Level(1, 1.0),),
-        batch=small.micro_batch * small.micro_batches,
-        sequence=small.sequence,
-        framework="pytorch",
-        reserve_bytes=0,
-        fused_loss=False,
-        efficiencies=efficiencies,
-        name=small.name,
-    )
-
-
-def predicted(small: Small, gpu: Gpu, efficiencies: Efficiencies, on_cpu: bool) -> tuple[float, float]:
-    """Seconds of a step, and bytes at its fullest moment; on a CPU products have no workspace."""
-    problem = problem_of(small, gpu, efficiencies)
-    plan = Configuration(Degrees(), small.micro_batch, 1, "1f1b", (len(problem.model.units),), (Recompute(),))
-    workspace = WORKSPACE_BYTES if on_cpu else 0
-    return timing_of(problem, plan).seconds, memory_of_ranks(problem, plan)[0].bytes - workspace
-
-
-def _layer_of(point: Point) -> Small:
-    hidden, heads, sequence, batch = point.shape
-    return Small("layer", 1, hidden, heads, 64, sequence, batch)
-
-
-def _layer_seconds(small: Small, gpu: Gpu, efficiencies: Efficiencies) -> float:
-    """Predicted seconds of a layer, forward and backward."""
-    problem = problem_of(small, gpu, efficiencies)
-    unit = SecondsOfUnits(problem, Keys.of([(1, 1, 1, 1, small.micro_batch)]), SINGLE).unit("dense")
-    return float((unit.forward + unit.inputs).sum() + unit.weights[0])
 
 
 # ---- from kernels to efficiencies ----------------------------------------------------------------------
@@ -234,23 +181,20 @@ class Fit:
     """The device and its efficiencies, as far as kernels were measured; others stay as usual."""
 
     def __init__(self, card: Card, points: Sequence[Point], sequence: int) -> None:
-        self.points, self.sequence, self.on_cpu = points, sequence, card.type == "cpu"
-        self.known = _known(card.name)
-        self.measured: dict[str, float] = {}
-        known = self.known
-        self.own = Efficiencies() if known is None else known.usual
-        if known is not None:
-            self.gpu = Gpu(known.name, known.memory_bytes, known.flops, known.memory_rate)
-        else:
-            self.gpu = Gpu(_short(card.name), card.memory_bytes, {"bf16": 1e12}, 1e11)
-        self.link: float | None = None
-        """Bytes a second among the devices; None: not measured."""
-        self.ranks = 1
-        for fit in (self._launches, self._products, self._memory, self._attention, self._rest, self._links):
+        self.points, self.sequence, self.is_cpu = points, sequence, card.type == "cpu"
+        self.known, self.measured = _known(card.name), dict[str, float]()
+        self.own = Efficiencies() if self.known is None else self.known.usual
+        words = "".join(letter if letter.isalnum() else " " for letter in card.name.lower()).split()
+        self.gpu = Gpu("-".join(words)[:60] or "device", card.memory_bytes, {"bf16": 1e12}, 1e11)
+        if self.known is not None:
+            self.gpu = Gpu(self.known.name, self.known.memory_bytes, self.known.flops, self.known.memory_rate)
+        self.link_rate: float | None = None
+        """Bytes a second that each device sends; None: not measured."""
+        for fit in (self._launches, self._products, self._single, self._layers, self._links):
             fit()
 
-    def _of(self, what: str) -> list[Point]:
-        return [point for point in self.points if point.what == what]
+    def _of(self, *names: str) -> list[Point]:
+        return [point for point in self.points if point.what in names]
 
     def _say(self, name: str, value: float) -> None:
         """Keep a number, within the bounds that it has by its meaning."""
@@ -258,87 +202,93 @@ class Fit:
         self.measured[name] = float(max(about.least, min(value, math.inf if about.most is None else about.most)))
         self.own = replace(self.own, **{name: self.measured[name]})
 
-    def _each(self, points: Sequence[Point], launches: int) -> float | None:
-        """Seconds of one operation or byte beside so many launches; None: there are no points."""
-        if not points:
-            return None
-        shares = [
-            (amount(point) / point.seconds, 1 - launches * self.own.launch_seconds / point.seconds)
-            for point in points
-        ]
-        return max(1e-30, sum(a * left for a, left in shares)) / sum(a * a for a, _ in shares)
-
     def _launches(self) -> None:
-        for tiny in self._of("layer")[:1]:
-            name, other = ("launch_seconds", "host_seconds")[:: 1 if self.on_cpu else -1]
-            nothing = replace(self.own, launch_seconds=0, host_seconds=0)
+        for tiny in self._of("layers")[:1]:
+            names = ("launch_seconds", "host_seconds") if self.is_cpu else ("host_seconds", "launch_seconds")
+            one = replace(self.own, **dict(zip(names, (1.0, 0.0), strict=True)))
             unlimited = replace(self.gpu, flops={"bf16": 1e30}, memory_rate=1e30)
-            self._say(
-                name, tiny.seconds / _layer_seconds(_layer_of(tiny), unlimited, replace(nothing, **{name: 1.0}))
-            )
-            if self.on_cpu:
-                self._say(other, 0.0)
+            self._say(names[0], tiny.seconds / _seconds_of_layers(tiny, unlimited, one))
+            if self.is_cpu:
+                self._say("host_seconds", 0.0)
 
     def _products(self) -> None:
-        import numpy as np
-        from scipy.optimize import nnls
-
         points = self._of("products")
         if len(points) < 3:
             return
-        seconds = np.array([point.seconds for point in points])
-        m, n, k = np.array([point.shape for point in points], float).T
-        work = np.stack([6 * m * n * k, 6 * (m * n + n * k + m * k)], axis=1)
-        (each, side), _ = nnls(work / seconds[:, None], 1 - 3 * self.own.launch_seconds / seconds)
+        sides = [point.amount * sum(1 / side for side in point.shape) for point in points]
+        once = [3 * self.own.launch_seconds for _ in points]
+        each, side = _least_squares(points, [point.amount for point in points], sides, once=once)
+        if each == 0:  # so small that launches explain them all
+            return
         if self.known is None:
-            self.gpu = replace(self.gpu, flops={"bf16": float(1 / each)})
+            self.gpu = replace(self.gpu, flops={"bf16": 1 / each})
         self._say("products", 1 / each / self.gpu.flops["bf16"])
         self._say("half_side", side / each)
 
-    def _memory(self) -> None:
-        each = self._each(self._of("optimizer"), 0)
-        rates = [amount(point) / point.seconds for point in self._of("copy")]
-        rates += [] if each is None else [1 / each]
+    def _single(self) -> None:
+        """What one kernel says of one number."""
+        rates = [point.amount / point.seconds for point in self._of("copy", "optimizer")]
         if self.known is None and rates:
             self.gpu = replace(self.gpu, memory_rate=max(rates))
-        if each is not None:
-            self._say("memory", 1 / each / self.gpu.memory_rate)
+        attention = [point for point in self._of("attention") if point.shape[2] == self.sequence]
+        for name, points, launches in (
+            ("memory", self._of("optimizer"), 0), ("attention", attention, 3),
+            ("norm_traffic", self._of("norm"), 2), ("loss_traffic", self._of("loss"), 2),
+        ):  # fmt: skip
+            if points:
+                once = [launches * self.own.launch_seconds for _ in points]
+                each = max(1e-30, _least_squares(points, [point.amount for point in points], once=once)[0])
+                rate = self.own.memory * self.gpu.memory_rate
+                peaks = {"memory": 1 / each / self.gpu.memory_rate, "attention": 1 / each / self.gpu.flops["bf16"]}
+                self._say(name, peaks.get(name, each * rate))
 
-    def _attention(self) -> None:
-        each = self._each([point for point in self._of("attention") if point.shape[2] == self.sequence], 3)
-        if each is not None:
-            self._say("attention", 1 / each / self.gpu.flops["bf16"])
-
-    def _rest(self) -> None:
-        for what in ("norm", "loss"):
-            each = self._each(self._of(what), 2)
-            if each is not None:
-                self._say(f"{what}_traffic", each * self.own.memory * self.gpu.memory_rate)
-        # The time of a layer is linear in the factor: what is left of it beside all others, over that of factor 1.
-        layers = []
-        for point in self._of("layer")[1:]:
-            one, two = (
-                _layer_seconds(_layer_of(point), self.gpu, replace(self.own, elementwise_traffic=x)) for x in (1, 2)
-            )
-            layers.append(((two - one) / point.seconds, 1 - (2 * one - two) / point.seconds))
-        if layers:
-            left = sum(each * share for each, share in layers) / sum(each**2 for each, _ in layers)
-            self._say("elementwise_traffic", left)
+    def _layers(self) -> None:
+        """The time of a layer is linear in the factor; others are as they are by now."""
+        points = self._of("layers")[1:]
+        if not points:
+            return
+        one, two = (
+            [_seconds_of_layers(point, self.gpu, replace(self.own, elementwise_traffic=x)) for point in points]
+            for x in (1, 2)
+        )
+        slopes = [b - a for a, b in zip(one, two, strict=True)]
+        self._say(
+            "elementwise_traffic",
+            _least_squares(points, slopes, once=[2 * a - b for a, b in zip(one, two, strict=True)])[0],
+        )
 
     def _links(self) -> None:
-        import numpy as np
-        from scipy.optimize import nnls
-
-        rows = [(amount(point), point) for point in self.points if point.what in COLLECTIVES]
-        if len(rows) < 2:
+        points = self._of(*COLLECTIVES)
+        if len(points) < 2:
             return
-        seconds = np.array([point.seconds for _, point in rows])
-        table = np.array([[sent, 1.0] for sent, _ in rows]) / seconds[:, None]
-        (each, once), _ = nnls(table, np.ones(len(rows)))
-        self.link, self.ranks = float(1 / each), rows[0][1].shape[0]
-        self._say("links", 1.0 if self.known is None else self.link / self.known.inside)
-        steps = 0.0 if self.known is None else (self.ranks - 1) * self.known.inside_seconds
-        self._say("collective_seconds", max(0.0, float(once) - steps))
+        each, once = _least_squares(points, [point.amount for point in points], [1.0 for _ in points])
+        if each == 0:
+            return
+        known, steps = self.known, points[0].shape[0] - 1
+        self.link_rate = 1 / each
+        self._say("links", 1.0 if known is None else self.link_rate / known.inside)
+        self._say("collective_seconds", max(0.0, once - (0.0 if known is None else steps * known.inside_seconds)))
+
+
+def _least_squares(points: Sequence[Point], *columns: Sequence[float], once: Sequence[float] = ()) -> list[float]:
+    """Seconds of one of each column, none below 0, that explain the points with the least squares of relative errors;
+    `once`: seconds of each point that are known."""
+    import numpy as np
+    from scipy.optimize import nnls
+
+    seconds = np.array([point.seconds for point in points])
+    table = np.array(columns).T / seconds[:, None]
+    scale = table.max(axis=0)  # columns are of very different sizes
+    left = 1 - (np.array(once) / seconds if len(once) else 0.0)
+    return [float(value) for value in nnls(table / scale, left * np.ones(len(points)))[0] / scale]
+
+
+def _seconds_of_layers(point: Point, gpu: Gpu, efficiencies: Efficiencies) -> float:
+    """Predicted seconds of layers, forward and backward."""
+    layers, hidden, heads, sequence, batch = point.shape
+    problem = Small("layers", layers, hidden, heads, 1, sequence, batch).problem(gpu, efficiencies)
+    unit = SecondsOfUnits(problem, Keys.of([(1, 1, 1, 1, batch)]), SINGLE).unit("dense")
+    return layers * float((unit.forward + unit.inputs).sum() + unit.weights[0])
 
 
 def _known(name: str) -> KnownGpu | None:
@@ -348,56 +298,35 @@ def _known(name: str) -> KnownGpu | None:
         return None
 
 
-def _short(name: str) -> str:
-    """The name of a device in lower case, with hyphens between its words."""
-    return "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())[:60] or "device"
-
-
 # ---- the judgement -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A training beside its prediction."""
+    """A training beside its prediction; its seconds are the median of its steps."""
 
-    trained: Trained
+    name: str
     seconds: float
-    bytes: float
-
-    @property
-    def measured_seconds(self) -> float:
-        return median(self.trained.seconds)
+    predicted_seconds: float
+    spread: float
+    peak_bytes: float
+    predicted_bytes: float
 
     @property
     def error(self) -> float:
-        return self.seconds / self.measured_seconds - 1
-
-    @property
-    def spread(self) -> float:
-        return spread_of(self.trained.seconds)
+        return self.predicted_seconds / self.seconds - 1
 
     @property
     def memory_error(self) -> float:
-        return self.bytes / self.trained.peak_bytes - 1
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.trained.small.name,
-            "seconds": self.measured_seconds,
-            "predicted_seconds": self.seconds,
-            "spread": self.spread,
-            "peak_bytes": self.trained.peak_bytes,
-            "predicted_bytes": self.bytes,
-        }
+        return self.predicted_bytes / self.peak_bytes - 1
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Everything that was measured on one card."""
+    """Everything that was measured on one card; attention counts at `sequence` tokens."""
 
     card: Card
     sequence: int
-    """Tokens for which the share of attention counts."""
     points: tuple[Point, ...]
     trainings: tuple[Trained, ...] = ()
     finished: bool = True
@@ -408,81 +337,62 @@ class Calibration:
 
     @cached_property
     def judged(self) -> tuple[Judged, ...]:
-        fit = self.fit
-        return tuple(Judged(own, *predicted(own.small, fit.gpu, fit.own, fit.on_cpu)) for own in self.trainings)
+        return tuple(map(self._judge, self.trainings))
 
-    @property
-    def unsteady(self) -> list[str]:
-        """What varied by more than `UNSTEADY`, in words."""
-        spreads = [(f"the steps of {own.trained.small.name}", own.spread) for own in self.judged]
-        spreads += [(point.words, point.spread) for point in self.points]
-        return [f"{name} by {spread:.0%}" for name, spread in spreads if spread > UNSTEADY]
-
-    @property
-    def unmeasured(self) -> list[str]:
-        """Efficiencies of one device that nothing says, because the run ended early."""
-        wanted = (
-            "products",
-            "half_side",
-            "attention",
-            "memory",
-            "norm_traffic",
-            "loss_traffic",
-            "elementwise_traffic",
+    def _judge(self, own: Trained) -> Judged:
+        """The prediction of `plan configure`; on a CPU products have no workspace."""
+        problem = own.small.problem(self.fit.gpu, self.fit.own)
+        plan = Configuration(
+            Degrees(), own.small.micro_batch, 1, "1f1b", (len(problem.model.units),), (Recompute(),)
         )
-        return [name for name in wanted if name not in self.fit.measured]
+        size = memory_of_ranks(problem, plan)[0].bytes - (WORKSPACE_BYTES if self.fit.is_cpu else 0)
+        seconds, took = timing_of(problem, plan).seconds, median(own.seconds)
+        return Judged(own.small.name, took, seconds, spread_of(own.seconds), own.peak_bytes, size)
+
+    @property
+    def unsteady(self) -> dict[str, float]:
+        """What varied by more than `UNSTEADY`: steps of trainings, then kernels by their words."""
+        spreads = {f"steps of {own.name}": own.spread for own in self.judged}
+        spreads |= {point.words: point.spread for point in self.points}
+        return {name: spread for name, spread in spreads.items() if spread > UNSTEADY}
 
     def to_json(self) -> dict[str, Any]:
         """The file for `--efficiencies`, which describes the device as well."""
         from ..planners.training.measured import SCHEMA
 
-        fit, ratios = self.fit, [own.trained.peak_bytes / own.bytes - 1 for own in self.judged]
-        margin = Margin(max(0.0, *ratios), max(0.0, *(-ratio for ratio in ratios))) if ratios else None
+        fit, above = self.fit, [own.peak_bytes / own.predicted_bytes - 1 for own in self.judged]
+        margin = {"more": max(0.0, *above), "less": max(0.0, *(-share for share in above))} if above else None
         return {
             "schema": SCHEMA,
             "gpu": fit.gpu.name,
-            "efficiencies": {entry.name: getattr(fit.own, entry.name) for entry in fields(Efficiencies)},
+            "efficiencies": plain_fields(fit.own),
             "error": max((abs(own.error) for own in self.judged), default=None),
-            "runs_left_out": 0,
-            "memory_error": None if margin is None else max(margin.more, margin.less),
-            "memory_margin": None if margin is None else plain_fields(margin),
-            "device": {
-                "memory_bytes": fit.gpu.memory_bytes,
-                "flops": dict(fit.gpu.flops),
-                "memory_rate": fit.gpu.memory_rate,
-                "link_rate": fit.link,
-                "linked": fit.ranks,
-            },
-            "measured": {
-                "efficiencies": fit.measured,
-                "finished": self.finished,
-                "unsteady": self.unsteady,
-                "trainings": [own.to_json() for own in self.judged],
-            },
+            "memory_margin": margin,
+            "device": {**plain_fields(fit.gpu), "link_rate": fit.link_rate},
+            "fitted": list(fit.measured),
+            "judged": [plain_fields(own) for own in self.judged],
+            "unsteady": self.unsteady,
             "calibration": plain_fields(self),
         }
 
 
 def read_calibration(path: str | os.PathLike[str]) -> Calibration:
-    """What a file holds that was measured; everything else is computed anew."""
-    top = as_object("", read_json(path))
+    """What was measured, by a file; everything else in it is computed anew."""
     with errors_in(path):
+        small = partial(read_record, Small)
         return read_record(
             Calibration,
             "calibration",
-            require("", top, "calibration"),
+            require("", as_object("", read_json(path)), "calibration"),
             card=partial(read_record, Card),
             points=each(_read_point),
-            trainings=each(partial(read_record, Trained, small=partial(read_record, Small), seconds=as_tuple)),
+            trainings=each(partial(read_record, Trained, small=small, seconds=as_tuple)),
         )
 
 
 def _read_point(where: str, value: object) -> Point:
     point = read_record(Point, where, value, shape=as_tuple)
     check_positive(f"{where}.seconds", point.seconds)
-    numbers = SHAPES.get(point.what)
-    if numbers is None or len(numbers.split(",")) != len(point.shape):
-        raise InputError(
-            where, f"is {point.words}", f"give one of {', '.join(SHAPES)} with all numbers of its shape"
-        )
+    if len(SHAPES.get(point.what, ())) != len(point.shape):
+        raise InputError(where, f"is {point.words}", f"give all numbers of the shape of {' or '.join(SHAPES)}")
     return point
