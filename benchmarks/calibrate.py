@@ -1,6 +1,6 @@
-"""`plan calibrate` on an idle machine: are three small trainings predicted within 10 %, or twice the spread of their steps?
+"""`plan calibrate` on an idle machine: are small trainings predicted within 10 %, or twice the spread of their steps?
 
-`python benchmarks/calibrate.py [--on cpu] [--repeats 2] [--time-limit 120]` prints a table and ends with 1 where one is not.
+`python benchmarks/calibrate.py [--on cpu] [--repeats 2] [--time-limit 120]` prints a table; exit code 1: one is not.
 """
 
 from __future__ import annotations

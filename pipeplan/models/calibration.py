@@ -31,6 +31,8 @@ from .torch_profile import WARM_UP, CpuClock, CudaClock, Moment, one_thread
 STEPS = 10
 # Rounds over all kernels at least, and the share of the time for them; the rest is for trainings and collectives.
 ROUNDS, KERNELS = 3, 0.5
+# Tokens of a sequence.
+SHORTEST, LONGEST = 16, 2**17
 # Bytes of a rank in collectives, and processes of one CPU at most.
 SIZES, MOST_PROCESSES = (2**14, 2**18, 2**22, 2**25), 16
 BF16 = torch.bfloat16
@@ -49,9 +51,10 @@ def calibrate(
     device = torch.device(on or ("cuda" if torch.cuda.is_available() else "cpu"))
     is_cpu = device.type == "cpu"
     most = MOST_PROCESSES if is_cpu else torch.cuda.device_count()
-    ranks = devices or (1 if is_cpu else most)
+    ranks = (1 if is_cpu else most) if devices is None else devices
+    length = SEQUENCES[device.type] if sequence is None else sequence
     check_whole("--devices", ranks, most)
-    length = sequence or SEQUENCES[device.type]
+    check_whole("--sequence", length, LONGEST, SHORTEST)
     kernels, trainings = to_measure(device.type, length)
     samples: dict[int, list[float]] = defaultdict(list)
     links: list[Point] = []
@@ -127,7 +130,7 @@ class Layers(nn.Module):
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(small.sequence))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x, self.mask, is_causal=True)  # type: ignore[no-any-return]
+        return self.layers(x, self.mask, is_causal=True)
 
 
 class Transformer(nn.Module):
@@ -171,7 +174,7 @@ class Training:
 
 
 def _add_gradient(total: torch.Tensor, weight: torch.Tensor) -> None:
-    total.add_(weight.grad)  # type: ignore[arg-type]
+    total.add_(weight.grad)
     weight.grad = None
 
 

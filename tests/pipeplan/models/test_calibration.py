@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipeplan.instances.base.errors import UsageError  # noqa: E402
+from pipeplan.instances.base.errors import InputError, UsageError  # noqa: E402
 from pipeplan.models import calibration  # noqa: E402
 from pipeplan.models.calibration import Training, Transformer, calibrate, collectives, kernel, train  # noqa: E402
 from pipeplan.studies.calibrate import COLLECTIVES, SHAPES, Small  # noqa: E402
@@ -118,3 +118,12 @@ def test_two_processes_measure_collectives(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_gpu_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="PyTorch sees no CUDA device here; give --on cpu"):
         calibrate("cuda", None, None, 0.0, str)
+
+
+@pytest.mark.parametrize(
+    ("devices", "sequence", "sentence"),
+    [(0, None, "--devices is 0"), (17, None, "--devices is 17"), (1, 0, "--sequence is 0")],
+)
+def test_numbers_that_make_no_sense_are_refused(devices: int, sequence: int | None, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        calibrate("cpu", devices, sequence, 0.0, str)
