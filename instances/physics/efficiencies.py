@@ -78,6 +78,7 @@ class Efficiencies:
         "bytes that activations, residuals and positions move over those of one kernel each", _FUSED, None, 0.1)
     softmax_traffic: float = _number(1, "factor",
         "bytes that the matrix of attention moves, where it is kept, over those of one kernel", _FUSED, None, 0.1)
+    loss_traffic: float = _number(1, "factor", "bytes that the loss moves over those of one kernel", _FUSED, None, 0.1)
     links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
     network: float = _number(1, _SHARE, "of links, which collectives reach on levels above the lowest",
         "nothing in general: networks differ", least=0.01)
@@ -119,7 +120,7 @@ class Efficiencies:
 
 # Numbers of one framework or network, whose defaults change nothing. To add one, add it here as well, so that the names
 # of stored problems stay.
-NEUTRAL = ("host_seconds", "norm_traffic", "elementwise_traffic", "softmax_traffic", "network")
+NEUTRAL = ("host_seconds", "norm_traffic", "elementwise_traffic", "softmax_traffic", "loss_traffic", "network")
 
 # What each efficiency means, by its name.
 ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..base.checks import MAX_DEVICES
-from ..base.errors import InputError, UsageError, did_you_mean, show
+from ..base.errors import InputError, UsageError, did_you_mean, errors_in, show
+from ..base.fields import as_number, as_object, by_key, require, require_object
+from ..base.json_file import read_json
 from ..base.quantities import GIB, MIB, several, whole_number
 from .efficiencies import MEASURED, Efficiencies
 
@@ -360,5 +362,36 @@ def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:
     nodes, each, name = int(match["nodes"] or 1), int(match["each"]), match["name"]
     if not 0 < nodes * each <= MAX_DEVICES:
         raise InputError("devices", f"are {nodes * each}", f"give a number from 1 to {MAX_DEVICES}")
-    gpu = known_gpu(name)
+    gpu = _gpu_in_file(name, nodes * each) if name.endswith(".json") else known_gpu(name)
     return nodes * each, replace(gpu, node=each) if match["nodes"] else gpu
+
+
+def _gpu_in_file(path: str, count: int) -> KnownGpu:
+    """The device that a file of `plan calibrate` describes, with peaks and rates as measured; all are linked alike."""
+    with errors_in(path):
+        device = require_object("", as_object("", read_json(path)), "device")
+        name, link = str(require("device", device, "name")), device.get("link_rate")
+        flops = by_key(as_number)("device.flops", require("device", device, "flops"))
+        memory, rate = (as_number(f"device.{key}", require("device", device, key)) for key in _RATES_IN_FILES)
+    if name in GPUS:
+        return GPUS[name]
+    if link is None and count > 1:
+        raise InputError(
+            "devices", f"are {count} of {name}, whose links were not measured", "calibrate with --devices 2 or more"
+        )
+    sources = dict.fromkeys(("memory", "flops", "memory_rate", "links"), f"measured: {path}")
+    return KnownGpu(
+        name,
+        memory / MIB,
+        flops,
+        flops["bf16"],
+        rate,
+        count,
+        link or rate,
+        link or rate,
+        sources,
+        inside_seconds=0.0,
+    )
+
+
+_RATES_IN_FILES = ("memory_bytes", "memory_rate")

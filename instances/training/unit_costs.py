@@ -42,7 +42,7 @@ dropout.
     loss                    (8, 4) S V / t
 
 Norms move `norm_traffic` times as many; residuals, positions and activations `elementwise_traffic` times; the matrix
-of attention, where it is kept, `softmax_traffic` times.
+of attention, where it is kept, `softmax_traffic` times; the loss `loss_traffic` times.
 
 **The host** starts kernels while the GPU runs earlier ones. A unit's forward pass takes at least `host_seconds` times
 its kernels: products, attention, traffic (moving tokens four) and collectives among more than one rank, each once. Its
@@ -380,7 +380,7 @@ class SecondsOfUnits:
     def _head(self) -> list[Module]:
         head, words = Module("head"), self.model.vocabulary / self.keys.tensor
         self._product(head, self.tokens, words, self.model.hidden, short=True)
-        self._traffic(head, 8 * self.tokens * words, 4 * self.tokens * words)
+        self._traffic(head, 8 * self.tokens * words, 4 * self.tokens * words, factor=self.rates.loss_traffic)
         self._among_tensor(head, HALF * self.model.hidden * self.tokens, (1, 2), (0, 1))
         return [self._norms(int(self.model.final_norm)), head]
 

@@ -27,6 +27,7 @@ from .signatures import modern, number
 COMMANDS: Mapping[str, str] = {
     "solve": "solve:command",
     "configure": "configure:command",
+    "calibrate": "calibrate:command",
     "verify": "plans:verify",
     "show": "plans:show_plan",
     **{name: f"sweeps:{name}" for name in ("memory", "pareto", "sensitivity")},

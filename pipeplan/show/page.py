@@ -280,6 +280,8 @@ class Line:
     spots: tuple[Spot, ...]
     until: float | None = None
     """How far the last value holds, where that is beyond the last point."""
+    is_straight: bool = False
+    """Do straight lines join the points instead?"""
 
     @classmethod
     def of(cls, name: str, points: Sequence[tuple[float, float]]) -> Line:
@@ -335,11 +337,12 @@ def line_chart(
 
 
 def _path(own: Line, x: Scale, y: Scale) -> str:
-    """The steps of a curve that stretches with the page; its stroke keeps its width."""
+    """The steps or lines of a curve that stretches with the page; its stroke keeps its width."""
     places = [(x(spot.x), y(spot.y) - TOP) for spot in own.spots]
     path = f"M{places[0][0]:.3f},{places[0][1]:.1f}"
     for (_, before), (px, py) in pairwise(places):
-        path += f" L{px:.3f},{before:.1f} L{px:.3f},{py:.1f}"
+        path += "" if own.is_straight else f" L{px:.3f},{before:.1f}"
+        path += f" L{px:.3f},{py:.1f}"
     return path if own.until is None else f"{path} L{x(own.until):.3f},{places[-1][1]:.1f}"
 
 

@@ -58,7 +58,8 @@ class Definitions:
             yield from self.layer(unit == "experts" or (unit == "prediction" and self.m.experts is not None))
         if unit in ("head", "prediction"):
             yield "norm", self.m.final_norm * self.norm(hS)
-            sent, loss = self.tensor(2 * h * S, (1, 2), (0, 1)), ("traffic", 8 * S * self.V, 4 * S * self.V, 1)
+            sent, logits = self.tensor(2 * h * S, (1, 2), (0, 1)), self.rates.loss_traffic * S * self.V
+            loss = ("traffic", 8 * logits, 4 * logits, 1)
             yield "head", [("product", S, self.V, h, 1, "short"), loss, *sent]
 
     def tensor(self, size: float, divided: tuple[int, int], whole: tuple[int, int]) -> list[tuple[Any, ...]]:

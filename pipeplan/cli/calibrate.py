@@ -1,0 +1,155 @@
+"""`plan calibrate`: what kernels reach on this machine, as a file for `plan configure`, as text and as a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..instances.base.json_file import write_json, write_text_atomically
+from ..instances.base.quantities import MIB
+from ..instances.physics.efficiencies import ABOUT
+from ..show.console import draw_rows, print_json, put, say_note
+from ..studies.calibrate import COLLECTIVES, Calibration, read_calibration
+from .arguments import Json
+from .exits import INTERRUPTED, OK, graceful
+from .signatures import described
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+OUTPUT = "Output"
+
+
+@described(
+    f"""
+    measured input FILE: A file that this command wrote: show and judge it again, and measure nothing.
+    on choice cpu|cuda: What to measure; default: the GPU, where PyTorch sees one.
+    devices int: Measure links among so many devices as well, on CPUs among processes; default: all GPUs, one CPU.
+    sequence int: Tokens of a sequence, for which the share of attention counts; default: 512 on CPUs, 4096 on GPUs.
+    time_limit_s duration --time-limit TIME: About how long it may take.
+    [{OUTPUT}]
+    output output --output -o: Write the file for --efficiencies of plan configure, which describes the device as well.
+    report output: Write the curves and the judgement as an HTML page.
+    """
+)
+def command(
+    *,
+    measured: str | None = None,
+    on: str | None = None,
+    devices: int | None = None,
+    sequence: int | None = None,
+    time_limit_s: float = 120.0,
+    output: str | None = None,
+    report: str | None = None,
+    json: Json = False,
+) -> None:
+    """Measure what kernels of PyTorch reach here, write it as efficiencies, and judge these by three small trainings.
+
+    Kernels are those of eager PyTorch in bf16: plan with --framework pytorch. On a CPU one thread is measured. Ctrl-C
+    keeps what was measured. Needs PyTorch, which the extra torch brings; GPUs were not tried.
+    """
+    if measured is None:
+        from ..models.calibration import calibrate
+
+        with graceful():
+            own = calibrate(on, devices, sequence, time_limit_s, lambda what: say_note(f"measuring {what}"))
+    else:
+        own = read_calibration(measured)
+    if output is not None:
+        write_json(output, own.to_json())
+    if report is not None:
+        write_text_atomically(report, page_of(own))
+    if json:
+        print_json(own.to_json())
+    else:
+        put(*_sentences(own))
+        for head, rows in ((("efficiency", "value", "meaning"), _numbers(own)), (HEAD, _judgement(own))):
+            if rows:
+                draw_rows(head, rows, left="efficiency,meaning,training")
+    raise typer.Exit(OK if own.finished else INTERRUPTED)
+
+
+# ---- as text -------------------------------------------------------------------------------------------
+
+
+def _sentences(own: Calibration) -> Iterator[str]:
+    """What was measured, whether all of it, and what varied."""
+    card, gpu = own.card, own.fit.gpu
+    versions = {"torch": card.torch, "CUDA": card.cuda, "driver": card.driver, "pipeplan": card.pipeplan}
+    yield f"{card.name} ({', '.join(f'{name} {value}' for name, value in versions.items() if value)}): {gpu.name}"
+    by = "as measured" if own.fit.known is None else "by its data sheet"
+    yield f"{gpu.flops['bf16'] / 1e12:.4g} TFLOP/s in bf16 and {gpu.memory_rate / 1e9:.4g} GB/s of memory, {by}"
+    if not own.finished:
+        yield "The run was interrupted: what is not in the list below is as usual."
+    if own.unsteady:
+        varied = "; ".join(f"{name} by {spread:.0%}" for name, spread in own.unsteady.items())
+        yield f"Varied by more than 10 %: {varied}."
+
+
+def _numbers(own: Calibration) -> list[tuple[str, str, str]]:
+    """Name, value, and unit with meaning of what was fitted."""
+    return [(name, f"{x:.4g}", f"{ABOUT[name].unit}: {ABOUT[name].words}") for name, x in own.fit.measured.items()]
+
+
+HEAD = ("training", "seconds", "predicted", "error", "varies by", "peak", "predicted ", "error ")
+
+
+def _judgement(own: Calibration) -> list[tuple[str, ...]]:
+    """A row for each training, for the headings above."""
+    return [
+        (
+            one.name, f"{one.seconds:.4g}", f"{one.predicted_seconds:.4g}", f"{one.error:+.1%}", f"{one.spread:.1%}",
+            f"{one.peak_bytes / MIB:.4g} MiB", f"{one.predicted_bytes / MIB:.4g} MiB", f"{one.memory_error:+.1%}",
+        )
+        for one in own.judged
+    ]  # fmt: skip
+
+
+# ---- the page ------------------------------------------------------------------------------------------
+
+
+# Curves by title, with the kernels that they show, and what is upwards.
+CURVES = (
+    ("Products", ("products",), "GFLOP/s"),
+    ("Attention", ("attention",), "GFLOP/s"),
+    ("Memory", ("copy", "optimizer"), "GB/s"),
+    ("Links", COLLECTIVES, "GB/s"),
+)
+
+
+def page_of(own: Calibration) -> str:
+    """Everything on one page, with a chart for each curve that was measured."""
+    from ..show import page as html
+
+    points = [(point.words, f"{1e3 * point.seconds:.4g}", f"{point.spread:.0%}") for point in own.points]
+    title = f"Calibration of {own.card.name}"
+    return html.page(
+        title,
+        [
+            html.header(title, *map(html.paragraph, _sentences(own)), html.published()),
+            html.section("Predicted and measured", html.table(HEAD, _judgement(own))),
+            html.section("Efficiencies", html.table(("name", "value", "meaning"), _numbers(own))),
+            *(html.section(curve[0], chart) for curve in CURVES if (chart := _chart(own, *curve)) is not None),
+            html.section("Kernels", html.table(("kernel and size", "ms", "varies by"), points)),
+        ],
+    )
+
+
+def _chart(own: Calibration, title: str, kernels: tuple[str, ...], upwards: str) -> Element | None:
+    """Rates by amount of work, which doubles from one unit across to the next; None: nothing was measured."""
+    from ..show.page import Line, Spot, line_chart
+
+    lines = []
+    for what in kernels:
+        rates = sorted(
+            (math.log2(point.amount), point.amount / point.seconds / 1e9, point.words)
+            for point in own.points
+            if point.what == what
+        )
+        if rates:
+            lines.append(Line(what, tuple(Spot(*rate) for rate in rates), is_straight=True))
+    across = "log2 of operations" if upwards == "GFLOP/s" else "log2 of bytes"
+    return line_chart(lines, title, across, upwards, low=0.0) if lines else None
