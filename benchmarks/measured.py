@@ -112,13 +112,13 @@ KERNELS = {
 
 
 def layout_run(row: Cells) -> Run | None:
-    """A framework of their own in PyTorch, with the kernels that each row names."""
+    """Aleph Alpha's framework, with the kernels that each row names."""
     kernel, _, norms = row["kernel"].partition(" + ")
     problem = problem_of_row(
         row,
         model_of_row(row),
         row["gpu"],
-        framework="pytorch",
+        framework="scaling",
         attention_kernel=KERNELS[kernel],
         sequence_parallel=row["sequence_parallel"] == "1",
         efficiencies={"norm_traffic": 1} if norms else {},

@@ -295,6 +295,13 @@ def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float
 UNITS = 2**29
 
 
+# Networks of at most so many arcs are cut by plain Python: all their cuts take less time than scipy takes to load.
+FEW_ARCS = 100
+
+Arcs = list[tuple[int, int, int]]
+Cut = tuple[int, set[int]]
+
+
 class CutNetwork:
     """The network of these cuts, built once per problem; each question changes a few capacities."""
 
@@ -305,7 +312,7 @@ class CutNetwork:
         self.unlimited = UNITS + 1
         n, m = groups.count, len(groups.nets)
         source, sink = n + 2 * m, n + 2 * m + 1
-        arcs: list[tuple[int, int, int]] = []
+        arcs: Arcs = []
         for g in range(n):
             arcs.append((source, g, 0))
             arcs.append((g, sink, math.floor(groups.total_times[g] * self.scale)))
@@ -315,20 +322,55 @@ class CutNetwork:
             for g in net.pins:
                 arcs.append((g, first, self.unlimited))
                 arcs.append((second, g, self.unlimited))
-        self.cut = _minimum_cut(arcs, source, sink)
+        self.cut = (_plain_cut if len(arcs) <= FEW_ARCS else _scipy_cut)(arcs, source, sink)
 
     def least_load(self, inside: Sequence[int], outside: Iterable[int]) -> tuple[float, frozenset[int]]:
         """min load(S) over S that holds all of `inside` and none of `outside`, rounded down; with one such S."""
         changed = [*(2 * g for g in inside), *(2 * g + 1 for g in outside)]
-        flow, reached = self.cut(changed, self.unlimited)
+        flow, reached = self.cut(dict.fromkeys(changed, self.unlimited))
         return flow / self.scale, frozenset(g for g in reached if g < self.groups.count)
 
 
-def _minimum_cut(
-    arcs: Sequence[tuple[int, int, int]], source: int, sink: int
-) -> Callable[[Sequence[int], int], tuple[int, set[int]]]:
-    """Value of a minimum cut and the vertices on the source's side of the smallest one, where the arcs of some numbers
-    have another capacity."""
+def _plain_cut(arcs: Arcs, source: int, sink: int) -> Callable[[Mapping[int, int]], Cut]:
+    """Value of a minimum cut and the vertices on the source's side of the smallest one, where the arcs of these numbers
+    have these capacities instead: shortest augmenting paths."""
+    # Arc 2i is the i-th one, arc 2i + 1 its way back.
+    ends = [end for tail, head, _ in arcs for end in (head, tail)]
+    leaving: list[list[int]] = [[] for _ in range(1 + max(ends))]
+    for arc in range(len(ends)):
+        leaving[ends[arc ^ 1]].append(arc)
+
+    def reach(left: list[int]) -> dict[int, int]:
+        """The arc by which each vertex is reached first from the source, if any capacity is left."""
+        by = {source: -1}
+        queue = [source]
+        for vertex in queue:
+            for arc in leaving[vertex]:
+                if left[arc] and ends[arc] not in by:
+                    by[ends[arc]] = arc
+                    queue.append(ends[arc])
+        return by
+
+    def cut(changed: Mapping[int, int]) -> Cut:
+        left = [capacity for i, arc in enumerate(arcs) for capacity in (changed.get(i, arc[2]), 0)]
+        flow = 0
+        while sink in (by := reach(left)):
+            path, vertex = [], sink
+            while vertex != source:
+                path.append(by[vertex])
+                vertex = ends[by[vertex] ^ 1]
+            most = min(left[arc] for arc in path)
+            for arc in path:
+                left[arc] -= most
+                left[arc ^ 1] += most
+            flow += most
+        return flow, set(by)
+
+    return cut
+
+
+def _scipy_cut(arcs: Arcs, source: int, sink: int) -> Callable[[Mapping[int, int]], Cut]:
+    """The same by scipy, for large networks."""
     import numpy as np
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
@@ -343,9 +385,9 @@ def _minimum_cut(
     place[order] = np.arange(len(arcs))
     pattern.data = capacities[order]
 
-    def cut(changed: Sequence[int], capacity: int) -> tuple[int, set[int]]:
+    def cut(changed: Mapping[int, int]) -> Cut:
         graph = pattern.copy()
-        graph.data[place[np.array(changed, np.int64)]] = capacity
+        graph.data[place[np.array(list(changed), np.int64)]] = list(changed.values())
         result = maximum_flow(graph, source, sink)
         residual = graph - result.flow
         residual.data[residual.data < 0] = 0

@@ -223,7 +223,7 @@ MEASURED_ERRORS: Mapping[tuple[str, str, bool], MeasuredErrors] = {
     ("a100", "fsdp", False): MeasuredErrors(82, 0.073),
     ("h100", "fsdp", False): MeasuredErrors(41, 0.096),
     # Of 340 layouts that ran out of memory 6 fit by this share.
-    ("a100", "pytorch", False): MeasuredErrors(263, 0.105, 603, 0.185),
+    ("a100", "scaling", False): MeasuredErrors(263, 0.105, 603, 0.185),
     ("h100", "nanotron", False): MeasuredErrors(466, 0.42, 466, 0.25),
     ("v100-32gb", "megatron-deepspeed", False): MeasuredErrors(15, 0.43, 17, 0.6),
     ("v100-16gb", "megatron-deepspeed", False): MeasuredErrors(8, 0.07, 11, 0.6),

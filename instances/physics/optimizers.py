@@ -160,7 +160,8 @@ KEPT: Mapping[str, Kept] = {
     ),
     "fsdp": Kept(SINGLE, SINGLE, 0, (0, 2, 3), "PyTorch FSDP with mixed precision: 32 bits, gathered in 16"),
     "nanotron": Kept(HALF, SINGLE, SINGLE, (0, 1), "nanotron's gradient accumulator in fp32: 2 + 4 + 12 bytes"),
-    "pytorch": Kept(HALF, HALF, SINGLE, (0, 1), "gradients as autograd makes them: 2 + 2 + 12 bytes"),
+    "pytorch": Kept(HALF, SINGLE, SINGLE, (0, 1), "as Megatron keeps them: 2 + 4 + 12 bytes"),
+    "scaling": Kept(HALF, HALF, SINGLE, (0, 1), "gradients as autograd makes them: 2 + 2 + 12 bytes"),
 }
 _PLAIN = Kept(1, 1, 0, STAGES, "weights and gradients as wide as each other, counted in copies of the weights")
 

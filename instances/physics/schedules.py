@@ -212,7 +212,7 @@ class ScheduleRule:
 _RULES = (
     ScheduleRule("1f1b", "1F1B", one_f_one_b,
                  frameworks=dict.fromkeys(("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp",
-                                           "nanotron", "pytorch"), "1F1B")),
+                                           "nanotron", "pytorch", "scaling"), "1F1B")),
     ScheduleRule("interleaved-1f1b", "interleaved 1F1B", interleaved, LOOP, in_groups=True,
                  frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"}),
     ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe", "nanotron": "AFAB"}),

@@ -76,6 +76,9 @@ class Framework:
     logit_bytes: float = 0
     """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; 0: the loss is
     one kernel, on each tensor rank's own words."""
+    norm_bytes: float = 0
+    """What a norm of single steps (`norm_traffic` above 1) keeps of each hidden number besides: its input in 32 bits,
+    and what it multiplies with the weights."""
     sums_per_layer: int = 0
     """With ZeRO, tensors of a layer whose gradients are summed and whose weights are gathered one by one; 0: all
     together, in buckets."""
@@ -533,10 +536,17 @@ PYTORCH = Framework(
     words="a framework of one's own with Megatron's degrees, whose kernels are those of eager PyTorch",
     usual={"host_seconds": EAGER, "elementwise_traffic": 7.7, "norm_traffic": 15},
     kept=1.3,
-    # In 16 bits, in 32, their logarithms and two gradients in 32, and one in 16.
-    logit_bytes=20,
     attention="flash-2",
 )
 
-_ALL = (MEGATRON, TORCHTITAN, DEEPSPEED, MEGATRON_DEEPSPEED, FSDP, NANOTRON, PYTORCH)
+SCALING = replace(
+    PYTORCH,
+    name="scaling",
+    words="Aleph Alpha's Scaling as of 2023: eager PyTorch, with the logits of all words on every tensor rank",
+    # In 16 bits, in 32, their logarithms and two gradients in 32, and one in 16.
+    logit_bytes=20,
+    norm_bytes=8,
+)
+
+_ALL = (MEGATRON, TORCHTITAN, DEEPSPEED, MEGATRON_DEEPSPEED, FSDP, NANOTRON, PYTORCH, SCALING)
 FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in _ALL}

@@ -821,8 +821,7 @@ class BytesOfUnits:
         # read stands alone and can be computed again.
         yield _Kept(u, ("layernorm",) if latent else (), "attention", for_weights=True)
         if self.problem.efficiencies.norm_traffic > 1:
-            # Norms of single steps keep their input in 32 bits, and what they multiply with the weights.
-            yield _Kept(2 * SINGLE / HALF * model.norms * u, part="attention")
+            yield _Kept(self.problem.rules.norm_bytes / HALF * model.norms * u, part="attention")
         yield from self._kept_by_latents() if latent else self._kept_by_queries()
         yield from self._kept_by_core()
         yield _Kept(self.mask, part="attention")

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 OUTPUT = "Output"
 
 
+# What the page on calibration promises.
+USUAL_LIMIT_S = 120.0
+
+
 @described(
     f"""
     measured input FILE: A file that this command wrote: show and judge it again, and measure nothing.
     on choice cpu|cuda: What to measure; default: the GPU, where PyTorch sees one.
     devices int: Measure links among so many devices as well, on CPUs among processes; default: all GPUs, one CPU.
     sequence int: Tokens of a sequence, for which the share of attention counts; default: 512 on CPUs, 4096 on GPUs.
-    time_limit_s duration --time-limit TIME: About how long it may take.
+    time_limit_s duration --time-limit TIME: About how long it may take; default: 2min.
     [{OUTPUT}]
     output output --output -o: Write the file for --efficiencies of plan configure, which describes the device as well.
     report output: Write the curves and the judgement as an HTML page.
@@ -41,7 +45,7 @@ def command(
     on: str | None = None,
     devices: int | None = None,
     sequence: int | None = None,
-    time_limit_s: float = 120.0,
+    time_limit_s: float | None = None,
     output: str | None = None,
     report: str | None = None,
     json: Json = False,
@@ -55,7 +59,9 @@ def command(
         from ..models.calibration import calibrate
 
         with graceful():
-            own = calibrate(on, devices, sequence, time_limit_s, lambda what: say_note(f"measuring {what}"))
+            own = calibrate(
+                on, devices, sequence, time_limit_s or USUAL_LIMIT_S, lambda what: say_note(f"measuring {what}")
+            )
     else:
         own = read_calibration(measured)
     if output is not None:

@@ -349,7 +349,7 @@ class Definitions:
             yield u, "", "input", False
             yield u, "layernorm" if a.latent else "", "attention", True
             if self.rates.norm_traffic > 1:
-                yield 4 * m.norms * u, "", "attention", False
+                yield self.p.rules.norm_bytes / 2 * m.norms * u, "", "attention", False
             heads, k = 2 * S * self.heads, 2 * S * self.k
             if a.latent:
                 ranks = 2 * self.S1 * ((a.query_rank or 0) + a.key_value_rank)

@@ -104,7 +104,7 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
         (
             {"framework": "mega"},
             "framework is 'mega'; give megatron or torchtitan or deepspeed or megatron-deepspeed or fsdp or nanotron "
-            "or pytorch.",
+            "or pytorch or scaling.",
         ),
         ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
         ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),

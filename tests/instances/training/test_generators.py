@@ -46,7 +46,7 @@ def test_a_seed_is_a_problem_of_the_family_that_is_asked_for() -> None:
 def test_random_configurations_have_everything() -> None:
     """All frameworks and their schedules, ZeRO stages, degrees above one, experts and latent attention, words."""
     seen: set[object] = set()
-    for seed in range(400):
+    for seed in range(500):
         problem = random_training(seed)
         plan = random_configuration(problem, seed)
         assert problem.model.attention is not None
