@@ -458,6 +458,9 @@ DEEPSPEED = Framework(
 # Megatron-DeepSpeed (vTrain, arXiv 2312.12391); bytes of kernels that do one step each, of 263 layouts (arXiv
 # 2311.05610) and of 126 runs under FSDP (llm-foundry).
 EAGER = 8.2e-5
+# A loss in 32 bits with a kernel for each step moves 38 bytes of a logit forward and 14 back in place of 8 and 4,
+# counted by the steps of Megatron's vocab_parallel_cross_entropy.
+LOSS_OF_STEPS = 4.3
 MEGATRON_DEEPSPEED = Framework(
     "megatron-deepspeed",
     usual_zero=1,
@@ -474,7 +477,7 @@ MEGATRON_DEEPSPEED = Framework(
     even_by="layers",
     hides=dict.fromkeys(KEPT["megatron-deepspeed"].stages, NEITHER),
     words="Megatron with DeepSpeed's pipelines, as in 2022: eager PyTorch with a few fused kernels",
-    usual={"host_seconds": EAGER},
+    usual={"host_seconds": EAGER, "loss_traffic": LOSS_OF_STEPS},
 )
 FSDP = Framework(
     "fsdp",
@@ -543,6 +546,7 @@ SCALING = replace(
     PYTORCH,
     name="scaling",
     words="Aleph Alpha's Scaling as of 2023: eager PyTorch, with the logits of all words on every tensor rank",
+    usual={**PYTORCH.usual, "loss_traffic": LOSS_OF_STEPS},
     # In 16 bits, in 32, their logarithms and two gradients in 32, and one in 16.
     logit_bytes=20,
     norm_bytes=8,
