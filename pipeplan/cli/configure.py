@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
-FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp", "nanotron", "pytorch")
+FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp", "nanotron", "pytorch", "scaling")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
 

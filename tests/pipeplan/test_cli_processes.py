@@ -200,8 +200,8 @@ PACKAGE = Path(pipeplan.__file__).parent
 # Streams of solvers and ranks, files in temporary folders, a journal of whole lines, and the makers of the package.
 OTHERS = {
     "instances/base/json_file.py", "planners/backends/client.py", "planners/backends/cp_sat.py",
-    "planners/backends/scip.py", "pipeplan/models/run/launch.py", "pipeplan/models/run/torch_engine.py",
-    "pipeplan/studies/journal.py",
+    "planners/backends/scip.py", "pipeplan/models/calibration.py", "pipeplan/models/run/launch.py",
+    "pipeplan/models/run/torch_engine.py", "pipeplan/studies/journal.py",
 }  # fmt: skip
 
 
