@@ -8,7 +8,7 @@ cfw = `gather_in`, cbw = `gather_out`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ from ..base.checks import (
 from ..base.errors import InputError, show
 from ..base.fields import check_members, check_numbers
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.kind import Displayed
+from ..base.kind import AnyProblem
 from ..base.quantities import several
 from ..physics.optimizers import check_zero, share_of
 
@@ -109,7 +109,7 @@ class DeviceType:
 
 
 @dataclass(frozen=True, repr=False)
-class StagingProblem(Displayed, Graph):
+class StagingProblem(AnyProblem, Graph):
     """A staging problem, checked at construction; `replace()` makes variants."""
 
     layers: tuple[Layer, ...]
@@ -139,9 +139,6 @@ class StagingProblem(Displayed, Graph):
     def __post_init__(self) -> None:
         check_members(self)
         _check(self)
-
-    def replace(self, **changes: Any) -> StagingProblem:
-        return replace(self, **changes)
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
