@@ -168,25 +168,11 @@ def figure_4() -> KnownChain:
     return KnownChain(problem, answers, f"{PAPER}, Fig. 4")
 
 
-def figure_4_reserved() -> KnownChain:
-    """With outputs and slots counted, F_4 alone needs 8 bytes."""
-    problem = figure_4().problem.replace(memory_mode="reserved", name="figure-4-reserved")
-    return KnownChain(problem, {"general": None, "contiguous": None}, f"{PAPER}, Fig. 4, with all terms")
-
-
 def figure_5() -> KnownChain:
     """Two batches per period take 8, one takes 5: here on two GPUs, with layers 1 and 3 together."""
     times = (1, 2, 1)
     problem = _chain("figure-5", times, times, (2, 3, 2, 0), 2, memory_bytes=6, memory_mode="inputs")
     return KnownChain(problem, {"general": 5, "unlimited": 4, "two-batches": 4}, f"{PAPER}, Fig. 5")
-
-
-def theory_chains() -> tuple[KnownChain, ...]:
-    """One small chain of each construction."""
-    return (
-        three_chain(), family(2), family(3), lemma_2(), lemma_3(), theorem_2(), theorem_3(), figure_4(),
-        figure_4_reserved(), figure_5(),
-    )  # fmt: skip
 
 
 # Seven random chains on two GPUs, all terms counted, whose optima two models and a brute force agree on.

@@ -24,6 +24,7 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, show
+from ..base.fields import check_members
 from ..base.kind import AnyProblem
 from ..base.quantities import several
 
@@ -78,11 +79,7 @@ class ChainProblem(AnyProblem):
     kind = "chain"
 
     def __post_init__(self) -> None:
-        # Lists are welcome at the door; inside there are only tuples.
-        for field in ("forward", "backward", "activations", "weights"):
-            object.__setattr__(self, field, _tuple(field, getattr(self, field)))
-        if self.transfer_times is not None:
-            object.__setattr__(self, "transfer_times", _tuple("transfer_times", self.transfer_times))
+        check_members(self)  # lists are welcome at the door; inside there are only tuples
         object.__setattr__(self, "activations", _mirrored(self.activations, len(self.forward)))
         _check(self)
 
@@ -155,12 +152,6 @@ class ChainProblem(AnyProblem):
             self.exclusive_buffers,
         ]
         return digest(facts)
-
-
-def _tuple(field: str, value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, (tuple, list)):
-        raise InputError(field, f"is {show(value)}, not a list", "give a list of numbers")
-    return tuple(value)
 
 
 def _mirrored(activations: tuple[float, ...], layers: int) -> tuple[float, ...]:

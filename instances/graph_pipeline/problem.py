@@ -111,9 +111,7 @@ class GraphPipelineProblem(AnyProblem, Graph):
     @property
     def boundary_link(self) -> Link:
         """The link of transfers between stages."""
-        if self.node_link is None or self.devices_per_node is None or self.devices <= self.devices_per_node:
-            return self.link
-        return self.node_link
+        return self.inner_link(self.devices)
 
     def inner_link(self, devices: int) -> Link:
         """The link over which a stage of so many devices synchronises its weights."""
