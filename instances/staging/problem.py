@@ -20,6 +20,7 @@ from ..base.checks import (
     check_count,
     check_devices,
     check_distinct,
+    check_flag,
     check_id,
     check_known,
     check_labels,
@@ -248,8 +249,7 @@ def _check_cluster(problem: StagingProblem) -> None:
     check_limit("memory_bytes", problem.memory_bytes)
     check_zero("zero", problem.zero)
     for field_name in ("exact_batches", "replication"):
-        if not isinstance(getattr(problem, field_name), bool):
-            raise InputError(field_name, f"is {show(getattr(problem, field_name))}", "give true or false")
+        check_flag(field_name, getattr(problem, field_name))
     _check_levels(problem)
     _check_device_types(problem)
 
