@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .base.errors import unknown_name
 from .base.kind import Listing
 from .registry import KINDS, Problem
-
-if TYPE_CHECKING:
-    pass
-
 
 # The folder of the packaged files, and the file in it that lists facts about each of them.
 FOLDER = "packaged"

@@ -50,18 +50,14 @@ class InputError(PipeplanError):
         place = f"{self.file}: {self.field}" if self.file else self.field
         return printable(f"{place} {self.problem}; {self.remedy}.")
 
-    def in_file(self, file: str, field_names: Mapping[str, str] | None = None) -> InputError:
-        """A copy of the error that names the file, with our field names replaced by the file's own."""
-        return InputError(_renamed(self.field, field_names or {}), self.problem, self.remedy, file)
+    def in_file(self, file: str) -> InputError:
+        """A copy of the error that names the file."""
+        return InputError(self.field, self.problem, self.remedy, file)
 
     def renamed(self, field_names: Mapping[str, str]) -> InputError:
         """A copy of the error with our field names replaced by the file's own."""
-        return InputError(_renamed(self.field, field_names), self.problem, self.remedy, self.file)
-
-
-def _renamed(field: str, field_names: Mapping[str, str]) -> str:
-    head, dot, last = field.rpartition(".")
-    return head + dot + field_names.get(last, last)
+        head, dot, last = self.field.rpartition(".")
+        return InputError(head + dot + field_names.get(last, last), self.problem, self.remedy, self.file)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -295,6 +295,22 @@ class Displayed:
     def show(self) -> None:
         """Print all that is worth knowing of it, as `plan solve` and `plan show` do."""
         display().show(self)
+
+
+class AnyProblem(Displayed):
+    """A problem of any kind: `replace` makes variants of it, which are checked at construction as it was."""
+
+    __slots__ = ()
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a method must be able to plan beyond the flat problem."""
+        return frozenset()
+
+    def replace(self, **changes: Any) -> Self:
+        """The problem with these fields changed."""
+        problem: Any = self
+        return replace(problem, **changes)  # type: ignore[no-any-return]
 
 
 class Picture:

@@ -51,8 +51,18 @@ PAPER = "Beaumont, Eyraud-Dubois and Shilova (2020)"
 def halves(name: str, loads: Sequence[float], gpus: int, **more: Any) -> ChainProblem:
     """A chain without activations whose layers take these times, half forward and half backward."""
     half = tuple(load / 2 for load in loads)
-    fields = {"weights": (0,) * len(loads), "time_unit": None, **more}
-    return ChainProblem(half, half, (0,) * (len(loads) + 1), gpus=gpus, name=name, **fields)
+    return _chain(name, half, half, (0,) * (len(loads) + 1), gpus, **more)
+
+
+def _chain(
+    name: str, forward: Sequence[int | float], backward: Sequence[int | float], activations: tuple[int, ...],
+    gpus: int, weights: tuple[int, ...] | None = None, **more: Any,
+) -> ChainProblem:  # fmt: skip
+    """A chain whose times are in no unit; without weights, unless there are some."""
+    weights = (0,) * len(forward) if weights is None else weights
+    return ChainProblem(
+        tuple(forward), tuple(backward), activations, weights, gpus=gpus, name=name, time_unit=None, **more
+    )
 
 
 def three_chain() -> KnownChain:
@@ -98,10 +108,9 @@ def theorem_2(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7)) -> KnownChain:
     """3 m numbers of sum m V, each between V/4 and V/2: period V on m GPUs just when they split into triples."""
     groups, target = _triples(numbers)
     length = len(numbers)
-    problem = ChainProblem(
-        tuple(numbers), (0,) * length, (0,) * (length + 1), (0,) * length, gpus=groups, time_unit=None,
-        name=f"theorem-2-{'-'.join(map(str, numbers))}",
-    )  # fmt: skip
+    problem = _chain(
+        f"theorem-2-{'-'.join(map(str, numbers))}", numbers, (0,) * length, (0,) * (length + 1), groups
+    )
     answers: dict[Variant, float | None] = {"general": target} if splits_into_triples(numbers, target) else {}
     return KnownChain(problem, answers, f"{PAPER}, Theorem 2")
 
@@ -115,11 +124,9 @@ def theorem_3(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7), printed_sizes: bool =
     layers = 6 * m
     ones = range(4 * m + 1, 6 * m + 1) if printed_sizes else range(4 * m, 6 * m)
     sizes = tuple(int(edge in ones) for edge in range(layers + 1))
-    problem = ChainProblem(
-        (*[target] * m, *numbers, *[target] * (2 * m)), (0,) * layers, sizes, (0,) * layers, gpus=2, memory_bytes=m,
-        memory_mode="inputs", name=f"theorem-3-{'-'.join(map(str, numbers))}{'-printed' * printed_sizes}",
-        time_unit=None,
-    )  # fmt: skip
+    name = f"theorem-3-{'-'.join(map(str, numbers))}{'-printed' * printed_sizes}"
+    times = (*[target] * m, *numbers, *[target] * (2 * m))
+    problem = _chain(name, times, (0,) * layers, sizes, 2, memory_bytes=m, memory_mode="inputs")
     on_first = {*range(m + 1, 4 * m + 1), *range(4 * m + 2, layers + 1, 2)}
     allocation = tuple(0 if layer in on_first else 1 for layer in range(1, layers + 1))
     answers: dict[Variant, float | None] = {"fixed": 2 * m * target} if splits_into_triples(numbers, target) else {}
@@ -156,36 +163,16 @@ def splits_into_triples(numbers: Sequence[int], target: int) -> bool:
 def figure_4() -> KnownChain:
     """Two batches per period reach the load of GPU 1, one batch does not."""
     times = (3, 2, 2, 2)
-    problem = ChainProblem(
-        times, times, (1, 2, 2, 4, 0), (0,) * 4, gpus=4, memory_bytes=4, memory_mode="inputs", name="figure-4",
-        time_unit=None,
-    )  # fmt: skip
+    problem = _chain("figure-4", times, times, (1, 2, 2, 4, 0), 4, memory_bytes=4, memory_mode="inputs")
     answers: dict[Variant, float | None] = {"general": 8, "contiguous": 8, "unlimited": 6, "two-batches": 6}
     return KnownChain(problem, answers, f"{PAPER}, Fig. 4")
-
-
-def figure_4_reserved() -> KnownChain:
-    """With outputs and slots counted, F_4 alone needs 8 bytes."""
-    problem = figure_4().problem.replace(memory_mode="reserved", name="figure-4-reserved")
-    return KnownChain(problem, {"general": None, "contiguous": None}, f"{PAPER}, Fig. 4, with all terms")
 
 
 def figure_5() -> KnownChain:
     """Two batches per period take 8, one takes 5: here on two GPUs, with layers 1 and 3 together."""
     times = (1, 2, 1)
-    problem = ChainProblem(
-        times, times, (2, 3, 2, 0), (0,) * 3, gpus=2, memory_bytes=6, memory_mode="inputs", name="figure-5",
-        time_unit=None,
-    )  # fmt: skip
+    problem = _chain("figure-5", times, times, (2, 3, 2, 0), 2, memory_bytes=6, memory_mode="inputs")
     return KnownChain(problem, {"general": 5, "unlimited": 4, "two-batches": 4}, f"{PAPER}, Fig. 5")
-
-
-def theory_chains() -> tuple[KnownChain, ...]:
-    """One small chain of each construction."""
-    return (
-        three_chain(), family(2), family(3), lemma_2(), lemma_3(), theorem_2(), theorem_3(), figure_4(),
-        figure_4_reserved(), figure_5(),
-    )  # fmt: skip
 
 
 # Seven random chains on two GPUs, all terms counted, whose optima two models and a brute force agree on.
@@ -215,16 +202,9 @@ def golden_chains() -> tuple[KnownChain, ...]:
 def _golden(number: int, row: Row) -> KnownChain:
     durations, activations, transfers, weights, memory, period, unlimited = row
     layers = len(weights)
-    problem = ChainProblem(
-        forward=durations[:layers],
-        backward=durations[: layers - 1 : -1],
-        activations=activations,
-        weights=weights,
-        gpus=2,
-        memory_bytes=memory,
-        transfer_times=transfers,
-        name=f"golden-{number}",
-        time_unit=None,
+    times = durations[:layers], durations[: layers - 1 : -1]
+    problem = _chain(
+        f"golden-{number}", *times, activations, 2, weights, memory_bytes=memory, transfer_times=transfers
     )
     return KnownChain(problem, {"general": period, "unlimited": unlimited}, GOLDEN_SOURCE)
 
@@ -241,13 +221,13 @@ GUARD_SOURCE = "errors of the published model"
 
 def e1_overlap() -> KnownChain:
     """On one GPU nothing overlaps; as printed, layers 1 and 3 may."""
-    problem = _plain((1, 1, 1), 1, "guard-e1")
+    problem = _chain("guard-e1", (1, 1, 1), (1, 1, 1), (0,) * 7, 1)
     return KnownChain(problem, {"general": 6}, f"{GUARD_SOURCE}: E1", printed=4)
 
 
 def e1_load() -> KnownChain:
     """An example whose period, as printed, falls below the mean load of 8."""
-    problem = _plain((2, 3, 2, 1), 2, "guard-e1-load")
+    problem = _chain("guard-e1-load", (2, 3, 2, 1), (2, 3, 2, 1), (0,) * 9, 2)
     return KnownChain(problem, {"general": 8}, f"{GUARD_SOURCE}: E1", printed=7)
 
 
@@ -260,17 +240,7 @@ def e2_negative_shift() -> KnownChain:
 def e3_phantom_transfer() -> KnownChain:
     """One GPU needs no transfers; as printed, they shift batches and the memory with them."""
     times = (1, 1, 1)
-    problem = ChainProblem(
-        times,
-        times,
-        (1, 1, 1, 1),
-        (0, 0, 0),
-        gpus=1,
-        memory_bytes=5,
-        bandwidth=0.5,
-        name="guard-e3",
-        time_unit=None,
-    )
+    problem = _chain("guard-e3", times, times, (1, 1, 1, 1), 1, memory_bytes=5, bandwidth=0.5)
     return KnownChain(problem, {"general": 6}, f"{GUARD_SOURCE}: E3", printed=11)
 
 
@@ -280,10 +250,8 @@ def e4_ties() -> KnownChain:
     While layer 3 works, both a_0 and a_1 are kept: 2 bytes, so nothing fits. With a free order at the instant at
     which F_1, F_2, B_2 and B_1 all stand, each of them can be told that one of the two is gone already.
     """
-    problem = ChainProblem(
-        (0, 0, 1), (0, 0, 1), (1, 1, 1, 0), (0, 0, 0), gpus=2, memory_bytes=1, memory_mode="inputs",
-        name="guard-e4", time_unit=None,
-    )  # fmt: skip
+    times = (0, 0, 1)
+    problem = _chain("guard-e4", times, times, (1, 1, 1, 0), 2, memory_bytes=1, memory_mode="inputs")
     return KnownChain(problem, {"general": None}, f"{GUARD_SOURCE}: E4")
 
 
@@ -294,34 +262,29 @@ def e5_overrun() -> KnownChain:
     transfer has just begun for the batch before, and waits in the one slot for longer than a period. All plans
     with a period of 7 overrun slots; without that, 8.
     """
-    problem = ChainProblem(
-        (1, 1, 1), (1, 2, 1), (0, 10, 0, 0, 0, 0, 0), (12, 24, 12), gpus=2, memory_bytes=44, weight_copies=1,
-        transfer_times=(2, 1, 0, 1, 3), name="guard-e5", time_unit=None,
+    sizes, weights = (0, 10, 0, 0, 0, 0, 0), (12, 24, 12)
+    problem = _chain(
+        "guard-e5", (1, 1, 1), (1, 2, 1), sizes, 2, weights, memory_bytes=44, weight_copies=1,
+        transfer_times=(2, 1, 0, 1, 3),
     )  # fmt: skip
     return KnownChain(problem, {"general": 7, "exclusive": 8}, f"{GUARD_SOURCE}: E5")
 
 
 def e6_sizes_as_printed() -> KnownChain:
     """These numbers split into no triples, yet with the sizes as printed the period of a split is reached."""
-    numbers = (6, 6, 6, 6, 7, 9)
-    chain = theorem_3(numbers, printed_sizes=True)
-    return KnownChain(
-        chain.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{GUARD_SOURCE}: E6", chain.allocation
-    )
+    return _without_triples("guard-e6-printed", 80, printed_sizes=True)
 
 
 def e6_sizes_corrected() -> KnownChain:
     """The chain of E6 with the sizes one layer earlier: the numbers have no split, so its period is longer."""
-    chain = theorem_3((6, 6, 6, 6, 7, 9))
-    return KnownChain(
-        chain.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", chain.allocation
-    )
+    return _without_triples("guard-e6", 81, printed_sizes=False)
 
 
-def _plain(times: tuple[int, ...], gpus: int, name: str) -> ChainProblem:
-    """A chain in which only times matter."""
-    layers = len(times)
-    return ChainProblem(times, times, (0,) * (layers + 1), (0,) * layers, gpus=gpus, name=name, time_unit=None)
+def _without_triples(name: str, period: int, printed_sizes: bool) -> KnownChain:
+    """The chain of Theorem 3 for numbers that split into no triples."""
+    chain = theorem_3((6, 6, 6, 6, 7, 9), printed_sizes)
+    problem = chain.problem.replace(name=name)
+    return KnownChain(problem, {"fixed": period}, f"{GUARD_SOURCE}: E6", chain.allocation)
 
 
 def guard_chains() -> tuple[KnownChain, ...]:
@@ -362,18 +325,13 @@ def resnet_like(layers: int, gpus: int, seed: int = 1, memory_bytes: float | Non
     forward[0] = round(forward[0] * FIRST_SHARE)
     forward[-1] = max(1, round(forward[-1] * LAST_SHARE))
     sizes = [LARGEST_ACTIVATION] + [LARGEST_ACTIVATION >> (i * GROUPS // layers) for i in range(layers)]
-    activations = [*sizes, *reversed(sizes[:-1])]
-    return ChainProblem(
-        forward=tuple(forward),
-        backward=tuple(2 * time for time in forward),
-        activations=tuple(activations),
-        weights=tuple(4 ** (i * GROUPS // layers) for i in range(layers)),
-        gpus=gpus,
-        memory_bytes=memory_bytes,
-        transfer_times=tuple(_transfer_time(size) for size in activations[1:-1]),
-        name=f"resnet-like-{layers}x{gpus}-seed{seed}",
-        time_unit=None,
-    )
+    activations = (*sizes, *reversed(sizes[:-1]))
+    weights = tuple(4 ** (i * GROUPS // layers) for i in range(layers))
+    transfers = tuple(_transfer_time(size) for size in activations[1:-1])
+    return _chain(
+        f"resnet-like-{layers}x{gpus}-seed{seed}", forward, [2 * time for time in forward], activations, gpus, weights,
+        memory_bytes=memory_bytes, transfer_times=transfers,
+    )  # fmt: skip
 
 
 def _transfer_time(size: int) -> int:

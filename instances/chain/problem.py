@@ -7,10 +7,10 @@ Tuples hold task t at position t - 1 and edge e at position e - 1.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ..base.amounts import as_written, canonical, canonical_or_none, digest
 from ..base.checks import (
@@ -24,7 +24,8 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, show
-from ..base.kind import Displayed
+from ..base.fields import check_members
+from ..base.kind import AnyProblem
 from ..base.quantities import several
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
@@ -37,7 +38,7 @@ MAX_LAYERS = 10_000
 
 
 @dataclass(frozen=True, repr=False)
-class ChainProblem(Displayed):
+class ChainProblem(AnyProblem):
     """A chain of layers and a cluster of equal GPUs, checked at construction; `replace()` makes variants.
 
     Numbers are the decimals that they print as, and sums of them are exact. A task that takes no time needs no GPU and
@@ -76,19 +77,11 @@ class ChainProblem(Displayed):
     """The unit of all times; None where the source does not say."""
 
     kind = "chain"
-    extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        # Lists are welcome at the door; inside there are only tuples.
-        for field in ("forward", "backward", "activations", "weights"):
-            object.__setattr__(self, field, _tuple(field, getattr(self, field)))
-        if self.transfer_times is not None:
-            object.__setattr__(self, "transfer_times", _tuple("transfer_times", self.transfer_times))
+        check_members(self)  # lists are welcome at the door; inside there are only tuples
         object.__setattr__(self, "activations", _mirrored(self.activations, len(self.forward)))
         _check(self)
-
-    def replace(self, **changes: Any) -> ChainProblem:
-        return replace(self, **changes)
 
     # ---- derived, computed once ------------------------------------------------------------------------
 
@@ -159,12 +152,6 @@ class ChainProblem(Displayed):
             self.exclusive_buffers,
         ]
         return digest(facts)
-
-
-def _tuple(field: str, value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, (tuple, list)):
-        raise InputError(field, f"is {show(value)}, not a list", "give a list of numbers")
-    return tuple(value)
 
 
 def _mirrored(activations: tuple[float, ...], layers: int) -> tuple[float, ...]:

@@ -6,9 +6,9 @@ samples on d devices, b / d samples on each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from ..base.amounts import canonical, canonical_or_none, digest
 from ..base.checks import (
@@ -29,7 +29,7 @@ from ..base.curve import check_curve
 from ..base.errors import InputError, UsageError
 from ..base.fields import check_members, check_numbers
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.kind import Displayed
+from ..base.kind import AnyProblem
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000
@@ -66,7 +66,7 @@ class Link:
 
 
 @dataclass(frozen=True, repr=False)
-class GraphPipelineProblem(Displayed, Graph):
+class GraphPipelineProblem(AnyProblem, Graph):
     """A graph-pipeline problem, checked at construction; `replace()` makes variants.
 
     Which link a transfer uses does not depend on where stages are put: one between stages uses `node_link` unless all
@@ -93,14 +93,10 @@ class GraphPipelineProblem(Displayed, Graph):
     time_unit: str | None = "s"
 
     kind = "graph-pipeline"
-    extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_members(self)
         _check(self)
-
-    def replace(self, **changes: Any) -> GraphPipelineProblem:
-        return replace(self, **changes)
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
@@ -115,9 +111,7 @@ class GraphPipelineProblem(Displayed, Graph):
     @property
     def boundary_link(self) -> Link:
         """The link of transfers between stages."""
-        if self.node_link is None or self.devices_per_node is None or self.devices <= self.devices_per_node:
-            return self.link
-        return self.node_link
+        return self.inner_link(self.devices)
 
     def inner_link(self, devices: int) -> Link:
         """The link over which a stage of so many devices synchronises its weights."""

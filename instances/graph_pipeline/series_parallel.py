@@ -9,7 +9,7 @@ one operator.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -54,13 +54,17 @@ def decompose(count: int, arcs: Iterable[tuple[int, int]]) -> Tree:
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
     """The leaves of the tree, from left to right."""
-    pending = [tree]
+    return (node for node, _ in _nodes(tree) if isinstance(node, Leaf))
+
+
+def _nodes(tree: Tree) -> Iterator[tuple[Tree, int]]:
+    """Every node with its depth, parents first and children from left to right."""
+    pending = [(tree, 0)]
     while pending:
-        node = pending.pop()
-        if isinstance(node, Leaf):
-            yield node
-        else:
-            pending.extend(reversed(node.children))
+        node, level = pending.pop()
+        yield node, level
+        if not isinstance(node, Leaf):
+            pending.extend((child, level + 1) for child in reversed(node.children))
 
 
 def operators(tree: Tree) -> tuple[int, ...]:
@@ -75,24 +79,12 @@ def contracted(tree: Tree) -> tuple[tuple[int, ...], ...]:
 
 def depth(tree: Tree) -> int:
     """Number of nodes on the longest way from the root to a leaf."""
-    deepest, pending = 0, [(tree, 1)]
-    while pending:
-        node, level = pending.pop()
-        deepest = max(deepest, level)
-        if not isinstance(node, Leaf):
-            pending.extend((child, level + 1) for child in node.children)
-    return deepest
+    return 1 + max(level for _, level in _nodes(tree))
 
 
 def to_text(tree: Tree, names: Sequence[object]) -> str:
     """One line for each node, indented by its depth; vertex v is called `names[v]`."""
-    lines, pending = [], [(tree, 0)]
-    while pending:
-        node, level = pending.pop()
-        lines.append("  " * level + _label(node, names))
-        if not isinstance(node, Leaf):
-            pending.extend((child, level + 1) for child in reversed(node.children))
-    return "\n".join(lines)
+    return "\n".join("  " * level + _label(node, names) for node, level in _nodes(tree))
 
 
 def _label(node: Tree, names: Sequence[object]) -> str:
@@ -180,9 +172,10 @@ def _split(graph: _Graph) -> tuple[type[Leaf] | type[Series] | type[Parallel], l
     """One step of the decomposition: the kind of node for this graph, and the graphs of its children; where no
     step applies, regions are contracted first."""
     while len(graph) > 1:
-        part_of, count = _components(graph)
-        if count > 1:
-            return Parallel, graph.parts(part_of, count)
+        parts = _components(len(graph), graph.arcs)
+        if len(parts) > 1:
+            number = {v: part for part, members in enumerate(parts) for v in members}
+            return Parallel, graph.parts([number[v] for v in range(len(graph))], len(parts))
         part_of, count = _series_parts(graph)
         if count > 1:
             return Series, graph.parts(part_of, count)
@@ -190,21 +183,21 @@ def _split(graph: _Graph) -> tuple[type[Leaf] | type[Series] | type[Parallel], l
     return Leaf, [graph]
 
 
-def _components(graph: _Graph) -> tuple[list[int], int]:
-    """Weakly connected components, numbered by their first vertices."""
-    neighbours = adjacency(len(graph), [*graph.arcs, *((v, u) for u, v in graph.arcs)])
-    part_of, count = [-1] * len(graph), 0
-    for root in range(len(graph)):
-        if part_of[root] >= 0:
-            continue
-        part_of[root], pending = count, [root]
-        while pending:
-            for v in neighbours[pending.pop()]:
-                if part_of[v] < 0:
-                    part_of[v] = count
-                    pending.append(v)
-        count += 1
-    return part_of, count
+def _components(count: int, arcs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Sorted sets of vertices that arcs connect in whichever direction, in the order of their first vertices."""
+    neighbours = adjacency(count, [*arcs, *((v, u) for u, v in arcs)])
+    parts: list[list[int]] = []
+    new = set(range(count))
+    for root in range(count):
+        part = [root] if root in new else []
+        new.discard(root)
+        for v in part:  # grows while it is read
+            fresh = new.intersection(neighbours[v])
+            new -= fresh
+            part += fresh
+        if part:
+            parts.append(sorted(part))
+    return parts
 
 
 def _series_parts(graph: _Graph) -> tuple[list[int], int]:
@@ -254,7 +247,7 @@ def _obstacle(graph: _Graph) -> list[int]:
     whatever lies between them; what is left after all series and parallel reductions says how far a candidate leads.
     """
     reach = _reachability(graph)
-    blocks = _blocks(_reduced(graph, reach))
+    blocks = _blocks(len(graph), _reduced(graph, reach))
     # Blocks in which some tail has no arc to some head are in no series-parallel graph.
     incomplete = [block for block in blocks if len(block[0]) * len(block[1]) > block[2]]
     sets = [
@@ -308,28 +301,12 @@ def _reduced(graph: _Graph, reach: list[int]) -> list[tuple[int, int]]:
     return [(u, v) for u, v in sorted(set(graph.arcs)) if not after[u] >> v & 1]
 
 
-def _blocks(arcs: list[tuple[int, int]]) -> list[tuple[list[int], list[int], int]]:
+def _blocks(count: int, arcs: list[tuple[int, int]]) -> list[tuple[list[int], list[int], int]]:
     """Arcs that share tails or heads belong together: tails, heads and number of arcs of each block."""
-    by_tail: dict[int, list[int]] = defaultdict(list)
-    by_head: dict[int, list[int]] = defaultdict(list)
-    for u, v in arcs:
-        by_tail[u].append(v)
-        by_head[v].append(u)
-    blocks, seen = [], set[int]()
-    for root in by_tail:
-        if root in seen:
-            continue
-        tails, heads, pending = {root}, set[int](), [root]
-        while pending:
-            for v in by_tail[pending.pop()]:
-                if v not in heads:
-                    heads.add(v)
-                    fresh = [u for u in by_head[v] if u not in tails]
-                    tails.update(fresh)
-                    pending += fresh
-        seen |= tails
-        blocks.append((sorted(tails), sorted(heads), sum(len(by_tail[u]) for u in tails)))
-    return blocks
+    leaving = Counter(u for u, _ in arcs)
+    parts = _components(2 * count, [(u, count + v) for u, v in arcs])  # each vertex once as a tail, once as a head
+    blocks = [([v for v in part if v < count], [v - count for v in part if v >= count]) for part in parts]
+    return [(tails, heads, sum(leaving[u] for u in tails)) for tails, heads in blocks if tails and heads]
 
 
 def _hull(vertices: list[int], reach: list[int]) -> list[int]:

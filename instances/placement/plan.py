@@ -158,8 +158,8 @@ def ids_from_json(where: str, value: object) -> tuple[NodeId, ...]:
 
 
 def limit_of(problem: PlacementProblem, device: Device) -> float | None:
-    """The memory of an accelerator of the device's type; CPUs have no limit."""
-    if device.type == "cpu":
-        return None
+    """Bytes of memory of a device; None: it has no limit, as CPUs, or its type does not exist."""
     kind = device.accelerator_type
+    if device.type != "accelerator" or (kind is not None and kind not in problem.type_index):
+        return None
     return problem.memory_of(None if kind is None else problem.type_index[kind])

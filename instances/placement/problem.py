@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +39,7 @@ from ..base.checks import (
 from ..base.errors import InputError, UsageError, show
 from ..base.fields import check_members
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.kind import Displayed
+from ..base.kind import AnyProblem
 from ..base.quantities import several
 
 MAX_NODES = 1_000_000
@@ -110,9 +110,7 @@ def check_levels(levels: Sequence[Level], accelerators: int) -> None:
         )
 
 
-def _check_level(where: str, level: object) -> None:
-    if not isinstance(level, Level):
-        raise InputError(where, f"is {show(level)}, not a level", "give a Level")
+def _check_level(where: str, level: Level) -> None:
     check_count(f"{where}.devices", level.devices)
     check_amount(f"{where}.transfer_factor", level.transfer_factor)
     if level.sync_bandwidth is None:
@@ -150,7 +148,7 @@ class Node:
 
 
 @dataclass(frozen=True, repr=False)
-class PlacementProblem(Displayed, Graph):
+class PlacementProblem(AnyProblem, Graph):
     """A placement problem, checked at construction; `replace()` makes variants."""
 
     nodes: tuple[Node, ...]
@@ -173,9 +171,6 @@ class PlacementProblem(Displayed, Graph):
     def __post_init__(self) -> None:
         check_members(self)  # lists are welcome at the door; inside there are only tuples
         _check(self)
-
-    def replace(self, **changes: Any) -> PlacementProblem:
-        return replace(self, **changes)
 
     # ---- derived structure: positions instead of ids, computed once -----------------------------------
 

@@ -41,7 +41,6 @@ from .referee.structure import (
     time_of,
     topological_ranks,
 )
-from .referee.verify import memory_of
 
 # Reduce-scatter and all-gather of the weights of replicas, each in and out.
 SYNC_TRIPS = 4.0
@@ -279,7 +278,7 @@ def _turns(
 
 def _holder(problem: PlacementProblem, device: Device) -> Holder:
     bytes_held = math.fsum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
-    return Holder(device.name, memory_of(problem, device), bytes_held)
+    return Holder(device.name, limit_of(problem, device), bytes_held)
 
 
 def _notes(busy: Sequence[Device], parts: Sequence[Part]) -> Iterator[str]:
@@ -328,7 +327,7 @@ def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | 
 def _chain(
     problem: PlacementProblem, plan: PlacementPlan, stages: Sequence[Device], options: ScheduleOptions
 ) -> PlannedWork:
-    limits = [memory_of(problem, stage) for stage in stages]
+    limits = [limit_of(problem, stage) for stage in stages]
     names = [stage.name for stage in stages] if options.chunks == 1 else None
     return work_of(placement_pipeline(problem, plan, 1), options, limits, [HELD], names=names)
 

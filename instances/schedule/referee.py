@@ -352,31 +352,18 @@ class ScheduleEvaluation:
         return 1 - busy / (len(self.computing) * length) if length else Fraction(0)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "period": _written(self.period),
-            "makespan": _written(self.makespan),
-            "span": _written(self.span),
-            "bubble": None if self.bubble is None else float(self.bubble),
-            "in_flight": self.in_flight,
-            "devices": [
-                {
-                    "name": use.name,
-                    "busy": written(use.busy),
-                    "bubble": None if use.bubble is None else float(use.bubble),
-                    "peak": written(use.peak),
-                    "standing": written(use.standing),
-                    "limit": _written(use.limit),
-                    "peak_time": written(use.peak_time),
-                    "peak_block": use.peak_block,
-                    "peak_micro_batch": use.peak_micro_batch,
-                }
-                for use in self.devices
-            ],
-        }
+        whole = _told(self, "period", "makespan", "span", "bubble", "in_flight")
+        peak = ("peak", "standing", "limit", "peak_time", "peak_block", "peak_micro_batch")
+        return {**whole, "devices": [_told(use, "name", "busy", "bubble", *peak) for use in self.devices]}
 
 
-def _written(value: Fraction | None) -> int | float | str | None:
-    return None if value is None else written(value)
+def _told(value: DeviceUse | ScheduleEvaluation, *names: str) -> dict[str, Any]:
+    """These members as JSON data: shares as floats, other amounts without loss."""
+    members = ((name, getattr(value, name)) for name in names)
+    return {
+        name: member if not isinstance(member, Fraction) else float(member) if name == "bubble" else written(member)
+        for name, member in members
+    }
 
 
 def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:

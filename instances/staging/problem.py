@@ -8,7 +8,7 @@ cfw = `gather_in`, cbw = `gather_out`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from ..base.checks import (
     check_count,
     check_devices,
     check_distinct,
+    check_flag,
     check_id,
     check_known,
     check_labels,
@@ -32,7 +33,7 @@ from ..base.checks import (
 from ..base.errors import InputError, show
 from ..base.fields import check_members, check_numbers
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.kind import Displayed
+from ..base.kind import AnyProblem
 from ..base.quantities import several
 from ..physics.optimizers import check_zero, share_of
 
@@ -109,7 +110,7 @@ class DeviceType:
 
 
 @dataclass(frozen=True, repr=False)
-class StagingProblem(Displayed, Graph):
+class StagingProblem(AnyProblem, Graph):
     """A staging problem, checked at construction; `replace()` makes variants."""
 
     layers: tuple[Layer, ...]
@@ -139,9 +140,6 @@ class StagingProblem(Displayed, Graph):
     def __post_init__(self) -> None:
         check_members(self)
         _check(self)
-
-    def replace(self, **changes: Any) -> StagingProblem:
-        return replace(self, **changes)
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
@@ -251,8 +249,7 @@ def _check_cluster(problem: StagingProblem) -> None:
     check_limit("memory_bytes", problem.memory_bytes)
     check_zero("zero", problem.zero)
     for field_name in ("exact_batches", "replication"):
-        if not isinstance(getattr(problem, field_name), bool):
-            raise InputError(field_name, f"is {show(getattr(problem, field_name))}", "give true or false")
+        check_flag(field_name, getattr(problem, field_name))
     _check_levels(problem)
     _check_device_types(problem)
 

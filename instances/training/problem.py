@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..base.amounts import digest
 from ..base.checks import MAX_DEVICES, check_labels, check_limit, check_positive, check_text
 from ..base.cluster import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
 from ..base.errors import InputError, show
 from ..base.fields import check_members, check_numbers, plain
-from ..base.kind import Displayed
+from ..base.kind import AnyProblem
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
 from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
@@ -52,7 +52,7 @@ class Level:
 
 
 @dataclass(frozen=True, repr=False)
-class TrainingProblem(Displayed):
+class TrainingProblem(AnyProblem):
     """What is trained, on what and by which framework; checked at construction, and `replace()` makes variants."""
 
     model: Model
@@ -83,14 +83,10 @@ class TrainingProblem(Displayed):
 
     kind = "training"
     time_unit: ClassVar[str] = "s"
-    extensions: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_members(self)
         _check(self)
-
-    def replace(self, **changes: Any) -> TrainingProblem:
-        return replace(self, **changes)
 
     @property
     def memory_bytes(self) -> float | None:

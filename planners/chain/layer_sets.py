@@ -23,6 +23,7 @@ from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
 from . import sets_kernel
 from .schedule import array, tables
+from .sets_kernel import OPEN, UNKNOWN
 
 # What a walk calls.
 LOOPS = (
@@ -31,8 +32,6 @@ LOOPS = (
     (sets_kernel, "begin"),
     (sets_kernel, "go_on"),
 )
-# A layer that is on a GPU of no set, and one that is on any GPU, as in `sets_kernel`.
-UNKNOWN, OPEN = -1, -2
 
 # Sets are bits of a machine word. Of longer chains only the first layers are in sets; the others are on any GPU.
 MOST_LAYERS = 60

@@ -175,16 +175,13 @@ class Chain:
         return stages
 
 
-def flat(pairs: Pairs, tick: Callable[[], None] = lambda: None) -> tuple[float, list[Stage]] | None:
-    """The optimum for max-load on one level; None where nothing fits."""
-    return _solve(pairs, pairs.load, tick)
-
-
-def _solve(pairs: Pairs, loads: LoadsOf, tick: Callable[[], None]) -> tuple[float, list[Stage]] | None:
+def flat(pairs: Pairs, tick: Callable[[], None], loads: LoadsOf | None = None) -> tuple[float, list[Stage]] | None:
+    """The optimum for max-load on one level, with other loads than the pairs' own if there are such; None where
+    nothing fits."""
     lattice, model = pairs.lattice, pairs.lattice.model
     replicas = [range(1, replicas_of(model, kind) + 1) for kind in model.kinds]
     counts = [kind.count for kind in model.kinds]
-    chain = Chain(cache(loads), counts, replicas, lattice.count, tick=tick)
+    chain = Chain(cache(loads or pairs.load), counts, replicas, lattice.count, tick=tick)
     value = chain.value(lattice.count - 1)
     return (value, chain.stages(lattice.count - 1)) if math.isfinite(value) else None
 
@@ -202,7 +199,7 @@ def gpipe(
     backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
 
     def under(value: LoadsOf, other: LoadsOf, limit: float) -> tuple[float, list[Stage]] | None:
-        return _solve(pairs, lambda k, r: np.where(other(k, r) <= limit, value(k, r), np.inf), tick)
+        return flat(pairs, tick, lambda k, r: np.where(other(k, r) <= limit, value(k, r), np.inf))
 
     least = under(forward, forward, math.inf)
     if least is None:

@@ -1,4 +1,4 @@
-"""Small random chains with fixed seeds, in which memory often binds."""
+"""Small chains: those of the theory, and random ones with fixed seeds, in which memory often binds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ import random
 
 from oracles.chain import least_memory
 
+from pipeplan.instances.chain import generators as theory
+from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
+
+
+def theory_chains() -> tuple[KnownChain, ...]:
+    """One small chain of each construction; of Fig. 4 also one whose F_4 alone needs 8 bytes, with all terms."""
+    figure = theory.figure_4()
+    problem = figure.problem.replace(memory_mode="reserved", name="figure-4-reserved")
+    reserved = KnownChain(problem, {"general": None, "contiguous": None}, f"{figure.source}, with all terms")
+    return (
+        theory.three_chain(), theory.family(2), theory.family(3), theory.lemma_2(), theory.lemma_3(),
+        theory.theorem_2(), theory.theorem_3(), figure, reserved, theory.figure_5(),
+    )  # fmt: skip
 
 
 def random_chain(seed: int) -> ChainProblem:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...base.errors import show
 from ...base.fields import plain_fields
-from ...base.graph import Graph
+from ...base.graph import Graph, adjacency, in_turn
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .structure import check_computable, device_of_nodes, level_facts, time_of
@@ -98,28 +98,18 @@ def _accelerator(plan: PlacementPlan, d: int) -> int | None:
 
 def runnable(waits_for: Sequence[Sequence[int]]) -> list[int]:
     """Units in an order in which each follows all that it waits for; what waits in or behind a circle is left out."""
-    followers: list[list[int]] = [[] for _ in waits_for]
-    missing = [0] * len(waits_for)
-    for unit, sources in enumerate(waits_for):
-        missing[unit] = len(sources)
-        for source in sources:
-            followers[source].append(unit)
-    order = [unit for unit, count in enumerate(missing) if not count]
-    for unit in order:  # grows while it is read
-        for follower in followers[unit]:
-            missing[follower] -= 1
-            if not missing[follower]:
-                order.append(follower)
-    return order
+    return in_turn(_followers(waits_for), lambda ready: ready.pop(0))
+
+
+def _followers(waits_for: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return adjacency(
+        len(waits_for), ((source, unit) for unit, sources in enumerate(waits_for) for source in sources)
+    )
 
 
 def between_circles(waits_for: Sequence[Sequence[int]]) -> set[int]:
     """Units in a circle, or on a way from one circle to another."""
-    followers: list[list[int]] = [[] for _ in waits_for]
-    for unit, sources in enumerate(waits_for):
-        for source in sources:
-            followers[source].append(unit)
-    return set(range(len(waits_for))).difference(runnable(waits_for), runnable(followers))
+    return set(range(len(waits_for))).difference(runnable(waits_for), runnable(_followers(waits_for)))
 
 
 def fewest_pieces(

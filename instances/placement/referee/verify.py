@@ -15,7 +15,7 @@ from ...base.checks import check_known
 from ...base.errors import Violation, show
 from ...base.kind import Rules, chosen
 from ...base.quantities import of_limit, several
-from ..plan import Device, NotAnAssignmentError, PlacementPlan
+from ..plan import Device, NotAnAssignmentError, PlacementPlan, limit_of
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .evaluate import OBJECTIVES, PlacementEvaluation, evaluate
 from .latency import LatencyEvaluation, circle_in_words, evaluate_latency, given_pieces, partition_fault, units
@@ -137,7 +137,7 @@ def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Viol
 def overfull(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[tuple[Device, float]]:
     """Accelerators that hold more bytes than their memory has, with that memory."""
     for device in plan.devices:
-        limit = memory_of(problem, device)
+        limit = limit_of(problem, device)
         if limit is not None and not fits(_sizes(problem, device), limit):
             yield device, limit
 
@@ -154,14 +154,6 @@ def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violatio
 
 def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
     return [problem.nodes[i].size_bytes for i in _known(problem, device.nodes)]
-
-
-def memory_of(problem: PlacementProblem, device: Device) -> float | None:
-    """Bytes of memory of a device; None: it has no limit, or its type does not exist."""
-    if device.type != "accelerator":
-        return None
-    kind = other_type_of(problem, device)
-    return None if kind is None and device.accelerator_type is not None else problem.memory_of(kind)
 
 
 def _support(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from problems.chains import theory_chains
 
 from pipeplan.formulations.beaumont.ilp import build
 from pipeplan.formulations.contract import Refuted
@@ -19,7 +20,6 @@ from pipeplan.instances.chain.generators import (
     e5_overrun,
     golden_chains,
     guard_chains,
-    theory_chains,
 )
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern

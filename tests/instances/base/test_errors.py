@@ -27,7 +27,7 @@ def test_the_sentence_names_file_field_and_remedy() -> None:
 def test_a_reader_adds_its_file_and_its_own_field_names() -> None:
     error = InputError("nodes[3].accelerator_time", "is NaN", "give a finite number")
     assert str(error.in_file("a.json")) == "a.json: nodes[3].accelerator_time is NaN; give a finite number."
-    renamed = error.in_file("a.json", {"accelerator_time": "fpgaLatency"})
+    renamed = error.in_file("a.json").renamed({"accelerator_time": "fpgaLatency"})
     assert str(renamed) == "a.json: nodes[3].fpgaLatency is NaN; give a finite number."
     assert renamed.renamed({"fpgaLatency": "x"}).file == "a.json"
 

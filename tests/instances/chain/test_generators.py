@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from problems.chains import theory_chains
 from recipes.chain import known_chains
 
 from pipeplan.instances.base.errors import InputError
@@ -25,7 +26,6 @@ from pipeplan.instances.chain.generators import (
     splits_into_triples,
     theorem_2,
     theorem_3,
-    theory_chains,
     three_chain,
     tightness,
 )

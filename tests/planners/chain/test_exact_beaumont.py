@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from problems.chains import theory_chains
 
 from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.instances.chain import generators as recipe
@@ -18,7 +19,7 @@ from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.run.solve import solve
 
-KNOWN = [*theory.golden_chains(), *theory.theory_chains()]
+KNOWN = [*theory.golden_chains(), *theory_chains()]
 
 
 def answer(problem: ChainProblem, **limits: float) -> Outcome:
