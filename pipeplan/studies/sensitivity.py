@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..formulations.contract import Problem
@@ -22,18 +23,13 @@ from ..instances.staging.problem import StagingProblem
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
 
+# What is better, in words, and the problem with it.
+Variant = tuple[str, Problem]
+
 SCHEMA = "pipeplan.sensitivity/1"
 # How much more memory and bandwidth a variant has unless the caller says otherwise.
 GIGABYTE = 1e9
 TENTH = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """What is better, in words, and the problem with it."""
-
-    change: str
-    problem: Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,26 +151,24 @@ def sensitivity(
     better = variants(problem, memory_bytes, bandwidth_share)  # refuses before any work is done
     asked_for = (*others, *(_with_larger_batch(problem, variant) if batch_grows else variant for variant in better))
 
-    def ask(asked: Problem) -> Result:
-        return solve(
-            asked,
-            formulation=formulation,
-            planner=planner,
-            solver=solver,
-            options=options,
-            limits=limits,
-            on_progress=on_progress,
-        )
-
+    ask = partial(
+        solve,
+        formulation=formulation,
+        planner=planner,
+        solver=solver,
+        options=options,
+        limits=limits,
+        on_progress=on_progress,
+    )
     base = ask(problem)
     changes: list[Worth] = []
     last = base
-    for variant in asked_for:
+    for change, variant in asked_for:
         if last.stop == Stop.INTERRUPTED:
             break
-        last = ask(variant.problem)
+        last = ask(variant)
         possible = base.plan is None and last.plan is not None
-        changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem, possible))
+        changes.append(Worth(change, last, _ratio(last, base), variant, possible))
     return Sensitivity(base, tuple(changes))
 
 
@@ -191,25 +185,24 @@ def variants(
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
     upgrades = kind_of(problem).upgrades
-    changes = () if upgrades is None else upgrades(problem, step)
-    return tuple(Variant(change, better) for change, better in changes)
+    return () if upgrades is None else tuple(upgrades(problem, step))
 
 
 def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
     for name, problem in questions.items():
         if not is_problem(problem):
             raise InputError(f"questions[{show(name)}]", f"is {show(problem)}", "give a problem")
-    return tuple(Variant(name, problem) for name, problem in questions.items())
+    return tuple(questions.items())
 
 
 def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
     """A variant of a staging with a larger batch: its values are per micro-batch and can still be compared. Values of
     other kinds are per batch, and their variants stay as they are."""
-    larger = variant.problem
+    change, larger = variant
     if not isinstance(problem, StagingProblem) or not isinstance(larger, StagingProblem):
         return variant
     more = larger.devices - problem.devices
-    return replace(variant, problem=larger.replace(micro_batches=larger.micro_batches + more)) if more else variant
+    return change, larger.replace(micro_batches=larger.micro_batches + more)
 
 
 def _ratio(result: Result, base: Result) -> float | None:
