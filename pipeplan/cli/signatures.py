@@ -119,9 +119,15 @@ def _whole_size(text: str) -> int:
     return math.ceil(amount)
 
 
+duration = _parser(quantities.duration)
 size = _parser(quantities.size)
+whole_size = _parser(_whole_size)
+rate = _parser(quantities.rate)
 size_or_none = _parser(quantities.size_or_none)
+levels = _parser(quantities.levels)
 share = _parser(quantities.share)
+time_gap = _parser(quantities.time_gap)
+short_time = _parser(quantities.short_time)
 
 
 def list_of(what: str) -> Callable[[str], tuple[int, ...]]:
@@ -234,13 +240,13 @@ _TAKEN: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
     "texts": (list[str], {}),
     "size": (float, {"parser": size}),
     "size-or-none": (float, {"parser": size_or_none}),
-    "whole-size": (int, {"parser": _parser(_whole_size)}),
-    "rate": (float, {"parser": _parser(quantities.rate)}),
+    "whole-size": (int, {"parser": whole_size}),
+    "rate": (float, {"parser": rate}),
     "share": (float, {"parser": share}),
-    "duration": (float, {"parser": _parser(quantities.duration)}),
-    "short-time": (float, {"parser": _parser(quantities.short_time)}),
-    "time-gap": (Any, {"parser": _parser(quantities.time_gap)}),
-    "levels": (Any, {"parser": _parser(quantities.levels)}),
+    "duration": (float, {"parser": duration}),
+    "short-time": (float, {"parser": short_time}),
+    "time-gap": (Any, {"parser": time_gap}),
+    "levels": (Any, {"parser": levels}),
     "any": (Any, {}),
     "folder": (Path, {}),
     "argument": (str, {"by_place": True}),
