@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from ..formulations.contract import Problem
 from ..instances.base.checks import check_positive
@@ -23,13 +24,17 @@ from ..instances.staging.problem import StagingProblem
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
 
-# What is better, in words, and the problem with it.
-Variant = tuple[str, Problem]
-
 SCHEMA = "pipeplan.sensitivity/1"
 # How much more memory and bandwidth a variant has unless the caller says otherwise.
 GIGABYTE = 1e9
 TENTH = 0.1
+
+
+class Variant(NamedTuple):
+    """What is better, in words, and the problem with it."""
+
+    change: str
+    problem: Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +190,14 @@ def variants(
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
     upgrades = kind_of(problem).upgrades
-    return () if upgrades is None else tuple(upgrades(problem, step))
+    return () if upgrades is None else tuple(starmap(Variant, upgrades(problem, step)))
 
 
 def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
     for name, problem in questions.items():
         if not is_problem(problem):
             raise InputError(f"questions[{show(name)}]", f"is {show(problem)}", "give a problem")
-    return tuple(questions.items())
+    return tuple(starmap(Variant, questions.items()))
 
 
 def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
@@ -202,7 +207,7 @@ def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
     if not isinstance(problem, StagingProblem) or not isinstance(larger, StagingProblem):
         return variant
     more = larger.devices - problem.devices
-    return change, larger.replace(micro_batches=larger.micro_batches + more)
+    return Variant(change, larger.replace(micro_batches=larger.micro_batches + more))
 
 
 def _ratio(result: Result, base: Result) -> float | None:
