@@ -23,7 +23,7 @@ from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.scope import read_scope
 from pipeplan.planners.training.measured import Fitted, fitted
-from pipeplan.planners.training.runs import MeasuredRun
+from pipeplan.planners.training.runs import Run
 from pipeplan.planners.training.search import Search, Settings
 
 
@@ -65,7 +65,7 @@ def equal_work(rows: Sequence[Row], batch: int) -> list[Row]:
 def fed_back(own: Sequence[Row], others: Sequence[Row], count: int) -> Fitted:
     """A fit to so many of them, spread evenly."""
     spread = [others[round(i * (len(others) - 1) / max(count - 1, 1))] for i in range(count)]
-    runs = [MeasuredRun(row.problem, row.plan, row.seconds, None, row.case) for row in spread]
+    runs = [Run(row.problem, row.plan, row.seconds, row.case) for row in spread]
     return fitted(own[0].problem, runs)
 
 

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from .registry import KindName, Plan, Problem
 
 
+def cluster_of(given: Mapping[str, Any]) -> Cluster:
+    """The cluster of options by their names, among them `inference` and options of profiles."""
+    own = {name: value for name, value in given.items() if name in Cluster.__dataclass_fields__}
+    training = False if given.get("inference") else None
+    profile = {name: value for name, value in given.items() if name not in own and name != "inference"}
+    if not profile:
+        return Cluster(**own, training=training)
+    from .networks.profile.options import ProfileOptions
+
+    return Cluster(**own, training=training, profile=ProfileOptions(**profile))
+
+
 def load(
     path: str | os.PathLike[str],
     *,

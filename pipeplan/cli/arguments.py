@@ -18,7 +18,7 @@ from ..instances.base.errors import InputError, PipeplanError, UsageError, in_di
 from ..instances.base.json_file import STDIN, read_json
 from ..instances.base.quantities import TimeGap
 from ..instances.base.result import SCHEMA, Asked
-from ..instances.lookup import Cluster, holds_profile, load_with_notes
+from ..instances.lookup import Cluster, cluster_of, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
 from ..planners.options import Progress as ProgressRecord
 from ..planners.options import SolveOptions, typed
@@ -140,19 +140,7 @@ CLUSTER_OPTIONS = (
 def _cluster(given: dict[str, Any]) -> Cluster:
     """The cluster of the options that were given."""
     devices = given.pop("devices", None)
-    given |= devices if isinstance(devices, dict) else {"devices": devices}
-    training = False if given.pop("inference", False) else None
-    profile = {option.name: given.pop(option.name) for option in PROFILE_OPTIONS if option.name in given}
-    return Cluster(**given, training=training, profile=_profile_options(profile))
-
-
-def _profile_options(given: dict[str, Any]) -> Any:
-    """The options of a profile that were given; None where none was."""
-    if not given:
-        return None
-    from ..instances.networks.profile.options import ProfileOptions
-
-    return ProfileOptions(**given)
+    return cluster_of({**given, **(devices if isinstance(devices, dict) else {"devices": devices})})
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -224,7 +212,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
     """The cluster that the user names or, where the user names none, the one of the command that wrote the result."""
     from ..instances.stored_results import load_result
     from ..show.answer import cluster_words
-    from ..studies.compare.suite import cluster_of
+    from ..studies.compare.suite import cluster_values
 
     if on != Cluster():
         return on
@@ -237,7 +225,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
         return on
     say_note(f"on the cluster of {path}: {' '.join(cluster_words(asked))}")
     try:
-        return _cluster(cluster_of("asked.cluster", asked.cluster))
+        return cluster_of(cluster_values("asked.cluster", asked.cluster))
     except InputError as error:
         raise error.in_file(path) from None
 
@@ -250,13 +238,12 @@ RARE = (
     *("warm_start", "log", "progress", "export_model", "option"),
 )
 
-# Gives a command the options of the cluster, which arrive together as its argument `on`.
-_with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
-
 
 def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
-    return lambda command: with_usual_help(*RARE)(with_narrow_options(_with_options_of_cluster(*names)(command)))
+    """Gives a command these options of the cluster, or all, together as its argument `on`; its help page leaves out
+    what is rare."""
+    options = shared("on", CLUSTER_OPTIONS, _cluster)(*names)
+    return lambda command: with_usual_help(*RARE)(with_narrow_options(options(command)))
 
 
 # Methods for graph pipelines have an option of this name: commands that take methods take it once.
@@ -269,11 +256,9 @@ def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tupl
         return on, own
     if load_with_notes(text, on).problem.kind == "graph-pipeline":
         return on, own
-    rest = {name: value for name, value in own.items() if name != "micro_batch"}
-    profile = _profile_options({"micro_batch": own["micro_batch"]})
-    return replace(
-        on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
-    ), rest
+    size = {"micro_batch": own["micro_batch"]}
+    profile = cluster_of(size).profile if on.profile is None else replace(on.profile, **size)
+    return replace(on, profile=profile), {name: value for name, value in own.items() if name not in size}
 
 
 # ---- the output ----------------------------------------------------------------------------------------

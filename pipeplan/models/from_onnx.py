@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -323,23 +323,6 @@ class Operation:
     """Bytes of one of the numbers that it computes with."""
 
 
-@dataclass(frozen=True)
-class OnnxGraph:
-    """The operations in topological order, and the tensors by name."""
-
-    name: str
-    operations: tuple[Operation, ...]
-    tensors: Mapping[str, Tensor]
-    parameters: Mapping[str, Tensor]
-    buffers: frozenset[str]
-    """Parameters that no training updates."""
-    outputs: tuple[str, ...]
-    samples: int
-    """The first dimension of the first input."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The versions of onnx and of its operators, who made the file, and its digest."""
-
-
 def read_onnx(
     path: str | os.PathLike[str], shapes: Mapping[str, Shape], *, allow_uncounted: bool = False
 ) -> OnnxGraph:
@@ -370,7 +353,7 @@ def read_onnx(
         "producer": " ".join(filter(None, (model.producer_name, model.producer_version))),
         "file_sha256": hashlib.sha256(raw).hexdigest(),
     }
-    return _Reader(onnx, model, allow_uncounted).graph({key: value for key, value in facts.items() if value})
+    return OnnxGraph(onnx, model, {key: value for key, value in facts.items() if value}, allow_uncounted)
 
 
 def _disagreement(error: Exception) -> InputError:
@@ -447,37 +430,31 @@ def _refuse_unknown(value: Any) -> None:
 # ---- operations ----------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Goes through the operators in order, and notes which tensors are constant."""
+class OnnxGraph:
+    """The operations in topological order, and the tensors by name; notes which of them are constant."""
 
-    def __init__(self, onnx: Any, model: Any, allow_uncounted: bool) -> None:
+    def __init__(self, onnx: Any, model: Any, facts: Mapping[str, Any], allow_uncounted: bool) -> None:
+        """`facts`: the versions of onnx and of its operators, who made the file, and its digest."""
         self.onnx, self.model, self.proto, self.allow_uncounted = onnx, model, model.graph, allow_uncounted
         self.tensors: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
+        # Parameters that no training updates.
         self.buffers: set[str] = set()
         # Tensors that follow from weights and shapes, and the parameters from which each follows.
         self.constant: dict[str, frozenset[str]] = {}
         # Why the shape of a tensor is unknown; that matters only where an operator needs it.
         self.unknown: dict[str, str] = {}
-
-    def graph(self, facts: Mapping[str, Any]) -> OnnxGraph:
+        self.name, self.facts = self.proto.name, facts
         for value in (*self.proto.input, *self.proto.value_info, *self.proto.output):
             self._note(value)
         for tensor in self.proto.initializer:
             self._weights(tensor.name, tensor)
-        operations = tuple(filter(None, map(self._operation, range(len(self.proto.node)), self.proto.node)))
+        self.operations = tuple(filter(None, map(self._operation, range(len(self.proto.node)), self.proto.node)))
         first = next(iter(_inputs(self.proto)), None)
         shape = self.tensors[first.name].shape if first is not None else ()
-        return OnnxGraph(
-            self.proto.name,
-            operations,
-            self.tensors,
-            self.parameters,
-            frozenset(self.buffers),
-            tuple(value.name for value in self.proto.output),
-            shape[0] if shape else 1,
-            facts,
-        )
+        self.outputs = {value.name for value in self.proto.output}
+        # The first dimension of the first input.
+        self.samples = shape[0] if shape else 1
 
     def _note(self, value: Any) -> None:
         kind = value.type.tensor_type

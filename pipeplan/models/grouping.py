@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
 import networkx as nx
 import torch
@@ -335,37 +336,22 @@ class Dependences:
 def dependences(graph: fx.GraphModule) -> Dependences:
     """The hidden dependences and the auxiliary operations of the graph."""
     memory = _Memory(graph)
-    dependent = _depending(graph, memory, set())
-    # An operation is not auxiliary where a dependent one writes into its memory: one node holds both.
-    while True:
-        forced = {before for write, before in memory.pairs if write in dependent and before not in dependent}
-        if not forced:
-            break
-        dependent = _depending(graph, memory, dependent | forced)
     operations = [node for node in graph.graph.nodes if node.op == "call_function"]
+    # An operation depends on a parameter where it reads one, is random or updates a buffer, and so does all that reads
+    # it; and all whose memory it writes into, since one node holds both.
+    arcs: nx.DiGraph[Any] = nx.DiGraph()
+    arcs.add_edges_from((source, node) for node in operations for source in node.all_input_nodes)
+    arcs.add_edges_from((write, node) for node in operations for write in memory.hidden[node])
+    arcs.add_edges_from(memory.pairs)
+    arcs.add_edges_from(("", node) for node in graph.graph.nodes if is_parameter(graph, node))
+    arcs.add_edges_from(("", node) for node in operations if is_random(node) or node in memory.buffer_updates)
+    dependent = nx.descendants(arcs, "") if "" in arcs else set()
     return Dependences(
         hidden={node: tuple(writes) for node, writes in memory.hidden.items() if writes},
         together=tuple(pair for pair in memory.pairs if pair[0] in dependent),
         auxiliary=frozenset(node for node in operations if node not in dependent),
         buffer_updates=frozenset(memory.buffer_updates),
     )
-
-
-def _depending(graph: fx.GraphModule, memory: _Memory, forced: set[fx.Node]) -> set[fx.Node]:
-    """Operations that are forced, read a parameter, are random or update a buffer, and all that depend on them."""
-    dependent = set(forced)
-    parameters = {node for node in graph.graph.nodes if is_parameter(graph, node)}
-    for node in graph.graph.nodes:
-        if node.op != "call_function" or node in dependent:
-            continue
-        sources = (*node.all_input_nodes, *memory.hidden.get(node, ()))
-        if (
-            any(source in dependent or source in parameters for source in sources)
-            or is_random(node)
-            or node in memory.buffer_updates
-        ):
-            dependent.add(node)
-    return dependent
 
 
 def is_parameter(graph: fx.GraphModule, node: fx.Node) -> bool:

@@ -120,6 +120,7 @@ def _times(other: Costed, first: Costed, size: int) -> _Times:
 
 def _node(first: Costed, node: str, curves: Mapping[int, _Times]) -> ProfileNode:
     cost, training = first.costs[node], first.captured.training
+    work = cost.work
     forward: Time = cost.forward_s
     backward: Time = cost.backward_s
     if curves:
@@ -134,10 +135,10 @@ def _node(first: Costed, node: str, curves: Mapping[int, _Times]) -> ProfileNode
         saved_bytes=cost.saved_bytes,
         buffer_bytes=first.grouped.buffer_bytes[node],
         parameters=first.grouped.parameters[node],
-        flops_forward=cost.flops_forward,
-        flops_backward=cost.flops_backward if training else None,
+        flops_forward=work.flops("forward"),
+        flops_backward=work.flops("backward") if training else None,
         modules=first.grouped.modules[node],
-        work=None if curves else Work(merged(cost.kernels_forward), merged(cost.kernels_backward)),
+        work=None if curves else work,
     )
 
 
@@ -201,8 +202,8 @@ def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> list[dic
     places = {name: i for i, name in enumerate(grouped.nodes)}
     # Masks and positions would be calculated anew in each node, as no run does: a stage does it once.
     before, *pieces = (extract(captured, grouped, places, i, apart=True) for i in (AUXILIARY, *places.values()))
-    clock = clock_for(captured)
-    with one_thread(), _fresh_gradients(captured.model), torch.set_grad_enabled(captured.training):
+    clock, parameters = clock_for(captured), list(captured.model.parameters())
+    with one_thread(), _gradients(parameters, lambda _: None), torch.set_grad_enabled(captured.training):
         rounds = [_Round(captured, before, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
     return [{name: median(done[part][i] for done in rounds) for name, i in places.items()} for part in (0, 1)]
 
@@ -286,15 +287,17 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _fresh_gradients(model: torch.nn.Module) -> Iterator[None]:
-    """The model without gradients inside the block; the gradients that it had come back at the end."""
-    before = [(parameter, parameter.grad) for parameter in model.parameters()]
-    for parameter, _ in before:
-        parameter.grad = None
+def _gradients(
+    parameters: Sequence[torch.Tensor], first: Callable[[torch.Tensor], torch.Tensor | None]
+) -> Iterator[None]:
+    """The parameters with these first gradients inside the block; the gradients that they had come back at the end."""
+    before = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = first(parameter)
     try:
         yield
     finally:
-        for parameter, gradient in before:
+        for parameter, gradient in zip(parameters, before, strict=True):
             parameter.grad = gradient
 
 
@@ -389,15 +392,18 @@ MOST_AUTOCAST = 0.1
 
 @dataclass(slots=True)
 class NodeCost:
-    """Costs of a node for one micro-batch; times are None where they are measured instead."""
+    """Kernels and times of a node for one micro-batch; times are 0 until they are measured, or calculated."""
 
-    flops_forward: float = 0.0
-    flops_backward: float = 0.0
+    forward: list[Kernels] = field(default_factory=list)
+    backward: list[Kernels] = field(default_factory=list)
     saved_bytes: float = 0.0
     forward_s: float = 0.0
     backward_s: float = 0.0
-    kernels_forward: list[Kernels] = field(default_factory=list)
-    kernels_backward: list[Kernels] = field(default_factory=list)
+
+    @property
+    def work(self) -> Work:
+        """All its kernels."""
+        return Work(merged(self.forward), merged(self.backward))
 
 
 def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware | None) -> dict[str, NodeCost]:
@@ -407,23 +413,15 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
     cost_of = {name: NodeCost() for name in grouped.nodes}
     for kernel in seen.kernels:
         node = owner.get(kernel.operation or "")
-        if node is None:
-            continue
-        amounts = (kernel.flops, kernel.moved_bytes)
-        seconds = 0.0 if hardware is None else hardware.seconds(*amounts, kernel.element_bytes)
-        cost = cost_of[node]
-        kernels = cost.kernels_backward if kernel.backward else cost.kernels_forward
-        kernels.append(Kernels(*amounts, 1, kernel.element_bytes))
-        if kernel.backward:
-            cost.flops_backward += kernel.flops
-            cost.backward_s += seconds
-        else:
-            cost.flops_forward += kernel.flops
-            cost.forward_s += seconds
-    for name, operations in grouped.nodes.items():
+        if node is not None:
+            (cost_of[node].backward if kernel.backward else cost_of[node].forward).append(kernel.work)
+    for name, cost in cost_of.items():
         # Memory that two operations of a node keep counts once.
-        kept = {key: size for op in operations for key, size in seen.saved.get(op.name, {}).items()}
-        cost_of[name].saved_bytes = sum(kept.values())
+        kept = {key: size for op in grouped.nodes[name] for key, size in seen.saved.get(op.name, {}).items()}
+        cost.saved_bytes = sum(kept.values())
+        if hardware is not None:
+            cost.forward_s = sum((kernel.seconds(hardware) for kernel in cost.forward), 0.0)
+            cost.backward_s = sum((kernel.seconds(hardware) for kernel in cost.backward), 0.0)
     return cost_of
 
 
@@ -468,11 +466,8 @@ class Kernel:
     operation: str | None
     """Name of the operation of the graph that the kernel belongs to; None: it belongs to none."""
     backward: bool
-    name: str
-    flops: float
-    moved_bytes: float
-    """Bytes that the kernel reads and writes."""
-    element_bytes: int
+    work: Kernels
+    """What it does, for one kernel."""
 
 
 @dataclass(frozen=True)
@@ -490,7 +485,7 @@ class Trace:
         flops_of: dict[str, float] = {}
         for kernel in self.kernels:
             if kernel.operation is not None:
-                flops_of[kernel.operation] = flops_of.get(kernel.operation, 0.0) + kernel.flops
+                flops_of[kernel.operation] = flops_of.get(kernel.operation, 0.0) + kernel.work.flops
         return flops_of
 
 
@@ -547,7 +542,7 @@ class _Watch(TorchDispatchMode):
         # Bytes of one number of the first tensor of floating-point numbers; 4 where there is none.
         size = next((tensor.element_size() for tensor in (*read, *made) if tensor.is_floating_point()), 4)
         name = self.operation.name if self.operation is not None else None
-        self.kernels.append(Kernel(name, self.backward, str(function), flops or 0.0, moved, size))
+        self.kernels.append(Kernel(name, self.backward, Kernels(flops or 0.0, moved, 1, size)))
         return out
 
     def _check(self, function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
@@ -591,7 +586,9 @@ class _Step(fx.Interpreter):
         self._fixed = {fakes(tensor).untyped_storage()._cdata for tensor in tensors}
 
     def run_all(self) -> None:
-        with _gradients_held(self.captured, self.fakes):
+        trained = (p for p in self.captured.model.parameters() if p.requires_grad and self.captured.training)
+        # Gradients are there already, as after the first micro-batch: adding to them is part of a backward pass.
+        with _gradients([self.fakes(parameter) for parameter in trained], torch.empty_like):
             self.run(*(self.fakes(value) for value in self.captured.inputs.values()))
             if self._loss is not None:
                 self.watch.operation, self.watch.backward = None, True
@@ -670,20 +667,6 @@ def _without_dropout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[
     if "dropout_p" in changed:
         changed["dropout_p"] = 0.0
     return (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, changed
-
-
-@contextmanager
-def _gradients_held(captured: Captured, fakes: Fakes) -> Iterator[None]:
-    """Gradients are there already, as after the first micro-batch: adding to them is part of a backward pass."""
-    parameters = [fakes(parameter) for parameter in captured.model.parameters() if parameter.requires_grad]
-    before = [parameter.grad for parameter in parameters]
-    for parameter in parameters if captured.training else ():
-        parameter.grad = torch.empty_like(parameter)
-    try:
-        yield
-    finally:
-        for parameter, gradient in zip(parameters, before, strict=True):
-            parameter.grad = gradient
 
 
 # ---- flops ------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..formulations.beaumont.integer_chain import integer_chain
 from ..formulations.registry import FORMULATIONS
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, did_you_mean
-from ..instances.base.fields import as_list, require, require_object
+from ..instances.base.fields import as_list, as_object, require, require_object
 from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
@@ -32,7 +32,7 @@ from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import ANEW, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, records_of
+from .sweep import Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, columns, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
@@ -61,15 +61,12 @@ class Chains(Sweep):
     """Every method at every level."""
 
     takes = ("memory", "method")
+    no_ends: ClassVar[Mapping[str, None]] = {"smallest": None, "unlimited": None}
     sources = (SMALLEST, UNLIMITED)
-    columns: ClassVar[Mapping[str, str]] = {
-        "method": "method",
-        "memory_bytes": "limit",
-        "period": "value",
-        "peak_bytes": "need",
-        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "source", "batches_per_period")},
-        "seconds": "seconds",
-    }
+    columns = columns(
+        "method memory_bytes=limit period=value peak_bytes=need bound gap certified stop found source",
+        "batches_per_period seconds",
+    )
 
     @classmethod
     def own_settings(cls, problem: ChainProblem, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +77,7 @@ class Chains(Sweep):
         return {"gpus": problem.gpus, "layers": problem.layers}
 
     @classmethod
-    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
-        if ends is None:
-            return {"smallest": None, "unlimited": None}
+    def ends_to_json(cls, ends: Ends) -> dict[str, Any]:
         best = {
             "period": ends.best.value,
             "bound": ends.bound,
@@ -117,18 +112,16 @@ class Chains(Sweep):
     def candidates(self) -> tuple[Candidate, ...]:
         """PipeDream's plans, from the journal if it has them, where they are measured anew."""
         for where, line in records_of(self.journal, RUNS):
-            stored = []
-            for row in as_list(where, require(where, line, "plans")):
-                record = require_object(where, {"plans": row}, "plans")
-                plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
-                stored.append(measured(self.problem, plan, str(record.get("source"))))
-            if None in stored:
-                raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)
-            return tuple(candidate for candidate in stored if candidate is not None)
+            rows = as_list(where, require(where, line, "plans"))
+            return tuple(self._stored_plan(where, as_object(f"{where}.plans", row)) for row in rows)
         candidates = pipedream_front(self.problem)
         plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in candidates]
         self.journal.append({"record": RUNS, "plans": plans})
         return candidates
+
+    def _stored_plan(self, where: str, record: Mapping[str, Any]) -> Candidate:
+        plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
+        return sweep.judged(measured(self.problem, plan, str(record.get("source"))), where)
 
     def solved_ends(self) -> Ends:
         """Both ends, and the levels of the settings; raises `KeyboardInterrupt` if a search is interrupted."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from ..formulations.contract import Problem
 from ..instances.base.clock import now
@@ -36,7 +36,7 @@ from ..planners.options import SolveOptions, check_asked, limits_of
 from ..planners.run.choose import choose
 from ..planners.run.solve import describe, solve
 from .journal import Journal
-from .stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
+from .stage_schedule import Rival, best_rule, objective_of, rule_schedules, start_among
 from .sweep import (
     MOST_POINTS,
     Candidate,
@@ -47,6 +47,7 @@ from .sweep import (
     Sweep,
     Watch,
     bound_at,
+    columns,
     no_more_than,
     opened,
     proven,
@@ -76,9 +77,7 @@ class MemorySweep(Sweep):
     """What stands behind the names of amounts in JSON."""
 
     @classmethod
-    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
-        if ends is None:
-            return {"ends": None}
+    def ends_to_json(cls, ends: Ends) -> dict[str, Any]:
         best = {"value": ends.best.value, "bound": ends.bound, f"peak{cls.suffix}": ends.best.need}
         least = {f"least{cls.suffix}": ends.least.need, f"lower{cls.suffix}": ends.lower}
         return {"ends": {**least, "unlimited": best}}
@@ -163,14 +162,7 @@ class MemorySweep(Sweep):
 class Stagings(MemorySweep):
     """The sweep of stagings: the exact program and the even split at every level."""
 
-    columns: ClassVar[Mapping[str, str]] = {
-        "memory_bytes": "limit",
-        "value": "value",
-        "peak_bytes": "need",
-        **{name: name for name in ("bound", "gap", "certified")},
-        "even": "rival",
-        **{name: name for name in ("stop", "found", "seconds")},
-    }
+    columns = columns("memory_bytes=limit value peak_bytes=need bound gap certified even=rival stop found seconds")
 
     @classmethod
     def sizes(cls, problem: StagingProblem) -> dict[str, Any]:
@@ -194,14 +186,7 @@ class Schedules(MemorySweep):
 
     takes = ("memory", "objective")
     suffix = ""
-    columns: ClassVar[Mapping[str, str]] = {
-        "memory": "limit",
-        "value": "value",
-        "peak": "need",
-        **{name: name for name in ("bubble", "bound", "gap", "certified")},
-        "rule": "rival",
-        **{name: name for name in ("stop", "found", "seconds")},
-    }
+    columns = columns("memory=limit value peak=need bubble bound gap certified rule=rival stop found seconds")
 
     @classmethod
     def own_settings(cls, problem: ScheduleProblem, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,10 +205,10 @@ class Schedules(MemorySweep):
     def __init__(self, problem: ScheduleProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
         super().__init__(problem, settings, journal, watch)
         self.objective = str(settings.options["objective"])
-        self.rules: dict[str, list[RuleSchedule]] = {}
+        self.rules: dict[str, list[Rival]] = {}
         """Schedules by published rules, by the digest of the problem."""
 
-    def _rules(self, problem: ScheduleProblem) -> list[RuleSchedule]:
+    def _rules(self, problem: ScheduleProblem) -> list[Rival]:
         if problem.hash not in self.rules:
             self.rules[problem.hash] = rule_schedules(problem, self.objective, self.settings.limits)
         return self.rules[problem.hash]
@@ -346,10 +331,7 @@ class _Worth(MemorySweep):
     """The sweep of `plan memory`, for problems of every kind: all points share one time limit, and each follows from
     those before it. The first, without a limit, has an infinite one."""
 
-    columns: ClassVar[Mapping[str, str]] = {
-        "memory_bytes": "limit",
-        **{name: name for name in ("value", "bound", "gap", "certified", "stop")},
-    }
+    columns = columns("memory_bytes=limit value bound gap certified stop")
 
     least: SmallestMemory
     method: Mapping[str, Any]
@@ -447,12 +429,7 @@ class Trainings(Sweep):
     axis = "gpus"
     takes = ("gpus",)
     usual_levels = 5
-    columns: ClassVar[Mapping[str, str]] = {
-        "gpus": "limit",
-        "value": "value",
-        "used": "need",
-        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "seconds")},
-    }
+    columns = columns("gpus=limit value used=need bound gap certified stop found seconds")
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -464,9 +441,7 @@ class Trainings(Sweep):
         return {"devices": problem.devices, "units": len(problem.model.units)}
 
     @classmethod
-    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
-        if ends is None:
-            return {"ends": None}
+    def ends_to_json(cls, ends: Ends) -> dict[str, Any]:
         best = {"value": ends.best.value, "bound": ends.bound, "gpus": ends.best.need}
         return {"ends": {"least_gpus": ends.least.need, "lower": ends.lower, "most": best}}
 

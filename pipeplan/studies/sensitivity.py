@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from ..formulations.contract import Problem
 from ..instances.base.checks import check_positive
@@ -28,8 +30,7 @@ GIGABYTE = 1e9
 TENTH = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """What is better, in words, and the problem with it."""
 
     change: str
@@ -155,26 +156,24 @@ def sensitivity(
     better = variants(problem, memory_bytes, bandwidth_share)  # refuses before any work is done
     asked_for = (*others, *(_with_larger_batch(problem, variant) if batch_grows else variant for variant in better))
 
-    def ask(asked: Problem) -> Result:
-        return solve(
-            asked,
-            formulation=formulation,
-            planner=planner,
-            solver=solver,
-            options=options,
-            limits=limits,
-            on_progress=on_progress,
-        )
-
+    ask = partial(
+        solve,
+        formulation=formulation,
+        planner=planner,
+        solver=solver,
+        options=options,
+        limits=limits,
+        on_progress=on_progress,
+    )
     base = ask(problem)
     changes: list[Worth] = []
     last = base
-    for variant in asked_for:
+    for change, variant in asked_for:
         if last.stop == Stop.INTERRUPTED:
             break
-        last = ask(variant.problem)
+        last = ask(variant)
         possible = base.plan is None and last.plan is not None
-        changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem, possible))
+        changes.append(Worth(change, last, _ratio(last, base), variant, possible))
     return Sensitivity(base, tuple(changes))
 
 
@@ -191,25 +190,24 @@ def variants(
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
     upgrades = kind_of(problem).upgrades
-    changes = () if upgrades is None else upgrades(problem, step)
-    return tuple(Variant(change, better) for change, better in changes)
+    return () if upgrades is None else tuple(starmap(Variant, upgrades(problem, step)))
 
 
 def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
     for name, problem in questions.items():
         if not is_problem(problem):
             raise InputError(f"questions[{show(name)}]", f"is {show(problem)}", "give a problem")
-    return tuple(Variant(name, problem) for name, problem in questions.items())
+    return tuple(starmap(Variant, questions.items()))
 
 
 def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
     """A variant of a staging with a larger batch: its values are per micro-batch and can still be compared. Values of
     other kinds are per batch, and their variants stay as they are."""
-    larger = variant.problem
+    change, larger = variant
     if not isinstance(problem, StagingProblem) or not isinstance(larger, StagingProblem):
         return variant
     more = larger.devices - problem.devices
-    return replace(variant, problem=larger.replace(micro_batches=larger.micro_batches + more)) if more else variant
+    return Variant(change, larger.replace(micro_batches=larger.micro_batches + more))
 
 
 def _ratio(result: Result, base: Result) -> float | None:

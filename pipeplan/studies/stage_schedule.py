@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ..formulations.registry import Entry
 from ..instances.base.amounts import as_written
 from ..instances.base.clock import now
 from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.fields import AS_TEXT_NEVER, plain_fields
 from ..instances.base.result import Found, Result, Stop
 from ..instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ..instances.registry import Plan, Problem, kind_of
@@ -49,16 +49,15 @@ class Rival:
     """Memory that the fullest device holds at its peak, in the problem's memory unit."""
     fits: bool = True
     """Does every device hold no more than it may?"""
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "peak": self.peak, "fits": self.fits}
+    plan: AnySchedule | None = field(default=None, metadata=AS_TEXT_NEVER)
+    """The schedule, where a rule made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStudy:
     """A schedule of a plan's stages and its rivals."""
 
-    lowered: LoweredSchedule
+    lowered: LoweredSchedule = field(metadata=AS_TEXT_NEVER)
     result: Result
     objective: str
     peak: float | None
@@ -74,14 +73,7 @@ class ScheduleStudy:
         return self.lowered.problem
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "result": self.result.to_json(),
-            "objective": self.objective,
-            "peak": self.peak,
-            "own": None if self.own is None else self.own.to_json(),
-            "rule": None if self.rule is None else self.rule.to_json(),
-            "notes": list(self.lowered.notes),
-        }
+        return {**plain_fields(self), "notes": list(self.lowered.notes)}
 
 
 def schedule_study(
@@ -106,7 +98,6 @@ def schedule_study(
     if memory is not None:
         lowered = replace(lowered, problem=with_memory(lowered.problem, _limit(memory)))
     by_rules = rule_schedules(lowered.problem, objective, limits)
-    rule = best_rule(by_rules)
     start = start_among(lowered.problem, objective, method or {}, by_rules)
     result = solve(
         lowered.problem,
@@ -124,7 +115,7 @@ def schedule_study(
         objective,
         _peak(lowered.problem, result.plan) if result.verified else None,
         _own(problem, plan, micro_batches, objective, lowered.problem),
-        None if rule is None else rule.rival,
+        best_rule(by_rules),
     )
 
 
@@ -141,16 +132,7 @@ def _peak(problem: ScheduleProblem, plan: Any) -> float:
     return float(held(problem, plan, {}))
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSchedule:
-    """A schedule by a published rule."""
-
-    entry: Entry
-    rival: Rival
-    plan: AnySchedule
-
-
-def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
+def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[Rival]:
     """Schedules by all published rules that can plan this problem; rules that refuse it are left out."""
     schedules = []
     for entry in methods_of(problem.kind):
@@ -165,20 +147,20 @@ def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOption
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            schedules.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+            schedules.append(Rival(entry.name, result.objective, _peak(problem, plan), plan=plan))
     return schedules
 
 
-def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:
+def best_rule(known: list[Rival]) -> Rival | None:
     """The fastest schedule; of equally fast ones, the one that needs the least memory."""
-    return min(known, key=lambda rule: (rule.rival.value, rule.rival.peak), default=None)
+    return min(known, key=lambda rule: (rule.value, rule.peak), default=None)
 
 
 def start_among(
     problem: ScheduleProblem,
     objective: str,
     method: Mapping[str, Any],
-    known: list[RuleSchedule],
+    known: list[Rival],
     other: Any = None,
 ) -> AskedStart:
     """The best of the known schedules, for methods that take a start; `other` is a further one that fits."""
@@ -186,7 +168,7 @@ def start_among(
     chosen = choose(
         problem, method.get("formulation"), method.get("planner"), method.get("solver", "auto"), options
     )
-    plans = [(rule.rival.value, rule.plan) for rule in known]
+    plans: list[tuple[float, Any]] = [(rule.value, rule.plan) for rule in known]
     if other is not None:
         value = evaluate_schedule(problem, other).objective(objective)
         plans += [] if value is None else [(float(value), other)]
@@ -280,8 +262,8 @@ class Row:
 
     name: str
     cut: str
-    problem: ScheduleProblem | None = None
-    plan: AnySchedule | None = None
+    problem: ScheduleProblem | None = field(default=None, metadata=AS_TEXT_NEVER)
+    plan: AnySchedule | None = field(default=None, metadata=AS_TEXT_NEVER)
     time: float | None = None
     idle: float | None = None
     """Share of the time in which the devices wait, from the first start of all to the last end of all."""
@@ -293,10 +275,6 @@ class Row:
     proof: str = ""
     """Status of a search: `proven`, or the gap that is left; empty for a fixed schedule."""
     why_none: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        kept = ("name", "cut", "time", "idle", "peak", "fits", "verified", "proof", "why_none")
-        return {name: getattr(self, name) for name in kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,16 +296,7 @@ class ScheduleComparison:
         return min(fitting, key=lambda row: row.time or 0.0, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        best = self.best
-        return {
-            "micro_batches": self.micro_batches,
-            "time_unit": self.time_unit,
-            "memory_unit": self.memory_unit,
-            "limit": self.limit,
-            "rows": [row.to_json() for row in self.rows],
-            "best": None if best is None else best.name,
-            "notes": list(self.notes),
-        }
+        return {**plain_fields(self), "best": None if self.best is None else self.best.name}
 
 
 def compare_schedules(

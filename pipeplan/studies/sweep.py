@@ -295,12 +295,18 @@ class Curve:
             "problem": self.kind.facts(self.problem),
             "settings": self.settings.to_json(),
             "complete": self.complete,
-            **self.kind.ends_to_json(self.ends),
+            **(self.kind.no_ends if self.ends is None else self.kind.ends_to_json(self.ends)),
             "points": [point.to_json(self.kind.columns) for point in self.points],
         }
 
 
 # ---- the sweep -------------------------------------------------------------------------------------------------
+
+
+def columns(*words: str) -> Mapping[str, str]:
+    """The attribute of `CurvePoint` for each column: of the same name, or after an equals sign."""
+    parts = (word.partition("=") for word in " ".join(words).split())
+    return {name: attribute or name for name, _, attribute in parts}
 
 
 class Sweep:
@@ -313,6 +319,8 @@ class Sweep:
     takes: ClassVar[tuple[str, ...]] = ("memory",)
     """Options that have a meaning for this kind only; the first one lists limits in place of a number of points."""
     usual_levels: ClassVar[int] = LEVELS
+    no_ends: ClassVar[Mapping[str, None]] = {"ends": None}
+    """What stands for the ends where the sweep was interrupted before they were known."""
     sources: ClassVar[tuple[str, str]] = ("", "")
     """What the plans at both ends come from."""
 
@@ -352,8 +360,8 @@ class Sweep:
         return {**names, **cls.sizes(free), "time_unit": free.time_unit}
 
     @classmethod
-    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
-        """Both ends; of None where the sweep was interrupted before they were known."""
+    def ends_to_json(cls, ends: Ends) -> dict[str, Any]:
+        """Both ends, once they are known."""
         raise NotImplementedError
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
@@ -438,7 +446,7 @@ class Sweep:
     def _stored_ends(self) -> Ends | None:
         for where, line in records_of(self.journal, ENDS):
             least, best = (
-                _judged(
+                judged(
                     self.measured(any_plan_from_json(require(where, line, name), join(where, name)), source), where
                 )
                 for name, source in zip(("least", "best"), self.sources, strict=True)
@@ -464,9 +472,9 @@ class Sweep:
                 raise InputError(f"{where}: stop", f"is {word!r}", ANEW)
             if line.get("plan") is not None:
                 plan = any_plan_from_json(line["plan"], f"{where}: plan")
-                candidate = _judged(self.measured(plan, str(line.get("source") or method)), where)
+                candidate = judged(self.measured(plan, str(line.get("source") or method)), where)
                 if not self.fits(candidate, limit):
-                    candidate = _judged(None, where)
+                    candidate = judged(None, where)
             points[method, limit] = CurvePoint(
                 limit,
                 Stop(word),
@@ -588,7 +596,7 @@ def _number_or_none(where: str, line: Mapping[str, Any], key: str) -> float | No
     return None if line.get(key) is None else as_number(join(where, key), line[key])
 
 
-def _judged(candidate: Candidate | None, where: str) -> Candidate:
+def judged(candidate: Candidate | None, where: str) -> Candidate:
     """The candidate; an error where the referee has rejected a plan of the journal."""
     if candidate is None:
         raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)

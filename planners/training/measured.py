@@ -27,7 +27,7 @@ from ...instances.training.kind_functions import with_devices
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
-from .runs import NO_FIT, PULL, WEAK_PULL, Fit, MeasuredRun, Run, RunError, check_possible, fit, runs_of_table
+from .runs import NO_FIT, PULL, WEAK_PULL, Fit, Run, RunError, check_possible, fit, runs_of_table
 
 # ---- runs in logs ----------------------------------------------------------------------------------------
 #
@@ -91,7 +91,7 @@ MESH = {
 }
 
 
-def run_of_log(path: str, problem: TrainingProblem) -> MeasuredRun:
+def run_of_log(path: str, problem: TrainingProblem) -> Run:
     """The one run that a log is about."""
     lines = _COLOUR.sub("", read_text(path)).splitlines()
     try:
@@ -119,7 +119,7 @@ def _counted(values: Sequence[float]) -> tuple[float, int]:
 # ---- Megatron ------------------------------------------------------------------------------------------
 
 
-def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> MeasuredRun:
+def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Run:
     arguments = _arguments(lines)
     if "tensor-model-parallel-size" not in arguments:
         raise InputError("content", "holds no arguments of Megatron", "give the log from its beginning")
@@ -132,9 +132,8 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
     told = (f"{path}: the median of {count} iterations.", *(f"{path}: {note}" for note in read.notes))
-    return MeasuredRun(
-        of_run, read.configuration, milliseconds / 1000, max(peaks) * MIB if peaks else None, Path(path).name, told
-    )
+    peak = max(peaks) * MIB if peaks else None
+    return Run(of_run, read.configuration, milliseconds / 1000, Path(path).name, peak, told)
 
 
 def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -178,7 +177,7 @@ def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: Traini
 # ---- torchtitan ----------------------------------------------------------------------------------------
 
 
-def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> MeasuredRun:
+def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Run:
     mesh, batches, pipeline, again = (_last(of_run, lines) for of_run in (_MESH, _BATCHES, _PIPELINE, _AGAIN))
     if mesh is None or batches is None:
         raise InputError(
@@ -211,7 +210,7 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Me
     seconds = batch * sequence / (rate * of_run.devices)
     told = (f"{path}: the median of {count} steps.", *(f"{path}: {note}" for note in read.notes))
     peak = max(float(found[1]) for found in steps) * GIB
-    return MeasuredRun(of_run, read.configuration, seconds, peak or None, Path(path).name, told)
+    return Run(of_run, read.configuration, seconds, Path(path).name, peak or None, told)
 
 
 def _last(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
@@ -350,7 +349,7 @@ def _left_out(run: RunError) -> dict[str, Any]:
 # ---- reading -------------------------------------------------------------------------------------------
 
 
-def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tuple[MeasuredRun, ...]:
+def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tuple[Run, ...]:
     """Runs in a table or a log; what a row leaves out is the problem's own.
 
     Parameters
@@ -383,7 +382,7 @@ def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tup
 
 def fitted(
     problem: TrainingProblem,
-    runs: Sequence[MeasuredRun],
+    runs: Sequence[Run],
     *,
     share: float | None = None,
     heard: Callable[[int, int], None] | None = None,
@@ -394,7 +393,7 @@ def fitted(
     ----------
     problem : TrainingProblem
         Whose efficiencies are known so far.
-    runs : sequence of MeasuredRun
+    runs : sequence of Run
         Of the same GPUs.
     share : float, optional
         Leave out so large a share of the runs at a time; by default one configuration at a time, or the twelfth part.
@@ -402,7 +401,7 @@ def fitted(
         Is told how many fits of how many are done.
     """
     known = problem.efficiencies
-    timed = [Run(own.problem, own.plan, own.seconds, own.name) for own in runs if own.seconds is not None]
+    timed = [own for own in runs if own.seconds is not None]
     alike = _alike(timed)
     groups = _groups(alike, share)
     turns = len(groups) if len(groups) > 1 else 0
@@ -458,7 +457,7 @@ def _on_the_runs(runs: Sequence[Run], configurations: Sequence[list[Run]]) -> It
     differ = f"which differ in {', '.join(differences)}" if differences else "which do not differ"
     yield f"{len(runs)} runs were given, {differ}."
     for own in configurations:
-        seconds = sorted(run.seconds for run in own)
+        seconds = sorted(run.seconds for run in own if run.seconds is not None)
         if seconds[-1] > seconds[0] * (1 + USUAL_ERROR):
             yield (
                 f"{several(len(own), 'run')} of one configuration took {seconds[0]:.4g} to {seconds[-1]:.4g} s "

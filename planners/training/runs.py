@@ -33,18 +33,27 @@ INSTEAD_OF_GIB = (("MiB", 2.0**10), ("KiB", 2.0**20), ("bytes", 2.0**30))
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRun:
+class Run:
     """What was run, and what came of it; None: that was not measured."""
 
     problem: TrainingProblem
     plan: Configuration
     seconds: float | None
     """Seconds of one iteration; None: the run has no time."""
+    name: str = "run"
     peak_bytes: float | None = None
     """Allocated at most on the fullest GPU, without what the driver takes."""
-    name: str = "run"
     told: tuple[str, ...] = ()
     """Sentences on how it was read."""
+
+    def iteration(self, efficiencies: Efficiencies) -> Iteration:
+        """The iteration by the model with these efficiencies."""
+        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan)
+
+    def error(self, efficiencies: Efficiencies) -> RunError:
+        """The time of the run beside the model with these efficiencies."""
+        assert self.seconds is not None, self.name
+        return RunError(self.name, self.iteration(efficiencies).seconds(), self.seconds)
 
     def predicted_peak(self) -> float:
         """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
@@ -115,7 +124,7 @@ def template() -> str:
     return ",".join(COLUMNS) + "\n"
 
 
-def runs_of_table(path: str, problem: TrainingProblem) -> tuple[MeasuredRun, ...]:
+def runs_of_table(path: str, problem: TrainingProblem) -> tuple[Run, ...]:
     """Every row; the first that cannot have been run is refused in one sentence."""
     runs = []
     for number, row in enumerate(_rows(path), start=2):
@@ -158,7 +167,7 @@ def _check_columns(path: str, names: list[str]) -> None:
         raise InputError("content", "has neither the column seconds nor peak_gib", "give what was measured", path)
 
 
-def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> MeasuredRun:
+def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Run:
     of_run = _problem(row, problem)
     names = [name for name in OF_CONFIGURATION if row.get(name)]
     words = " ".join(f'{name.replace("_", "-")}="{row[name]}"' for name in names if '"' not in row[name])
@@ -168,7 +177,7 @@ def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Measur
     if seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
     name = row.get("name") or where
-    run = MeasuredRun(of_run, plan, seconds, None if peak is None else peak * GIB, name)
+    run = Run(of_run, plan, seconds, name, None if peak is None else peak * GIB)
     run.check_plausible(by_hand=True)
     return run
 
@@ -259,24 +268,6 @@ LINEAR = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A configuration with the seconds that it took."""
-
-    problem: TrainingProblem
-    plan: Configuration
-    seconds: float
-    name: str = "run"
-
-    def iteration(self, efficiencies: Efficiencies) -> Iteration:
-        """The iteration by the model with these efficiencies."""
-        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan)
-
-    def error(self, efficiencies: Efficiencies) -> RunError:
-        """The run beside the model with these efficiencies."""
-        return RunError(self.name, self.iteration(efficiencies).seconds(), self.seconds)
-
-
-@dataclass(frozen=True, slots=True)
 class RunError:
     """An amount of a run, measured and predicted by a model."""
 
@@ -322,8 +313,8 @@ def fit(runs: Sequence[Run], known: Efficiencies | None = None, pull: float = PU
     if not runs:
         raise InputError("runs", "are none", "give at least one run with its seconds")
     for run in runs:
-        if not run.seconds > 0:
-            raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
+        if run.seconds is None or not run.seconds > 0:
+            raise InputError("seconds", f"of {run.name} are {run.seconds or 0:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
     names = [name for name in ABOUT if name not in NEUTRAL or not start.is_neutral(name)]
     every = _Search(runs, tuple(names), start, pull)
@@ -350,8 +341,8 @@ class _Search:
 
     def errors(self, point: Sequence[float]) -> list[float]:
         """The logarithm of predicted over measured time, for each run."""
-        efficiencies = self.efficiencies(point)
-        return [math.log(run.iteration(efficiencies).seconds() / run.seconds) for run in self.runs]
+        errors = [run.error(self.efficiencies(point)) for run in self.runs]
+        return [math.log(error.predicted / error.measured) for error in errors]
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
         distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]

@@ -226,9 +226,6 @@ def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
 
 # ---- Megatron: flags, one a line -----------------------------------------------------------------------
 
-# Letters of units in Megatron's layout; every other unit is a layer, whose letter is t.
-LETTERS = {"embedding": "E", "prediction": "m", "head": "L"}
-
 
 def _flags(**given: str | int | None) -> list[str]:
     """Options with their values, in this order; True is a switch, and what is None or False is left out."""
@@ -254,8 +251,7 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
             f"Megatron has no {problem.optimizer}; choose another optimizer, or write flags of your own."
         )
     split = problem.sequence_parallel and d.tensor > 1
-    row = "".join(LETTERS.get(unit, "t") for unit in model.units)
-    layout = layout_text(row[interval.start : interval.stop] for interval in plan.intervals)
+    layout = layout_text(model.letters[interval.start : interval.stop] for interval in plan.intervals)
     is_even = plan.layout == even_layout(problem, d.chunks)  # Megatron's own layout, which needs no text
     words = _flags(
         tensor_model_parallel_size=d.tensor,

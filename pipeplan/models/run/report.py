@@ -222,11 +222,7 @@ class RunReport:
     def to_json(self) -> dict[str, Any]:
         return {
             "schema": "pipeplan.run/1",
-            "name": self.name,
-            "micro_batches": self.micro_batches,
-            "engine": self.engine,
-            "device": self.device,
-            "torch": self.torch,
+            **{name: getattr(self, name) for name in ("name", "micro_batches", "engine", "device", "torch")},
             "bandwidth_bytes_per_s": self.bandwidth,
             "in_context": self.context,
             "gain_predicted": self.gain_predicted,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,26 +78,18 @@ def crossing(values: Sequence[Value], stages: int) -> list[list[Value]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The schedule of torch that runs the orders."""
-
-    name: str
-    make: Callable[..., Any]
-
-
-def choose(orders: Sequence[Sequence[Pass]], micro_batches: int) -> Chosen:
-    """A class of torch's where it runs this very order, else its runtime of listed actions."""
+def choose(orders: Sequence[Sequence[Pass]], micro_batches: int) -> tuple[str, Callable[..., Any]]:
+    """A class of torch's where it runs this very order, else its runtime of listed actions; its name first."""
     stages = 1 + max(p.stage for order in orders for p in order)
     divided = any(p.part != WHOLE for order in orders for p in order)
     signed = [tuple(p.micro_batch for p in order) for order in orders]
     batches = range(1, micro_batches + 1)
     if not divided and all({p.stage for p in order} == {rank} for rank, order in enumerate(orders)):
         if micro_batches >= stages and signed == [kfkb_order(batches, stages - x) for x in range(stages)]:
-            return Chosen("torch's Schedule1F1B", Schedule1F1B)
+            return "torch's Schedule1F1B", Schedule1F1B
         if signed == [gpipe_order(batches)] * stages:
-            return Chosen("torch's ScheduleGPipe", ScheduleGPipe)
-    return Chosen("torch's runtime of listed actions", partial(_listed, orders))
+            return "torch's ScheduleGPipe", ScheduleGPipe
+    return "torch's runtime of listed actions", partial(_listed, orders)
 
 
 def _listed(orders: Sequence[Sequence[Pass]], stages: Any, micro_batches: int, **options: Any) -> Any:
@@ -127,16 +118,13 @@ class TorchEngine:
         self.layout, self.clock, self.shared = layout, clock, shared
         self.borders = crossing(layout.values, len(pieces))
         _check(pieces, self.borders, layout)
-        chosen = choose(orders, layout.micro_batches)
-        self.schedule = chosen.name
+        self.schedule, make = choose(orders, layout.micro_batches)
         self.rows: list[_Row] = []
         self.marks: list[tuple[Pass, Any, Any]] = []
         mine = [x for x, stage in enumerate(layout.stages) if rank in stage.ranks]
         stages = [self._stage(x, pieces, device) for x in mine]
-        alone = isinstance(chosen.make, type)
-        self.runner = chosen.make(
-            stages[0] if alone else stages, layout.micro_batches, loss_fn=self._loss, scale_grads=False
-        )
+        on = stages[0] if isinstance(make, type) else stages
+        self.runner = make(on, layout.micro_batches, loss_fn=self._loss, scale_grads=False)
         self.sent_bytes = sum(self._sent(x) for x in mine)
 
     def _stage(self, x: int, pieces: Sequence[Piece], device: torch.device) -> PipelineStage:

@@ -22,8 +22,8 @@ from ...instances.base.errors import InputError, NotInstalledError, PipeplanErro
 from ...instances.base.fields import as_list, as_number, as_object, join, refuse_unknown, require
 from ...instances.base.json_file import read_text
 from ...instances.base.quantities import duration, levels, rate, several, size, size_or_none
-from ...instances.lookup import Cluster, load_with_notes
-from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
+from ...instances.lookup import cluster_of, load_with_notes
+from ...instances.networks.profile.options import PROFILE_FIELDS
 from ...instances.physics.hardware import devices_given
 from ...instances.registry import Problem
 from ...planners.options import SolveOptions, typed
@@ -171,17 +171,11 @@ class Expanded:
         """Read what `to_json` wrote; KeyError, TypeError or ValueError where it is something else."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
-        return cls(
-            data["name"],
-            data["title"],
-            tuple(Run(**run) for run in data["runs"]),
-            left_out=tuple(data["left_out"]),
-            stand_ins=tuple(data["stand_ins"]),
-            published=tuple(Published(**entry) for entry in data["published"]),
-            about=str(data.get("about", "")),
-            notes=tuple(data.get("notes", ())),
-            once=tuple(data.get("once", ())),
-        )
+        facts: dict[str, Any] = {name: tuple(own) if isinstance(own, list) else own for name, own in data.items()}
+        del facts["schema"]
+        facts["runs"] = tuple(Run(**run) for run in data["runs"])
+        facts["published"] = tuple(Published(**entry) for entry in data["published"])
+        return cls(**facts)
 
 
 # ---- from a suite to its runs --------------------------------------------------------------------------
@@ -213,7 +207,7 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
             stand_ins.append(instance.label)
         for setting in suite.settings:
             try:
-                lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
+                lowered = load_with_notes(address, cluster_of({**instance.cluster, **setting.cluster}))
             except NotInstalledError as error:
                 missing[instance.label] = str(error)
                 notes.append(f"{instance.label} is left out: {error}")
@@ -343,14 +337,6 @@ def _refuse_twins(suite: Suite) -> None:
         labels = [entry.label for entry in entries]
         for twin in (label for label in labels if labels.count(label) > 1):
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
-
-
-def _cluster(values: Mapping[str, Any]) -> Cluster:
-    """A cluster from the values of instances and settings."""
-    options = {name: value for name, value in values.items() if name in PROFILE_FIELDS}
-    fields = {name: value for name, value in values.items() if name not in ("inference", *PROFILE_FIELDS)}
-    training = False if values.get("inference") else None
-    return Cluster(**fields, training=training, profile=ProfileOptions(**options) if options else None)
 
 
 # ---- methods by name -----------------------------------------------------------------------------------
@@ -496,12 +482,12 @@ def _instance(where: str, entry: Mapping[str, Any], folder: Path | None) -> Inst
     if source is not None and folder is not None and (folder / source).is_file():
         source = str(folder / source)  # a path may be relative to the suite's file
     label = entry.get("label") or Path(str(source or published)).stem
-    return Instance(str(label), source, published, cluster_of(where, entry))
+    return Instance(str(label), source, published, cluster_values(where, entry))
 
 
 def _setting(where: str, entry: Mapping[str, Any]) -> Setting:
     refuse_unknown(where, entry, ("label", *CLUSTER))
-    return Setting(str(require(where, entry, "label")), cluster_of(where, entry))
+    return Setting(str(require(where, entry, "label")), cluster_values(where, entry))
 
 
 def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Competitor:
@@ -558,7 +544,7 @@ def _limits(where: str, value: object) -> dict[str, Any]:
     return limits
 
 
-def cluster_of(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def cluster_values(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The cluster in a table of the suite, with amounts in base units; infinite memory: no limit."""
     given = {key: entry[key] for key in CLUSTER if key in entry}
     if "memory" in given:

@@ -165,29 +165,28 @@ def profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     """
     table = ratios(frame)
     reached = {str(method): [float(ratio) for ratio in table[method].dropna()] for method in table.columns}
-    return _shares("ratio", reached, len(table), 1.0)
+    return _shares("ratio", reached, dict.fromkeys(reached, len(table)), 1.0)
 
 
 def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
     """The share of a method's runs that have ended within a time, with a verified plan and cut short by no limit."""
     ended = frame[frame["verified"] & frame["stop"].isin(ENDED)]
     methods = [str(method) for method in frame["method"].drop_duplicates()]
-    runs = frame.groupby("method").size()
+    runs = {str(method): int(count) for method, count in frame.groupby("method").size().items()}
     reached = {
         method: [float(s) for s in ended[ended["method"] == method]["total_s"].dropna()] for method in methods
     }
-    shares = _shares("seconds", reached, 1, 0.0)
-    for method in methods:
-        shares[method] = shares[method] / int(runs[method])
-    return shares
+    return _shares("seconds", reached, runs, 0.0)
 
 
-def _shares(axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float) -> pandas.DataFrame:
+def _shares(
+    axis: str, reached: Mapping[str, Sequence[float]], of: Mapping[str, int], first: float
+) -> pandas.DataFrame:
     import pandas
 
     points = sorted({first, *(point for own in reached.values() for point in own)})
     shares = {
-        method: [sum(value <= point * (1 + 1e-9) for value in own) / max(of, 1) for point in points]
+        method: [sum(value <= point * (1 + 1e-9) for value in own) / max(of[method], 1) for point in points]
         for method, own in reached.items()
     }
     return pandas.DataFrame({axis: points, **shares})

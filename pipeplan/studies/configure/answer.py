@@ -323,14 +323,9 @@ def configure(
     return Answer(problem, asked, judged, report, seconds=now() - begun)
 
 
-def _problem(
-    model: Any, devices: str | None, sequence: int | None, batch: int | None, more: Any
-) -> TrainingProblem:
-    for name, value, example in (("devices", devices, '"64xh100-80gb"'), ("sequence", sequence, "8192")):
+def _problem(model: Any, devices: Any, sequence: Any, batch: Any, more: Any) -> TrainingProblem:
+    examples = (("devices", devices, '"64xh100-80gb"'), ("sequence", sequence, "8192"), ("batch", batch, "256"))
+    for name, value, example in examples:
         if value is None:
             raise InputError(name, "is missing", f"give it, {name}={example} say")
-    if batch is None:
-        raise InputError("batch", "is missing", "give it, batch=256 say")
-    assert devices is not None
-    assert sequence is not None
     return problem_of(model, devices, sequence=sequence, batch=batch, **more)

@@ -55,8 +55,8 @@ def test_a_row_of_linear_layers() -> None:
     """2 m n k forward; twice that backward, but once where nobody needs the gradient of the input."""
     found = of(row(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8))
     first, second = found["layers.0"], found["layers.1"]
-    assert (first.flops_forward, first.flops_backward) == (2 * 32 * 8 * 16, 2 * 32 * 8 * 16)
-    assert (second.flops_forward, second.flops_backward) == (2 * 32 * 16 * 4, 4 * 32 * 16 * 4)
+    assert (first.work.flops("forward"), first.work.flops("backward")) == (2 * 32 * 8 * 16, 2 * 32 * 8 * 16)
+    assert (second.work.flops("forward"), second.work.flops("backward")) == (2 * 32 * 16 * 4, 4 * 32 * 16 * 4)
     assert first.saved_bytes == 32 * 8 * 4
     assert second.saved_bytes == 32 * 16 * 4
 
@@ -65,8 +65,8 @@ def test_recurrent_layers() -> None:
     """Two layers, eight steps of two samples: four gates, each with a matrix for the input and one for the state."""
     model = Net(lambda net, x: net.layer(x)[0].sum(), layer=nn.LSTM(16, 32, 2, batch_first=True))
     found = of(model, torch.randn(2, 8, 16))["layer"]
-    assert found.flops_forward == 2 * 2 * 8 * 4 * 32 * ((16 + 32) + (32 + 32))
-    assert found.flops_backward == 2 * found.flops_forward
+    assert found.work.flops("forward") == 2 * 2 * 8 * 4 * 32 * ((16 + 32) + (32 + 32))
+    assert found.work.flops("backward") == 2 * found.work.flops("forward")
 
 
 def test_times_follow_the_roofline() -> None:
@@ -109,7 +109,7 @@ def test_a_layer_of_mixtral_by_hand(dtype: str) -> None:
     tokens, width, inner, experts, chosen = 128, 512, 1024, 8, 2
     attention = 2 * tokens * (2 * width * width + 2 * width * width // 4) + 4 * tokens * tokens * width
     mixture = 2 * tokens * width * experts + 2 * chosen * tokens * 3 * width * inner
-    assert costed(build)["model.layers.0"].flops_forward == attention + mixture
+    assert costed(build)["model.layers.0"].work.flops("forward") == attention + mixture
 
 
 def test_attention_step_by_step_keeps_its_scores() -> None:
@@ -123,7 +123,7 @@ def test_attention_step_by_step_keeps_its_scores() -> None:
     fused, math = kept("fused"), kept("math")
     scores = 4 * 2 * 2 * 64 * 64
     assert fused.saved_bytes < math.saved_bytes - scores
-    assert fused.flops_forward == math.flops_forward == 2 * 128 * 16 * 48 + 4 * 2 * 2 * 64 * 64 * 8
+    assert fused.work.flops("forward") == math.work.flops("forward") == 2 * 128 * 16 * 48 + 4 * 2 * 2 * 64 * 64 * 8
     with pytest.raises(InputError, match=r"--attention is 'flash'; give fused or math"):
         kept("flash")
 
@@ -228,8 +228,8 @@ def test_every_floating_point_operation_belongs_to_a_node() -> None:
     captured = capture(seeded(FAMILIES["clip"]), fake=True)
     seen = trace(captured)
     found = costs(seen, captured, group(captured), DEVICES["h100-80gb"])
-    total = sum(kernel.flops for kernel in seen.kernels)
-    assert total == sum(cost.flops_forward + cost.flops_backward for cost in found.values())
+    total = sum(kernel.work.flops for kernel in seen.kernels)
+    assert total == sum(cost.work.flops("forward") + cost.work.flops("backward") for cost in found.values())
     assert total > 0
 
 

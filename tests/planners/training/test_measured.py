@@ -24,7 +24,7 @@ from pipeplan.planners.training.measured import (
     saved_fit,
     with_fit,
 )
-from pipeplan.planners.training.runs import MeasuredRun, template
+from pipeplan.planners.training.runs import Run, template
 
 
 @cache
@@ -66,7 +66,7 @@ def test_absent_and_empty_are_defaults(tmp_path: Path) -> None:
         header="name,tensor,batch,seconds,peak_gib",
     )
     first, second = measured_runs(path, llama())
-    assert first == MeasuredRun(llama(), configuration_from_words(llama(), "tensor=2"), 1.5, None, "first")
+    assert first == Run(llama(), configuration_from_words(llama(), "tensor=2"), 1.5, "first")
     assert (second.name, second.problem.batch, second.problem.sequence) == ("row 3", 16, 4096)
     assert (second.seconds, second.peak_bytes) == (None, 40.25 * GIB)
 
@@ -286,12 +286,12 @@ WORDS = ("tensor=1", "tensor=4", "tensor=8", "tensor=2 pipeline=2", "context=2 r
 TRUE = {"products": 0.6, "links": 0.5, "tensor_hidden": 0.3}
 
 
-def made_up(problem: TrainingProblem, *words: str, slower: float = 1.0) -> tuple[MeasuredRun, ...]:
+def made_up(problem: TrainingProblem, *words: str, slower: float = 1.0) -> tuple[Run, ...]:
     """Runs of a cluster whose efficiencies are `TRUE`."""
     true = problem.replace(efficiencies=replace(problem.efficiencies, **TRUE))
     plans = [configuration_from_words(problem, text) for text in words]
     return tuple(
-        MeasuredRun(problem, plan, timing_of(true, plan).seconds * slower, name=text)
+        Run(problem, plan, timing_of(true, plan).seconds * slower, name=text)
         for plan, text in zip(plans, words, strict=True)
     )
 
@@ -376,7 +376,7 @@ def test_the_answer_says_how_many_runs_there_are_and_in_what_they_differ() -> No
 def test_higher_peaks_never_make_more_fit(share: float) -> None:
     """A peak above its prediction makes less fit for sure, and no more perhaps; one below it the other way round."""
     plan = configuration_from_words(short(), "tensor=2")
-    run = MeasuredRun(short(), plan, None, None)
+    run = Run(short(), plan, None, None)
     margin = fitted(short(), (replace(run, peak_bytes=share * run.predicted_peak()),)).memory_margin
     assert margin is not None
     assert (margin.more, margin.less) == pytest.approx((max(0, share - 1), max(0, 1 - share)))
@@ -387,7 +387,7 @@ def test_higher_peaks_never_make_more_fit(share: float) -> None:
 
 def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
     plan = configuration_from_words(short(), "tensor=2")
-    own = fitted(short(), (MeasuredRun(short(), plan, None, 1.1 * 30 * GIB, "own"),))
+    own = fitted(short(), (Run(short(), plan, None, "own", 1.1 * 30 * GIB),))
     assert own.fit is None
     assert own.efficiencies == short().efficiencies
     assert own.memory_eps == abs(own.memory[0].error)
