@@ -39,7 +39,7 @@ def test_what_replicas_are_is_told_apart() -> None:
     assert free.hash != bound.hash
     assert staging_from_json(staging_to_json(bound)) == bound
     assert "replication" not in staging_to_json(free)
-    with pytest.raises(pipeplan.InputError, match=r"^replication is 1; give true or false"):
+    with pytest.raises(pipeplan.InputError, match=r"^replication is 1, not a truth value; give true or false"):
         free.replace(replication=1)
 
 
