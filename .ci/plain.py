@@ -162,6 +162,7 @@ WITHOUT = {
     "import hf config.json --hardware h100-80gb --sequence 128 --trace -o hf.json": "hf",
     "import onnx model.onnx --hardware h100-80gb -o onnx.json": "onnx",
     "run even.json llama.json --model my.py:build": "torch",
+    "calibrate": "torch",
     "import table my.xlsx -o my.json": "tables",
     "import table my.parquet -o my.json": "tables",
     "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",

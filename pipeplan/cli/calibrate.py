@@ -56,6 +56,9 @@ def command(
     keeps what was measured. Needs PyTorch, which the extra torch brings; GPUs were not tried.
     """
     if measured is None:
+        from ..models.from_torch import require
+
+        require("torch")
         from ..models.calibration import calibrate
 
         with graceful():

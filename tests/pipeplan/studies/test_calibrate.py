@@ -218,3 +218,8 @@ def test_the_page_on_calibration_shows_what_was_recorded(recorded: Calibration) 
     page = (Path(__file__).parents[3] / "docs" / "calibrate.md").read_text()
     for row in _judgement(recorded):
         assert f"| {' | '.join(row)} |" in page
+
+
+def test_without_torch_a_sentence_says_what_to_install(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeplan.models.from_torch.find_spec", lambda name: None)
+    refused(plan("calibrate"), "torch is not installed; run pip install 'pipeplan[torch]'")
