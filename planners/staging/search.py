@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -74,7 +74,10 @@ def least_load(
             return best
         better = decide(limit)
         if better is not None:
-            best = better
+            # What was decided counts, also where the plan's own sum of loads is above it: so the search ends.
+            best = better if better.load <= limit else replace(better, load=limit)
+            if close and better.load > limit:
+                return best
             continue
         low = limit
         if close:
