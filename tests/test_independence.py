@@ -221,12 +221,9 @@ READINGS = {
 @pytest.mark.sweeps
 @pytest.mark.parametrize("wrong", READINGS)
 def test_a_slip_in_one_reading_is_seen_by_the_others(
-    wrong: str, levels: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    wrong: str, levels: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tensors make one trip too many in one of the three: the program, the models, the referee."""
-    if levels and wrong != "mip-piper":
-        known = "on levels dp-piper claims what another reading sums of its plan, within the bisection's last step"
-        request.applymarker(pytest.mark.xfail(reason=known, strict=True))
     for module in READINGS[wrong]:
         monkeypatch.setattr(f"pipeplan.{module}.TRIPS", 3.0)
     seed = 1 + 2 * list(READINGS).index(wrong) + levels

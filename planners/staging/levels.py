@@ -36,7 +36,6 @@ import numpy as np
 
 from ...instances.base.errors import InputError
 from ...instances.base.graph import closed_sets
-from ...instances.registry import evaluation_of
 from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingLevel, StagingProblem, check_levels
 from .costs import Shape, StageCosts, StagingMemory, upper_load, whole_memory
@@ -215,12 +214,11 @@ class LevelDecisions:
         """A plan with all loads within the limit and at least so many copies of each stage, and the fewest in all."""
         self.decisions += 1
         self.fewest_copies = fewest_copies
-        stages = _Decision(self, limit).stages()
+        decision = _Decision(self, limit)
+        stages = decision.stages()
         if stages is None:
             return None
-        plan = (LeveledPlan if self.problem.levels else StagedPlan)(tuple(stages))
-        rules = {"hierarchy": self.variant, "semantics": self.semantics}
-        return Found(plan, evaluation_of(self.problem, plan, **rules).time_per_micro_batch)
+        return Found((LeveledPlan if self.problem.levels else StagedPlan)(tuple(stages)), decision.load)
 
 
 class _Decision:
@@ -234,6 +232,8 @@ class _Decision:
         self.chosen: dict[tuple[int, int], list[_Option]] = {}
         """Stages of the highest level that keep the limit, by their two downsets."""
         self.between = cache(self._between)
+        self.load = 0.0
+        """The largest load of the stages made, by the costs that decided: the referee's is another reading."""
 
     def stages(self) -> list[Any] | None:
         """The highest level's stages of a plan; None where there is none."""
@@ -394,8 +394,12 @@ class _Decision:
         ids = tuple(self.parent.costs.ids(members))
         if level == 0:
             shape = self._shape(members, option.kind, above)._replace(tensor_parallel=option.tensor_parallel)
-            ways = self.parent.costs.ways(shape, d, self.parent.in_flight(d, suffix))
+            in_flight = self.parent.in_flight(d, suffix)
+            ways, load = self.parent.costs.ways(shape, d, in_flight), self.parent.costs.load(shape, d, in_flight)
+            assert load is not None, "a stage that was chosen fits"
+            self.load = max(self.load, load / above)
             return LeveledStage(ids, d, option.tensor_parallel, ways)
+        self.load = max(self.load, self.parent.links(members, level, d) / above)
         copies = option.copies // d
         children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)
         return LeveledStage(ids, d, children=tuple(children))

@@ -164,7 +164,7 @@ def plan_extended(request: Request) -> Outcome:
     quick = best_quick_tree(problem, rules, request.out_of_time) if trees and not flush else None
     if quick is not None:
         board.post(quick, rules.value(problem, quick))
-    claim = (lambda found: found.load) if trees and not flush else None
+    claim = None if flush else lambda found: found.load
     checks = ("the dynamic program decided over all downsets, " + ("level by level" if trees else COUNTED),)
     return proven(request, best, fits, checks, dict if trees else first.size, claim)
 

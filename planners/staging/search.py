@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -74,10 +74,7 @@ def least_load(
             return best
         better = decide(limit)
         if better is not None:
-            # What was decided counts, also where the plan's own sum of loads is above it: so the search ends.
-            best = better if better.load <= limit else replace(better, load=limit)
-            if close and better.load > limit:
-                return best
+            best = better
             continue
         low = limit
         if close:
