@@ -23,7 +23,7 @@ from training_time import configuration
 
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.physics.efficiencies import OVERLAPPED_TENSOR
-from pipeplan.instances.physics.hardware import GPUS
+from pipeplan.instances.physics.hardware import family_of
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import model_operations, timing_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
@@ -332,8 +332,7 @@ def errors_by_default(folder: Path) -> dict[tuple[str, str, bool], tuple[int, fl
     for table in TABLES:
         for run in runs_of(folder, table):
             own = run.problem
-            family = GPUS[own.gpu.name].measured_as or own.gpu.name
-            errors[family, own.framework, own.precision == "fp8"] += time_errors([run])
+            errors[family_of(own.gpu.name), own.framework, own.precision == "fp8"] += time_errors([run])
     return {key: (len(own), ninetieth(own)) for key, own in errors.items()}
 
 

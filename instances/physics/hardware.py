@@ -318,6 +318,12 @@ def usual_of(gpu: str) -> Efficiencies:
     return known_gpu(gpu).usual
 
 
+def family_of(gpu: str) -> str:
+    """The family with which a GPU was measured, as `MEASURED` names it; else its own name."""
+    known = GPUS.get(gpu)
+    return (known and known.measured_as) or gpu
+
+
 def assumed_of(gpu: str) -> str | None:
     """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
     if gpu not in GPUS or GPUS[gpu].measured_as is not None:

@@ -342,8 +342,8 @@ class CaseMaker:
         """
         import numpy as np
 
-        per_layer = self.problem.rules.sums_per_layer if gamma.zero else 0
-        often = max(1.0, per_layer * self.problem.model.layers / gamma.degrees.pipeline)
+        tensors = (self.problem.rules.sums_per_layer or 0) * self.problem.model.layers if gamma.zero else 0
+        often = max(1.0, tensors / gamma.degrees.pipeline)
         d, gradient = gamma.degrees, gradient_bytes_of(self.problem.states[gamma.zero])
         groups = self.cluster.groups(np.array([d.tensor, d.expert_tensor * d.expert]), np.array(gamma.shards))
         return np.stack([groups.ring * gradient, groups.ring * HALF, often * groups.latency], axis=1)

@@ -73,14 +73,14 @@ class Framework:
     """Efficiencies of its own kernels, where they differ from those in general."""
     kept: float = 1.0
     """Bytes that the kernels of a layer keep for their backward passes, over those of fused ones."""
-    logit_bytes: float = 0
-    """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; 0: the loss is
-    one kernel, on each tensor rank's own words."""
+    logit_bytes: float | None = None
+    """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; None: the loss
+    is one kernel, on each tensor rank's own words."""
     norm_bytes: float = 0
     """What a norm of single steps (`norm_traffic` above 1) keeps of each hidden number besides: its input in 32 bits,
     and what it multiplies with the weights."""
-    sums_per_layer: int = 0
-    """With ZeRO, tensors of a layer whose gradients are summed and whose weights are gathered one by one; 0: all
+    sums_per_layer: int | None = None
+    """With ZeRO, tensors of a layer whose gradients are summed and whose weights are gathered one by one; None: all
     together, in buckets."""
     attention: str | None = None
     """The kernel of attention that it runs; None: the best that there is for the GPU."""

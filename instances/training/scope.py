@@ -10,7 +10,7 @@ from ..base.amounts import as_written
 from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR, MeasuredErrors, measured_errors
-from ..physics.hardware import GPUS
+from ..physics.hardware import family_of
 from ..physics.schedules import SCHEDULES
 from .plan import FULL, Degrees, Recompute, read_recompute
 
@@ -68,9 +68,7 @@ class UsualErrors:
 
 def usual_errors(problem: TrainingProblem) -> UsualErrors:
     """The errors of published runs, and never less than usual: few publishers say nothing of clusters unlike theirs."""
-    known = GPUS.get(problem.gpu.name)
-    family = (known and known.measured_as) or problem.gpu.name
-    own = measured_errors(family, problem.framework, problem.precision)
+    own = measured_errors(family_of(problem.gpu.name), problem.framework, problem.precision)
     if own is None:
         return UsualErrors(USUAL_ERROR, Margin(), None)
     return UsualErrors(max(USUAL_ERROR, own.time), Margin(max(USUAL_MEMORY_ERROR, own.memory or 0.0)), own)

@@ -912,7 +912,7 @@ class BytesOfUnits:
     def _loss_top(self) -> Any:
         """In fp32 the gradient of each logit; of a loss of single steps what these make besides what is kept."""
         logits = self.tokens * self.model.vocabulary
-        if self.problem.rules.logit_bytes:
+        if self.problem.rules.logit_bytes is not None:
             return self.problem.rules.logit_bytes * logits
         return 0.0 if self.problem.fused_loss else SINGLE * logits / self.keys.tensor
 

@@ -408,13 +408,10 @@ def fitted(
     untouched = tuple(run.error(known) for run in timed)
     left, pull = list(untouched) if turns else [], NO_FIT if turns else PULL
     for attempt, (tried, least_gain) in enumerate(((PULL, 1.0), (WEAK_PULL, MUCH_BETTER)) if turns else ()):
-        errors: list[RunError] = []
-        for number, group in enumerate(groups):
-            if heard is not None:
-                heard(number + turns * attempt, 2 * turns)
-            others = [run for other in groups if other is not group for run in other]
-            own = fit(others, known, tried).efficiencies
-            errors += [run.error(own) for run in group]
+        done = attempt * turns
+        errors = _errors_left_out(
+            groups, known, tried, lambda turn, done=done: heard and heard(done + turn, 2 * turns)
+        )
         if _mean(errors) < least_gain * _mean(left):
             left, pull = errors, tried
     answer = fit(timed, known, pull) if timed else None
@@ -423,6 +420,24 @@ def fitted(
     if pull == NO_FIT:
         told += ("A fit predicts runs that were left out no better, so the efficiencies stay.",)
     return Fitted(known, answer, tuple(left), untouched, tuple(peaks), told, tuple(_on_the_runs(timed, alike)))
+
+
+def _errors_left_out(
+    groups: Sequence[list[Run]],
+    known: Efficiencies,
+    pull: float,
+    heard: Callable[[int, int], None] | None,
+    attempt: int,
+) -> list[RunError]:
+    """The errors of each group's runs by a fit to those of the others: the first or second of two attempts."""
+    errors: list[RunError] = []
+    for turn, group in enumerate(groups):
+        if heard is not None:
+            heard(attempt * len(groups) + turn, 2 * len(groups))
+        others = [run for other in groups if other is not group for run in other]
+        own = fit(others, known, pull).efficiencies
+        errors += [run.error(own) for run in group]
+    return errors
 
 
 def _mean(errors: Sequence[RunError]) -> float:

@@ -301,9 +301,8 @@ class Definitions:
 
     def gather(self, counts: tuple[float, float], each: float) -> float:
         pairs = zip(counts, self.replicas, strict=True)
-        once = max(
-            1, self.p.rules.sums_per_layer * bool(self.plan.zero) * self.m.layers / self.plan.degrees.pipeline
-        )
+        tensors = (self.p.rules.sums_per_layer or 0) * self.m.layers if self.plan.zero else 0
+        once = max(1, tensors / self.plan.degrees.pipeline)
         pairs = [(count, group) for count, group in pairs if count]
         waits = ((once - 1) * self.collective("gather", 0, *group) for _, group in pairs)
         return sum(self.collective("gather", each * count, *group) for count, group in pairs) + sum(waits)
@@ -422,7 +421,8 @@ class Definitions:
             yield 2 * self.V * (m.embedding_size or self.h)
         if unit in ("head", "prediction"):
             fresh = 0.0 if self.p.fused_loss else SINGLE * self.S * self.V
-            fresh = self.p.rules.logit_bytes * self.S * self.m.vocabulary or fresh
+            if self.p.rules.logit_bytes is not None:
+                fresh = self.p.rules.logit_bytes * self.S * self.m.vocabulary
             yield whole + fresh + (whole + u if self.t > 1 and self.p.sequence_parallel else 0.0)
         if unit == "experts" or (unit == "prediction" and m.experts is not None):
             yield u + TOKEN_COPIES * 2 * self.routed * self.h
