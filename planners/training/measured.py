@@ -408,10 +408,7 @@ def fitted(
     untouched = tuple(run.error(known) for run in timed)
     left, pull = list(untouched) if turns else [], NO_FIT if turns else PULL
     for attempt, (tried, least_gain) in enumerate(((PULL, 1.0), (WEAK_PULL, MUCH_BETTER)) if turns else ()):
-        done = attempt * turns
-        errors = _errors_left_out(
-            groups, known, tried, lambda turn, done=done: heard and heard(done + turn, 2 * turns)
-        )
+        errors = _errors_left_out(groups, known, tried, heard, attempt)
         if _mean(errors) < least_gain * _mean(left):
             left, pull = errors, tried
     answer = fit(timed, known, pull) if timed else None
