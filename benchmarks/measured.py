@@ -336,9 +336,10 @@ def errors_by_default(folder: Path) -> dict[tuple[str, str, bool], tuple[int, fl
     return {key: (len(own), ninetieth(own)) for key, own in errors.items()}
 
 
-def fitted_errors(runs: Sequence[Run], draws: int) -> list[float]:
-    """Errors of runs that were left out, after fits on four of their group."""
-    errors = []
+def fitted_errors(runs: Sequence[Run], draws: int) -> tuple[list[float], list[float]]:
+    """Errors of the runs that fits on four of their group leave out: before the fit, and after it."""
+    before: list[float] = []
+    after: list[float] = []
     for name, group in by_group(runs).items():
         if len(group) < 8:
             continue
@@ -348,18 +349,26 @@ def fitted_errors(runs: Sequence[Run], draws: int) -> list[float]:
             chosen = random.Random(f"{name} {draw}").sample(near, min(4, len(near)))
             four = [FittedRun(run.problem, run.plan, run.seconds or 0.0) for run in chosen]
             rates = fit(four).efficiencies
-            rest = [
-                replace(run, problem=run.problem.replace(efficiencies=rates)) for run in group if run not in chosen
-            ]
-            errors += time_errors(rest)
-    return errors
+            rest = [run for run in group if run not in chosen]
+            before += time_errors(rest)
+            after += time_errors([replace(run, problem=run.problem.replace(efficiencies=rates)) for run in rest])
+    return before, after
 
 
 # ---- what is printed -------------------------------------------------------------------------------------------
 
 
 def lines(folder: Path, draws: int) -> Iterator[str]:
-    head = ["runs", "rows", "error", "90 %", "median", "at most", "flat share", *(["after a fit"] if draws else [])]
+    head = [
+        "runs",
+        "rows",
+        "error",
+        "90 %",
+        "median",
+        "at most",
+        "flat share",
+        *(["before and after a fit"] if draws else []),
+    ]
     yield "| " + " | ".join(head) + " |"
     yield "| --- |" + " ---: |" * (len(head) - 1)
     all_runs = {table.name: runs_of(folder, table) for table in TABLES}
@@ -369,8 +378,8 @@ def lines(folder: Path, draws: int) -> Iterator[str]:
         cells = [table.name, f"{len(errors):,}", f"{mean(errors):.1%}", f"{ninetieth(errors):.0%}"]
         cells += [f"{statistics.median(errors):+.1%}", f"{table.wanted:.0%}", f"{mean(flats):.1%}"]
         if draws:
-            own = fitted_errors(runs, draws)
-            cells.append(f"{mean(own):.1%}" if own else "")
+            before, after = fitted_errors(runs, draws)
+            cells.append(f"{mean(before):.1%} / {mean(after):.1%}" if before else "")
         yield "| " + " | ".join(cells) + " |"
     yield ""
     yield "| sweep | groups | the predicted best is slower by | the best of five by |"

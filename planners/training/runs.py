@@ -232,9 +232,9 @@ def _amount(row: Mapping[str, str], name: str) -> float | None:
 #     sum of |error of run k|  +  PULL * sum of NEAR / 2 * log(1 + ((x_i - known_i) / NEAR)^2)
 #
 # Absolute errors let one odd run be odd. The pull is greatest at the distance NEAR: what several runs have in common
-# goes beyond it, and then as far as they say; one or two runs do not. On 2,461 published runs, by groups of one model
-# on one number of GPUs, a fit on four of a group leaves the others on average as well predicted as before or better
-# (`benchmarks/measured.py --draws`); the least greatest error made them worse.
+# goes beyond it, and then as far as they say; one or two runs do not. On published runs, by groups of one model on one
+# number of GPUs, a fit on four of a group changes the mean error of the others by 0.4 points at most, either way
+# (`benchmarks/measured.py --draws 2`); the least greatest error made some twice as bad.
 #
 # The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each maximum
 # fixed, its logarithm is nearly linear in the logarithms of the efficiencies. So one step solves least squares within a
