@@ -20,12 +20,13 @@ import json
 import math
 import random
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from measured import TABLES, Run, Table, by_group, ninetieth, runs_of
+from measured import TABLES, Run, Table, ninetieth, runs_of
 
 from pipeplan.instances.training.iteration import model_operations
 from pipeplan.planners.training.deciding import Decision, Question, Trial
@@ -211,8 +212,11 @@ def tables_of(path: Path) -> Iterator[tuple[Path, Table]]:
 
 def groups_of(folder: Path, table: Table) -> list[Group]:
     runs = runs_of(folder, replace(table, judged=lambda row: True))
-    whole = by_group(run for run in runs if not run.failed)
-    return [Group(name, own) for name, own in whole.items() if len(own) >= LEAST_GROUP]
+    whole: dict[tuple[tuple[str, ...], str], list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.seconds is not None and not run.failed:
+            whole[run.group, run.problem.hash].append(run)
+    return [Group(name, own) for (name, _), own in whole.items() if len(own) >= LEAST_GROUP]
 
 
 def replayed(groups: Sequence[Group], draws: int) -> list[Replayed]:

@@ -255,8 +255,8 @@ class Decision:
         )
 
     def _needed(self, times: Mapping[int, float]) -> float:
-        """The least rho with which some point agrees with all runs, a little held to what is believed."""
-        found = self._fitted(times, each=False, pull=0.01)
+        """The least rho with which some point agrees with all runs."""
+        found = self._fitted(times, each=False, pull=0.0)
         return 0.0 if found is None else float(-math.log(max(1e-9, 1 - found[-1])))
 
     def fit(self, times: Mapping[int, float]) -> Any:
@@ -271,6 +271,7 @@ class Decision:
         errors = runs if each else 1
         single = [len(TERMS[i]) == 1 for i in self.terms]
         own = np.array([self.forms[k] / seconds for k, seconds in times.items()])
+        above = own if each else own * [[1 + self._excess_of(k)] for k in times]
         zero, which = np.zeros((runs, 1)), np.eye(runs) if each else np.ones((runs, 1))
         moved = np.hstack([np.eye(n), -self.centre[:, None]])[single]
         distance = np.eye(n)[single][:, single]
@@ -278,7 +279,7 @@ class Decision:
         rows = [
             np.hstack([self.relations, np.zeros((len(self.relations), count + errors))]),
             np.hstack([own, zero, np.zeros((runs, count)), -which]),
-            np.hstack([-own, zero, np.zeros((runs, count)), -which]),
+            np.hstack([-above, zero, np.zeros((runs, count)), -which]),
             np.hstack([moved, -distance, np.zeros((count, errors))]),
             np.hstack([-moved, -distance, np.zeros((count, errors))]),
         ]

@@ -173,14 +173,15 @@ class Timed:
     def _counts(self, name: str) -> bool:
         """May the time depend on this coordinate? To say yes where it does not costs a moment, and nothing else."""
         own, degrees = self.problem, self.plan.degrees
+        experts = degrees.expert * degrees.expert_tensor > 1
         among = {
             "grouped_products": own.model.experts is not None,
             "products_fp8": own.precision == "fp8",
             "links": own.devices > 1,
-            "collective_seconds": degrees.tensor * degrees.context * degrees.expert > 1,
-            "tensor_hidden": degrees.tensor * degrees.expert_tensor > 1,
+            "collective_seconds": degrees.tensor * degrees.context > 1 or experts,
+            "tensor_hidden": degrees.tensor > 1,
             "context_hidden": degrees.context > 1,
-            "expert_hidden": degrees.expert > 1,
+            "expert_hidden": experts,
             "data_hidden": own.devices > degrees.pipeline,
             "pipeline_hidden": degrees.pipeline > 1,
         }
