@@ -35,7 +35,11 @@ LEAST_GROUP, MOST_RUNS = 8, 12
 # By file: the column that only tables like it have.
 SIGNS = {"ultrascale_playbook_h100.csv": "accumulation", "mosaicml_fsdp.csv": "mp_mode"}
 SIGNS |= {"bigscience_megatron_deepspeed.csv": "partition", "dgxc_benchmarking.csv": "task"}
-SIGNS |= {"aleph_alpha_a100_layouts.csv": "mfu", "vtrain_a100.csv": "kernel", "nemo_2407_h100.csv": "tflops_per_gpu"}
+SIGNS |= {
+    "aleph_alpha_a100_layouts.csv": "mfu",
+    "vtrain_a100.csv": "kernel",
+    "nemo_2407_h100.csv": "tflops_per_gpu",
+}
 SWEEPS = ("aleph_alpha_a100_layouts.csv", "ultrascale_playbook_h100.csv")
 # By framework: by how much the answer may be slower than the fastest. Five repeats of nanotron differ by 16 %.
 DELTA = {"nanotron": 0.05}
@@ -83,9 +87,7 @@ class Group:
         self.delta = DELTA.get(self.problem.framework, USUAL_DELTA)
 
     def decision(self, rho: float) -> Decision:
-        return Decision(
-            Question(self.problem, self.plans, self.delta, min(rho, 0.99)), self.forms
-        )
+        return Decision(Question(self.problem, self.plans, self.delta, min(rho, 0.99)), self.forms)
 
     def errors(self, draws: int) -> list[float]:
         """What a fit on four runs leaves of the times predicted within 25 % of the best; the four are drawn among those
@@ -170,7 +172,14 @@ def asked_by(sampler: str, group: Group, seed: int) -> int:
     made = {"TPE": optuna.samplers.TPESampler, "GP": optuna.samplers.GPSampler}[sampler](seed=seed)
     study = optuna.create_study(sampler=made)
     keys = [
-        (plan.degrees.tensor, plan.degrees.pipeline, plan.degrees.virtual, plan.micro_batch, plan.zero, plan.recompute[0])
+        (
+            plan.degrees.tensor,
+            plan.degrees.pipeline,
+            plan.degrees.virtual,
+            plan.micro_batch,
+            plan.zero,
+            plan.recompute[0],
+        )
         for plan in group.plans
     ]
     choices = [sorted({str(key[i]) for key in keys}) for i in range(len(keys[0]))]
@@ -256,7 +265,10 @@ def lines(name: str, groups: Sequence[Group], found: Sequence[Replayed], seeds: 
     yield ""
     yield "| runs until within 2 % | mean |"
     yield "| --- | ---: |"
-    means = {"`plan tune`": [own.until for own in found], "order of prediction": [own.by_prediction for own in found]}
+    means = {
+        "`plan tune`": [own.until for own in found],
+        "order of prediction": [own.by_prediction for own in found],
+    }
     means["random order"] = [own.at_random for own in found]
     for sampler in ("TPE", "GP") if seeds else ():
         means[f"optuna, {sampler}"] = [

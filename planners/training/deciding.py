@@ -38,7 +38,7 @@ from ...instances.base.errors import InputError
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import memory_of_ranks
-from .forms import ROUNDING, TERMS, Box, Timed, believed, plausible, values_of
+from .forms import ROUNDING, TERMS, Timed, believed, plausible, relations, solve, used, values_of
 
 Outcome = Literal["measured", "out of memory", "failed"]
 
@@ -134,10 +134,10 @@ class Decision:
         self.box = plausible(question.problem)
         centre = values_of(believed(question.problem.efficiencies))
         every = self.every = np.array([own.form for own in self.timed]) if forms is None else forms
-        self.terms = _used(every)
+        self.terms = used(every)
         self.forms = every[:, self.terms]
         self.centre = centre[self.terms]
-        self.relations = _relations(self.box, self.terms)
+        self.relations = relations(self.box, self.terms)
         self._excess: dict[int, float] = {}
         self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
         """By candidate a least time with what it was proven from: rho and runs."""
@@ -210,7 +210,7 @@ class Decision:
         ):
             return known[2]
         rows, limits = self._agreeing(times, rho)
-        found = _solve(
+        found = solve(
             [*self.forms[c], 0.0], [self.relations, rows], [np.zeros(len(self.relations)), limits], self._w
         )
         seconds = 0.0 if found is None else math.exp(-rho) * (1 - ROUNDING) * float(found[:-1] @ self.forms[c])
@@ -284,7 +284,7 @@ class Decision:
             np.hstack([-moved, -distance, np.zeros((count, errors))]),
         ]
         limits = [np.zeros(len(self.relations)), np.ones(runs), -np.ones(runs), np.zeros(count), np.zeros(count)]
-        return _solve([*np.zeros(n + 1), *[pull] * count, *[1.0] * errors], rows, limits, self._w, n)
+        return solve([*np.zeros(n + 1), *[pull] * count, *[1.0] * errors], rows, limits, self._w, n)
 
     # ---- memory ------------------------------------------------------------------------------------------------
 
@@ -335,57 +335,3 @@ def _times(trials: Sequence[Trial]) -> dict[int, float]:
         if trial.seconds is not None:
             times.setdefault(trial.candidate, []).append(trial.seconds)
     return {c: median(own) for c, own in times.items()}
-
-
-# ---- linear programs -----------------------------------------------------------------------------------------
-
-
-def _used(forms: Any) -> list[int]:
-    """Terms that some candidate has, with the coordinates of their products and the constant."""
-    own = {term for i, term in enumerate(TERMS) if not term or forms[:, i].any()}
-    needed = own | {(name,) for term in own for name in term}
-    return [i for i, term in enumerate(TERMS) if term in needed]
-
-
-def _relations(box: Box, terms: Sequence[int]) -> Any:
-    """(6) as rows of which each times (s, w) is at most 0."""
-    place = {TERMS[i]: at for at, i in enumerate(terms)}
-    rows: list[dict[int, float]] = []
-    scale = len(terms)
-    for term, at in place.items():
-        if not term:
-            rows += [{at: 1, scale: -1}, {at: -1, scale: 1}]
-        elif len(term) == 1:
-            low, high = box.ranges[term[0]]
-            rows += [{at: 1, scale: -high}, {at: -1, scale: low}]
-        else:
-            (a_low, a_high), (b_low, b_high) = (box.ranges[name] for name in term)
-            a, b = (place[name,] for name in term)
-            rows += [
-                {at: -1, a: b_low, b: a_low, scale: -a_low * b_low},
-                {at: -1, a: b_high, b: a_high, scale: -a_high * b_high},
-                {at: 1, a: -b_low, b: -a_high, scale: a_high * b_low},
-                {at: 1, a: -b_high, b: -a_low, scale: a_low * b_high},
-            ]
-    found = np.zeros((len(rows), scale + 1))
-    for i, row in enumerate(rows):
-        for column, value in row.items():
-            found[i, column] = value
-    return found
-
-
-def _solve(
-    costs: Sequence[float],
-    rows: Sequence[Any],
-    limits: Sequence[Any],
-    w: tuple[float, float],
-    scale: int | None = None,
-) -> Any:
-    """The point of least cost, all but w from 0 on; None: there is none, or the solver fails. `scale` is the place of
-    w, by default the last."""
-    from scipy.optimize import linprog
-
-    bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(costs)
-    bounds[len(costs) - 1 if scale is None else scale] = w
-    found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs")
-    return found.x if found.status == 0 else None

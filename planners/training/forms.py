@@ -210,6 +210,59 @@ class Timed:
         return found + ROUNDING
 
 
-def forms_of(problem: TrainingProblem, plans: Sequence[Configuration]) -> Any:
-    """[configuration, term]."""
-    return np.array([Timed(problem, plan).form for plan in plans])
+# ---- linear programs -----------------------------------------------------------------------------------------
+
+
+def used(forms: Any) -> list[int]:
+    """Terms that some candidate has, with the coordinates of their products and the constant."""
+    own = {term for i, term in enumerate(TERMS) if not term or forms[:, i].any()}
+    needed = own | {(name,) for term in own for name in term}
+    return [i for i, term in enumerate(TERMS) if term in needed]
+
+
+def relations(box: Box, terms: Sequence[int]) -> Any:
+    """What the box says of terms and w, as rows of which each times (terms, w) is at most 0: the range of a coordinate,
+    and the four inequalities of McCormick for a product of two."""
+    place = {TERMS[i]: at for at, i in enumerate(terms)}
+    rows: list[dict[int, float]] = []
+    scale = len(terms)
+    for term, at in place.items():
+        if not term:
+            rows += [{at: 1, scale: -1}, {at: -1, scale: 1}]
+        elif len(term) == 1:
+            low, high = box.ranges[term[0]]
+            rows += [{at: 1, scale: -high}, {at: -1, scale: low}]
+        else:
+            (a_low, a_high), (b_low, b_high) = (box.ranges[name] for name in term)
+            a, b = (place[name,] for name in term)
+            rows += [
+                {at: -1, a: b_low, b: a_low, scale: -a_low * b_low},
+                {at: -1, a: b_high, b: a_high, scale: -a_high * b_high},
+                {at: 1, a: -b_low, b: -a_high, scale: a_high * b_low},
+                {at: 1, a: -b_high, b: -a_low, scale: a_low * b_high},
+            ]
+    found = np.zeros((len(rows), scale + 1))
+    for i, row in enumerate(rows):
+        for column, value in row.items():
+            found[i, column] = value
+    return found
+
+
+def solve(
+    costs: Any,
+    rows: Sequence[Any],
+    limits: Sequence[Any],
+    w: Range | None,
+    scale: int | None = None,
+    equal: tuple[Any, float] | None = None,
+) -> Any:
+    """The point of least cost, all of it from 0 on; None: there is none, or the solver fails. `w` is a range of the
+    variable at the place `scale`, by default the last; `equal` a row with its value."""
+    from scipy.optimize import linprog
+
+    bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(costs)
+    if w is not None:
+        bounds[len(costs) - 1 if scale is None else scale] = w
+    same = {} if equal is None else {"A_eq": [equal[0]], "b_eq": [equal[1]]}
+    found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs", **same)
+    return found.x if found.status == 0 else None
