@@ -3,13 +3,13 @@
     python benchmarks/replay.py PATH [--json] [--peers 20] [--draws 20] [--page docs/replay.md]
 
 PATH is one of the tables that docs/accuracy.md names, any file with the columns of one, or a folder with the two
-exhaustive sweeps. A *group* is one model on one cluster with every configuration that was run, eight at least. A campaign
-asks for one run of a group after the other and sees no other. It ends when the fastest is certified, or open after twelve
-runs. `rho` comes from the other groups: the 90th percentile over them of the error that a fit on four of their runs
-leaves among configurations predicted within 25 % of the best.
+exhaustive sweeps. A *group* is one model on one cluster with every configuration that was run, eight at least. A
+campaign asks for one run of a group after the other and sees no other. It ends when the fastest is certified, or open
+after twelve runs. `rho` comes from the other groups: the 90th percentile over them of the error that a fit on four of
+their runs leaves among configurations predicted within 25 % of the best.
 
-Peers: random order, the order of prediction, the same with the rule of the campaign but no fit, and with `--peers SEEDS`
-optuna's TPE and GP samplers, for which points that were never run cost nothing (pip install optuna torch).
+Peers: random order, the order of prediction, the same with the rule of the campaign but no fit, and with `--peers
+SEEDS` optuna's TPE and GP samplers, for which points that were never run cost nothing (pip install optuna torch).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Group:
             yield order
 
     def _knows(self, rho: float, order: Sequence[int], predicted: Any) -> int:
-        """Runs in this order until the best is no slower than any other's prediction allows, each off by rho at most."""
+        """Runs in this order until no prediction allows for a faster one, each being off by rho at most."""
         for n in range(1, min(MOST_RUNS, len(order)) + 1):
             best = min(self.seconds[i] for i in order[:n])
             if all(predicted[i] * math.exp(-rho) >= best / (1 + self.delta) for i in order[n:]):
@@ -277,7 +277,8 @@ def lines(name: str, groups: Sequence[Group], found: Sequence[Replayed], seeds: 
     for title, counts in means.items():
         yield f"| {title} | {statistics.fmean(counts):.1f} |"
     yield ""
-    yield f"The order of prediction with the same rho and no fit knows after {statistics.median(own.knows for own in found):g} runs in the median."
+    knows = statistics.median(own.knows for own in found)
+    yield f"The order of prediction with the same rho and no fit knows after {knows:g} runs in the median."
 
 
 def main() -> None:

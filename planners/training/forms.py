@@ -248,21 +248,12 @@ def relations(box: Box, terms: Sequence[int]) -> Any:
     return found
 
 
-def solve(
-    costs: Any,
-    rows: Sequence[Any],
-    limits: Sequence[Any],
-    w: Range | None,
-    scale: int | None = None,
-    equal: tuple[Any, float] | None = None,
-) -> Any:
-    """The point of least cost, all of it from 0 on; None: there is none, or the solver fails. `w` is a range of the
-    variable at the place `scale`, by default the last; `equal` a row with its value."""
+def solve(costs: Any, rows: Sequence[Any], limits: Sequence[Any], w: Range, scale: int | None = None) -> Any:
+    """The point of least cost, all of it from 0 on; None: there is none, or the solver fails. `w` is the range of the
+    variable at the place `scale`, by default the last."""
     from scipy.optimize import linprog
 
     bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(costs)
-    if w is not None:
-        bounds[len(costs) - 1 if scale is None else scale] = w
-    same = {} if equal is None else {"A_eq": [equal[0]], "b_eq": [equal[1]]}
-    found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs", **same)
+    bounds[len(costs) - 1 if scale is None else scale] = w
+    found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs")
     return found.x if found.status == 0 else None

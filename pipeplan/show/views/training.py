@@ -509,13 +509,13 @@ def _draw_list(answer: Answer, every: bool) -> None:
     draw_rows(titles, rows, "recompute,layout", best)
     left = len(answer.listed) - len(shown)
     if every:
-        more = f"... and {left} more; --json has all of them" if left else ""
+        rest = f"... and {left} more; --json has all of them" if left else ""
     else:
         others = len(answer.families) - len(shown)
-        more = f"... and {several(others, 'family')} more; --all shows each configuration" if others else ""
+        rest = f"... and {several(others, 'family')} more; --all shows each configuration" if others else ""
         if any(alike):
             put("alike: how many more of the list differ in layout or number of chunks alone")
-    put(more, list_in_words(answer))
+    put(rest, list_in_words(answer))
 
 
 def _degrees_of(shown: Sequence[ConfigurationEvaluation | Found]) -> dict[str, str]:

@@ -23,7 +23,9 @@ def timed(seed: int, count: int) -> Iterator[Timed]:
     draw = random.Random(seed)
     problem = random_training(seed, devices=draw.choice((2, 4)))
     rates = Efficiencies(
-        tensor_hidden=draw.uniform(0, 0.4), pipeline_hidden=draw.uniform(0, 0.5), host_seconds=draw.choice((0, 2e-5))
+        tensor_hidden=draw.uniform(0, 0.4),
+        pipeline_hidden=draw.uniform(0, 0.5),
+        host_seconds=draw.choice((0, 2e-5)),
     )
     problem = problem.replace(efficiencies=rates, batch=8 * problem.devices)
     plans = list(islice(configurations(problem), 2_000))
