@@ -1,6 +1,6 @@
 """Published sweeps as a laboratory: how many runs until a campaign knows that it is done, and whether it is right.
 
-    python benchmarks/replay.py PATH [--json] [--peers 20] [--draws 20] [--page docs/replay.md]
+    python benchmarks/replay.py PATH [--json] [--peers 20] [--draws 20] [--picture docs/replay.svg]
 
 PATH is one of the tables that docs/accuracy.md names, any file with the columns of one, or a folder with the two
 exhaustive sweeps. A *group* is one model on one cluster with every configuration that was run, eight at least. A
@@ -23,6 +23,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ class Replayed:
     by_prediction: int
     """The same in the order of prediction."""
     at_random: float
+    """The same in random order, in the mean."""
+    regrets: tuple[float, ...]
+    """After each run."""
+    by_order: tuple[float, ...]
+    """The same in the order of prediction."""
+    by_chance: tuple[float, ...]
     """The same in random order, in the mean."""
     knows: int
     """Runs in the order of prediction until it is certified without a fit, most MOST_RUNS."""
@@ -137,6 +144,9 @@ class Group:
             until=until or len(self.plans),
             by_prediction=self.within(predicted),
             at_random=statistics.fmean(self.within(order) for order in self.shuffled(300)),
+            regrets=self.regrets([trial.candidate for trial in trials]),
+            by_order=self.regrets(predicted),
+            by_chance=tuple(map(statistics.fmean, zip(*map(self.regrets, self.shuffled(100)), strict=True))),
             knows=self._knows(rho, predicted, before),
             mfu=(operations or 0.0) / (fastest * self.problem.devices * self.problem.peak),
         )
@@ -145,6 +155,12 @@ class Group:
         """Runs in this order until one is within a share of the fastest."""
         fastest = min(self.seconds)
         return next(n for n, i in enumerate(order, 1) if self.seconds[i] <= fastest * (1 + share))
+
+    def regrets(self, order: Sequence[int]) -> tuple[float, ...]:
+        """The regret after each of the first MOST_RUNS runs; of a campaign that ended earlier the last one stays."""
+        best = list(accumulate((self.seconds[i] for i in order), min))
+        best += [best[-1]] * (MOST_RUNS - len(best))
+        return tuple(seconds / min(self.seconds) - 1 for seconds in best[:MOST_RUNS])
 
     def shuffled(self, count: int) -> Iterator[list[int]]:
         for seed in range(count):
@@ -281,20 +297,48 @@ def lines(name: str, groups: Sequence[Group], found: Sequence[Replayed], seeds: 
     yield f"The order of prediction with the same rho and no fit knows after {knows:g} runs in the median."
 
 
+def draw(sweeps: Sequence[tuple[str, Sequence[Replayed]]], path: Path) -> None:
+    """Regret against the number of runs, a panel for each sweep."""
+    from pipeplan.show.pictures import canvas, write_picture
+
+    with canvas(9, 3.2) as figure:
+        panels = figure.subplots(1, len(sweeps), squeeze=False)[0]
+        for panel, (name, found) in zip(panels, sweeps, strict=True):
+            for title, which, style in (
+                ("plan tune", "regrets", "-"),
+                ("order of prediction", "by_order", "--"),
+                ("random order", "by_chance", ":"),
+            ):
+                means = [
+                    100 * statistics.fmean(own) for own in zip(*(getattr(x, which) for x in found), strict=True)
+                ]
+                panel.plot(range(1, MOST_RUNS + 1), means, style, label=title)
+            panel.set_title(f"{name}, {len(found)} groups")
+            panel.set_xlabel("runs")
+            panel.set_ylabel("slower than the fastest, %")
+            panel.set_ylim(bottom=0)
+            panel.legend()
+        write_picture(figure, path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peers", type=int, default=0, metavar="SEEDS")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--picture", type=Path)
     asked = parser.parse_args()
-    every = []
+    every, sweeps = [], []
     for folder, table in tables_of(asked.path):
         groups = groups_of(folder, table)
         found = replayed(groups, asked.draws)
         every += found
+        sweeps.append((table.name, found))
         if not asked.json:
             print("\n".join(lines(table.name, groups, found, asked.peers)), flush=True)
+    if asked.picture:
+        draw(sweeps, asked.picture)
     if asked.json:
         names = ("group", "size", "runs", "certified", "regret", "regret_to_three", "rho", "delta")
         print(json.dumps({"groups": [{name: asdict(own)[name] for name in names} for own in every]}, indent=1))
