@@ -32,6 +32,7 @@ from ...instances.physics.efficiencies import ABOUT, Efficiencies
 from ...instances.training.iteration import Iteration
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
+from .judging import judged
 
 Point = Mapping[str, float]
 Range = tuple[float, float]
@@ -138,7 +139,11 @@ class Timed:
         return Iteration(self.problem.replace(efficiencies=rates), self.plan)
 
     def seconds(self, point: Point) -> float:
-        return float(self._at(point).seconds())
+        """As the search computes it, which is quicker than the referee and for plans of the search the same."""
+        if len({*self.plan.recompute}) > 1:
+            return float(self._at(point).seconds())
+        rates = efficiencies_at(self.problem.efficiencies, point)
+        return float(judged(self.problem.replace(efficiencies=rates), self.plan)[0])
 
     @cached_property
     def form(self) -> Any:
@@ -248,12 +253,15 @@ def relations(box: Box, terms: Sequence[int]) -> Any:
     return found
 
 
-def solve(costs: Any, rows: Sequence[Any], limits: Sequence[Any], w: Range, scale: int | None = None) -> Any:
+def solve(
+    costs: Any, rows: Sequence[Any], limits: Sequence[Any], w: Range | None = None, scale: int | None = None
+) -> Any:
     """The point of least cost, all of it from 0 on; None: there is none, or the solver fails. `w` is the range of the
     variable at the place `scale`, by default the last."""
     from scipy.optimize import linprog
 
     bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(costs)
-    bounds[len(costs) - 1 if scale is None else scale] = w
+    if w is not None:
+        bounds[len(costs) - 1 if scale is None else scale] = w
     found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs")
     return found.x if found.status == 0 else None

@@ -47,6 +47,7 @@ from . import (
 )
 
 if TYPE_CHECKING:
+    from ...planners.training.cover import Condition
     from ...planners.training.search import Found, Report
     from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
@@ -465,20 +466,16 @@ def _put_answer(first: str, *more: str) -> None:
 
 
 def _draw_list(answer: Answer, every: bool) -> None:
-    """Print the shortlist as a table, and a sentence on what it promises."""
+    """Print the shortlist as a table, and sentences on what it promises."""
     if not answer.listed:
         return
-    if every:
-        shown, alike = answer.shortlist, [0] * len(answer.shortlist)
-    else:
-        first = answer.families[:MOST_FAMILIES]
-        shown = tuple(evaluate_configuration(answer.problem, own.best.plan) for own in first)
-        alike = [own.alike for own in first]
+    rows = [("", "", own) for own in answer.shortlist] if every else list(_families(answer))
+    shown = [own for _, _, own in rows]
     degrees = _degrees_of(shown)
     least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
     letters = [f"{title} {name.replace('_', '-')}" for title, name in degrees.items()]
     put(f"shortlist ({', '.join(letters)}, b micro-batch)", style="bold")
-    rows = [
+    cells = [
         (
             f"{own.timing.seconds:.4g}",
             "" if is_noise(more := own.timing.seconds / least - 1) else percent(more),
@@ -488,34 +485,57 @@ def _draw_list(answer: Answer, every: bool) -> None:
             str(own.plan.micro_batch),
             str(own.plan.zero),
             recompute_word(own.plan),
-            *([] if every else [str(same) if same else ""]),
+            *([] if every else [alike, wins]),
             _cut(layout_word(own.plan)),
         )
-        for own, same in zip(shown, alike, strict=True)
+        for alike, wins, own in rows
     ]
-    titles = (
-        "s",
-        "more",
-        "GiB",
-        "fits",
-        *degrees,
-        "b",
-        "zero",
-        "recompute",
-        *([] if every else ["alike"]),
-        "layout",
-    )
+    titles = ("s", "more", "GiB", "fits", *degrees, "b", "zero", "recompute")
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
-    draw_rows(titles, rows, "recompute,layout", best)
+    draw_rows(
+        (*titles, *([] if every else ["alike", "best if"]), "layout"), cells, "recompute,best if,layout", best
+    )
     left = len(answer.listed) - len(shown)
     if every:
-        rest = f"... and {left} more; --json has all of them" if left else ""
+        put(f"... and {left} more; --json has all of them" if left else "")
     else:
-        others = len(answer.families) - len(shown)
-        rest = f"... and {several(others, 'family')} more; --all shows each configuration" if others else ""
-        if any(alike):
-            put("alike: how many more of the list differ in layout or number of chunks alone")
-    put(rest, list_in_words(answer))
+        put(*_families_in_words(answer, len(shown)))
+    put(list_in_words(answer))
+
+
+def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluation]]:
+    """The families that are printed, the fastest first: how many are alike, when it is the best, and its best one."""
+    members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
+    others = [i for i in range(len(answer.families)) if i not in members]
+    for i in sorted([*members, *others[: MOST_FAMILIES - len(members)]]):
+        own, member = answer.families[i], members.get(i)
+        wins = "" if member is None else _wins(member.wins) if member.wins else "several change"
+        if answer.best is not None and own.best.plan == answer.best.plan:
+            wins = "as believed"
+        elif wins and answer.best is not None and own.best.seconds < answer.best.timing.seconds:
+            wins = "it fits"
+        yield str(own.alike or ""), wins, evaluate_configuration(answer.problem, own.best.plan)
+
+
+def _wins(wins: Condition) -> str:
+    """One efficiency beyond which a family is the fastest."""
+    return f"{wins.name} {'<' if wins.below else '>'} {wins.value:.3g}"
+
+
+def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
+    """What the words beside the rows mean, and what is proven of them."""
+    if any(own.alike for own in answer.families[:shown]):
+        yield "alike: how many more of the list differ in layout or number of chunks alone"
+    if (left := len(answer.families) - shown) > 0:
+        yield f"... and {several(left, 'family')} more; --all shows each configuration"
+    cover = answer.cover
+    if cover is not None and cover.families > 1:
+        those = f"one of these {len(cover.members)}" if len(cover.members) > 1 else "this one"
+        yield (
+            f"best if: wherever this cluster's efficiencies lie, {those} is nearly the best of {cover.families} "
+            f"families: within {percent(cover.delta)} at the {cover.points} points that were tried, and within "
+            f"{percent(cover.proven)} anywhere, which is proven, by the model."
+        )
 
 
 def _degrees_of(shown: Sequence[ConfigurationEvaluation | Found]) -> dict[str, str]:

@@ -31,6 +31,7 @@ from .judge import judge as judge_one
 
 if TYPE_CHECKING:
     from ...instances.base.result import Result
+    from ...planners.training.cover import Cover
     from ...planners.training.measured import Fitted
     from ...planners.training.search import Found, Report
 
@@ -187,6 +188,19 @@ class Answer(Displayed):
             key = replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
             groups.setdefault(key, []).append(own)
         return tuple(Family(own[0], len(own) - 1) for own in groups.values())
+
+    @cached_property
+    def cover(self) -> Cover | None:
+        """Families one of which is nearly the best wherever the cluster lies, by their places among `families`; None
+        where the search did not finish, or no family fits for sure."""
+        if self.report is None or not self.report.finished:
+            return None
+        from ...planners.training.cover import MOST_FAMILIES, cover_of  # loads scipy
+
+        plans = [own.best.plan for own in self.families[:MOST_FAMILIES]]
+        held = (max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans)
+        sure = [fit_of(size, self.problem.memory_bytes, self.asked.memory_error) == "yes" for size in held]
+        return cover_of(self.problem, plans, sure) if any(sure) else None
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
