@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -103,12 +104,14 @@ class Asked:
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
-    """(objective - bound) / |objective|; the one definition of gap; None where a part is missing."""
+    """(objective - bound) / |objective|; the one definition of gap; None where a part is missing, or where there is no
+    such number."""
     if objective is None or bound is None:
         return None
     if objective == bound:
         return 0.0
-    return (objective - bound) / abs(objective) if objective else None
+    gap = (objective - bound) / abs(objective) if objective else math.inf
+    return gap if math.isfinite(gap) else None
 
 
 def met(objective: float | None, bound: float | None) -> bool:

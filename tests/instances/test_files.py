@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from problems.malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart
+from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart, relative_gap
 from pipeplan.instances.files import save
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.kind_functions import placement_from_json
@@ -112,6 +112,13 @@ results = st.builds(
     model_size=st.dictionaries(words, st.integers(0, 10**6), max_size=2),
     messages=st.lists(words, max_size=2).map(tuple),
 )
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "gap"), [(4, 3, 0.25), (0, 0, 0), (0, -1, None), (1e-57, 1e300, None), (4, None, None)]
+)
+def test_a_gap_is_a_number_or_none(objective: float, bound: float | None, gap: float | None) -> None:
+    assert relative_gap(objective, bound) == gap
 
 
 @given(results)
