@@ -87,7 +87,7 @@ def cover_of(problem: TrainingProblem, plans: Sequence[Configuration], sure: Seq
     for delta in DELTAS:
         least = np.where(fits[:, None], times, np.inf).min(axis=0)
         safe = fits[:, None] & (times <= (1 + delta) * least)
-        members = _chosen(np.hstack([times <= (1 + delta) * times.min(axis=0), safe]), int(fits.argmax()))
+        members = chosen(np.hstack([times <= (1 + delta) * times.min(axis=0), safe]), int(fits.argmax()))
         if len(members) <= MOST_MEMBERS:
             break
     told = tuple(
@@ -111,7 +111,7 @@ def _points(box: Box, own: Point) -> Iterator[Point]:
         yield {name: draw.choice((low, high, draw.uniform(low, high))) for name, (low, high) in box.ranges.items()}
 
 
-def _chosen(near: Any, best: int) -> list[int]:
+def chosen(near: Any, best: int) -> list[int]:
     """(7) and (8); `near`: [family, point]; `best` is a member."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 

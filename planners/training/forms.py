@@ -72,7 +72,7 @@ PLACE = {term: i for i, term in enumerate(TERMS)}
 # Of a coordinate: the step by which slopes are measured.
 STEP = 1e-4
 # Coordinates that get corners, and the share of the time that one without corners may change it by.
-MOST_CORNERS, LITTLE = 6, 0.003
+MOST_CORNERS, LITTLE = 6, 0.01
 # What rounding and steps may cost (1) and (2), as a share of the time.
 ROUNDING = 1e-6
 
