@@ -104,11 +104,6 @@ def is_now(value: Any) -> Callable[[Any], Any]:
     return lambda original: value
 
 
-def first_argument(original: Any) -> Any:
-    """A function that hands back what it is given."""
-    return lambda given, *arguments, **options: given
-
-
 def starts_without(*left_out: str) -> dict[str, Callable[[Any], Any]]:
     """Starts from all planners but these."""
 
@@ -340,10 +335,9 @@ GROUPS = (
     Group("exact-beaumont", "annealing", "no patterns from annealing",
         {f"{_C}.exact:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
     Group("ip-tarnawski", "reductions", "groups are neither fused nor told apart before the solver sees them",
-        {f"{_T}.reductions:absorb_free_groups": first_argument, f"{_T}.reductions:_forced_partners": always([]),
-         f"{_T}.reductions:_conflicts": always(set())},
-        ("placements: bert_l-3_inference, contiguous", "placements: resnet50_inference"), 236,
-        ("free groups", "forced partners", "conflicts")),
+        {f"{_T}.reductions:_forced_partners": always([]), f"{_T}.reductions:_conflicts": always(set())},
+        ("placements: bert_l-3_inference, contiguous", "placements: resnet50_inference"), 190,
+        ("forced partners", "conflicts")),
     Group("ip-tarnawski", "sets of one device", "no turn of `device-sets`", portfolio_without("device-sets"),
         ("placements: vgg16-training", "placements: resnet50-inference", "placements: gpt2-xl-training"), 684,
         ("devices",),
@@ -428,6 +422,7 @@ GROUPS = (
 )  # fmt: skip
 
 GONE = (
+    Gone("ip-tarnawski", "groups that cost nothing join a neighbour", 46, ("free groups",)),
     Gone("ip-tarnawski-latency", "covers of paths, and rows of whole paths for HiGHS", 113,
         ("covers of paths", "whole paths of the MIP")),
     Gone("exact-schedule", "bounds from devices as machines of their own, paths and memory", 143,
