@@ -104,11 +104,6 @@ def is_now(value: Any) -> Callable[[Any], Any]:
     return lambda original: value
 
 
-def first_argument(original: Any) -> Any:
-    """A function that hands back what it is given."""
-    return lambda given, *arguments, **options: given
-
-
 def starts_without(*left_out: str) -> dict[str, Callable[[Any], Any]]:
     """Starts from all planners but these."""
 
@@ -330,20 +325,19 @@ GROUPS = (
         ("lemma-2", "chain 12x4-1"), 235, ("relaxation", "first bound")),
     Group("exact-beaumont", "sets of layers", "no branch and bound on sets of layers and partitions into them",
         {f"{_C}.exact:Search._walk": always(False)},
-        ("chain 8x4-1", "chain 12x4-1"), 850,
-        ("covers", "windows", "windows of several GPUs", "areas of covers"),
+        ("chain 8x4-1", "chain 12x4-1"), 840,
+        ("covers", "windows", "windows of several GPUs"),
         kept=CHAINS_PAGE),
     Group("exact-beaumont", "cores", "what is refuted of an allocation is not cut down to few facts",
-        {f"{_C}.schedule:Refuter.cores": always([])}, ("chain 8x4-1", "chain 12x4-1"), 110,
-        ("cores of one GPU", "cores of pairs", "smaller cores", "cores with other cuts", "loads before the solver"),
+        {f"{_C}.schedule:Refuter.cores": always([])}, ("chain 8x4-1", "chain 12x4-1"), 60,
+        ("cores of one GPU", "cores of pairs", "cores with other cuts"),
         kept=CHAINS_PAGE),
     Group("exact-beaumont", "annealing", "no patterns from annealing",
         {f"{_C}.exact:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
     Group("ip-tarnawski", "reductions", "groups are neither fused nor told apart before the solver sees them",
-        {f"{_T}.reductions:absorb_free_groups": first_argument, f"{_T}.reductions:_forced_partners": always([]),
-         f"{_T}.reductions:_conflicts": always(set())},
-        ("placements: bert_l-3_inference, contiguous", "placements: resnet50_inference"), 236,
-        ("free groups", "forced partners", "conflicts")),
+        {f"{_T}.reductions:_forced_partners": always([]), f"{_T}.reductions:_conflicts": always(set())},
+        ("placements: bert_l-3_inference, contiguous", "placements: resnet50_inference"), 190,
+        ("forced partners", "conflicts")),
     Group("ip-tarnawski", "sets of one device", "no turn of `device-sets`", portfolio_without("device-sets"),
         ("placements: vgg16-training", "placements: resnet50-inference", "placements: gpt2-xl-training"), 684,
         ("devices",),
@@ -428,11 +422,14 @@ GROUPS = (
 )  # fmt: skip
 
 GONE = (
+    Gone("ip-tarnawski", "groups that cost nothing join a neighbour", 46, ("free groups",)),
     Gone("ip-tarnawski-latency", "covers of paths, and rows of whole paths for HiGHS", 113,
         ("covers of paths", "whole paths of the MIP")),
     Gone("exact-schedule", "bounds from devices as machines of their own, paths and memory", 143,
         ("bound by paths through batches", "bound by devices", "memory in releases")),
     Gone("exact-schedule", "a bound from the warm-up of all devices", 62, ("bound by warm-up",)),
+    Gone("exact-beaumont", "smaller cores, loads before the solver is asked, and areas of partitions", 75,
+        ("smaller cores", "loads before the solver", "areas of covers")),
     Gone("exact-beaumont", "a look at whole allocations before a schedule is sought", 9, ("windows of allocations",)),
     Gone("dp-piper", "a faster program first where batches are flushed", 16, ("fast program for flushes",)),
     Gone("graphpipe", "the least time of the work alone", 5, ("least time",)),

@@ -1,7 +1,7 @@
 """GraphPipe: search times, proofs for iterations, the case study, the ablation, branch counts, and the price of the
 decomposition.
 
-    python benchmarks/graphpipe.py --output docs [--patience 30] [--limit 60]
+    python benchmarks/graphpipe.py --output docs [--limit 60]
     python benchmarks/graphpipe.py --iterations [--limit 60]
 
 The second prints the proofs for iterations alone.
@@ -36,8 +36,6 @@ from pipeplan.instances.graph_pipeline.problem import (
 )
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
-from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets
-from pipeplan.planners.graph_pipeline.planner import OutOfTimeError
 from pipeplan.planners.graph_pipeline.search import Search, chain_tree
 
 MODELS: dict[str, Callable[..., GraphPipelineProblem]] = {"MMT": mmt, "DLRM": dlrm, "CANDLE-Uno": candle_uno}
@@ -91,7 +89,7 @@ def main() -> int:
         "published numbers.",
         "",
         METHOD,
-        *_search_times(arguments.patience),
+        *_search_times(),
         *_iterations(arguments.limit),
         *_case_study(),
         *(line for lines, _ in measured for line in lines),
@@ -113,7 +111,6 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--output", type=Path, help="folder of the tables and the picture")
     what.add_argument("--iterations", action="store_true", help="print the proofs for iterations alone")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one proof of an iteration")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds for one textbook search")
     return parser
 
 
@@ -178,19 +175,16 @@ def _iteration_row(network: Any, limit: float, is_packaged: bool) -> list[object
 # ---- search times ----------------------------------------------------------------------------------------
 
 
-def _search_times(patience: float) -> list[str]:
+def _search_times() -> list[str]:
     rows = []
     for name, build in MODELS.items():
         for devices in DEVICES:
-            rows.append(_search_row(name, build(devices=devices), patience))
+            rows.append(_search_row(name, build(devices=devices)))
             _say(str(rows[-1]))
     words = (
         "Seconds to find the best plan. `search` tries all micro-batch sizes, `plan` also simulates the plans "
         "to choose among the sizes, and `one size` searches for the chosen size alone. `row` is the "
-        "sequential search (`spp-pipedream`): the same compiled program over a row of all operators. "
-        "`textbook` is the usual memoised recursion over cuts, stages and devices of that row for one "
-        f"size, in plain Python; it is given up after {patience:g} s. Piper would have to go through all "
-        "downsets."
+        "sequential search (`spp-pipedream`): the same compiled program over a row of all operators."
     )
     head = [
         "model",
@@ -200,25 +194,19 @@ def _search_times(patience: float) -> list[str]:
         "row",
         "row / search",
         "one size",
-        "textbook",
-        "textbook / one size",
     ]
-    return _table("Search times", words, [*head, "downsets"], rows)
+    return _table("Search times", words, head, rows)
 
 
-def _search_row(name: str, problem: GraphPipelineProblem, patience: float) -> list[object]:
+def _search_row(name: str, problem: GraphPipelineProblem) -> list[object]:
     plan_s, result = _timed(lambda: pipeplan.solve(problem, planner=GRAPH))
     sizes = micro_batch_sizes(problem, None)
     search_s, _ = _timed(lambda: _all_sizes(problem, sizes, None))
     row_s, _ = _timed(lambda: _all_sizes(problem, sizes, chain_tree(problem)))
     size = result.plan.stages[0].micro_batch
     one_s, _ = _timed(lambda: _all_sizes(problem, (size,), None))
-    text_s = _textbook(problem, size, patience)
-    ratio = f"> {patience / one_s:.0f}" if text_s is None else f"{text_s / one_s:.0f}"
-    shown = f"> {patience:g}" if text_s is None else f"{text_s:.2f}"
-    downsets = f"{count_downsets(problem):,}"
     times = [f"{plan_s:.3f}", f"{search_s:.3f}", f"{row_s:.3f}", f"{row_s / search_s:.2f}", f"{one_s:.3f}"]
-    return [name, problem.devices, *times, shown, ratio, downsets]
+    return [name, problem.devices, *times]
 
 
 def _timed(task: Callable[[], Any]) -> tuple[float, Any]:
@@ -235,23 +223,6 @@ def _all_sizes(problem: GraphPipelineProblem, sizes: tuple[int, ...], tree: Any)
     search = Search(problem, menu(problem, sizes), tree)
     for n in range(len(sizes)):
         search.best(slice(n, n + 1))
-
-
-def _textbook(problem: GraphPipelineProblem, size: int, patience: float) -> float | None:
-    began = time.perf_counter()
-
-    def tick() -> None:
-        if time.perf_counter() - began > patience:
-            raise OutOfTimeError
-
-    try:
-        prefixes = [0]
-        for v in problem.topological_order:
-            prefixes.append(prefixes[-1] | 1 << v)
-        SequentialSearch(problem, menu(problem, [size]), prefixes, tick).best()
-    except OutOfTimeError:
-        return None
-    return time.perf_counter() - began
 
 
 # ---- plans -----------------------------------------------------------------------------------------------

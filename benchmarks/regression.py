@@ -203,7 +203,6 @@ CASES: tuple[Case, ...] = (
     Plan("mmt-8", "graphpipe"),
     Plan("dlrm-8", "shortest-iteration"),
     Plan("case-study", "spp-pipedream"),
-    Plan("tiny-graph", "piper-downsets"),
     Model("tiny-graph", "cp-graphpipe", "cp-sat"),
     # Chains.
     Plan("resnet18-chain", "contiguous"),

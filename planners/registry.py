@@ -130,14 +130,12 @@ SAMPLES_HELD = choice(
     "shorter for it; rule: no more, as published.",
     ("more", "rule"),
 )
-MAX_GRAPH_DOWNSETS = count("max_downsets", 20_000, 10**7, "Refuse graphs with more downsets than this.")
 
 SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
 # `graphpipe-parallel` takes its micro-batch from the sequential plan, so it mixes none.
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
 SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
-DOWNSET_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES, MAX_GRAPH_DOWNSETS)
 
 
 # ---- Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver.
@@ -422,13 +420,6 @@ PLANNERS: Mapping[str, Entry] = {
             paper="jeon2025graphpipe",
         ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
-        _graph(
-            "piper-downsets",
-            "Stages in a row, over all downsets",
-            "downsets:PLANNER",
-            *DOWNSET_OPTIONS,
-            paper="tarnawski2021piper",
-        ),
         Entry(
             "exact-schedule",
             "Rules, bounds, annealing on orders, and a model of all that is better",

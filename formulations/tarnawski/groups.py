@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.base.amounts import fits
 from ...instances.base.graph import adjacency, in_turn, strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
@@ -45,9 +44,6 @@ class GroupProblem:
     cpu_times: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
     """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
-    weightless: tuple[bool, ...]
-    """Does the group's memory never matter? So it is where all nodes fit on one accelerator, or where the group's have
-    no size; a size of 0 alone does not say so, since a small one next to large ones may be rounded down to it."""
     supported: tuple[bool, ...]
     """May the whole group be on an accelerator (operators supported, memory large enough)?"""
     nets: tuple[Net, ...]
@@ -78,12 +74,6 @@ class GroupProblem:
     def nets_of(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the nets at each group."""
         return adjacency(self.count, ((g, e) for e, net in enumerate(self.nets) for g in net.pins))
-
-    @cached_property
-    def neighbours(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-        """Direct predecessors and successors of each group in the stage order."""
-        before, after = adjacency(self.count, ((v, u) for u, v in self.arcs)), adjacency(self.count, self.arcs)
-        return tuple(zip(before, after, strict=True))
 
     def load(self, held: Iterable[int], part: int | None = None) -> float:
         """Load of an accelerator that holds these groups (one part, or all)."""
@@ -153,13 +143,11 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
     supported = tuple(accelerator_takes(problem, members) for members in classes)
     whole = problem.whole_sizes
     memory = whole.limits[0]
-    all_fit = fits((node.size_bytes for node in problem.nodes), problem.memory_bytes)
     return GroupProblem(
         members=classes,
         times=work("accelerator_time"),
         cpu_times=work("cpu_time"),
         sizes=tuple(float(sum(whole.amounts[i] for i in members)) for members in classes),
-        weightless=tuple(all_fit or not any(problem.nodes[i].size_bytes for i in members) for members in classes),
         supported=supported,
         nets=_nets(problem, class_of, parts),
         arcs=transitive_reduction(len(classes), arcs),
@@ -282,7 +270,6 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
         times=tuple(total(part) for part in groups.times),
         cpu_times=tuple(total(part) for part in groups.cpu_times),
         sizes=sizes,
-        weightless=tuple(all(groups.weightless[g] for g in old) for old in fused),
         supported=tuple(
             all(groups.supported[g] for g in old) and (groups.memory is None or size <= groups.memory)
             for old, size in zip(fused, sizes, strict=True)

@@ -1,7 +1,7 @@
 """Lower bounds on the throughput optimum, and safe reductions of the contracted problem, each with its argument.
 
-No plan below the cut-off is lost. `absorb_free_groups` never needs a cut-off; the minimum-cut rules use "every load is
-at most T". With two load parts they hold for the total load of a device, which is at most the sum of the parts' maxima.
+No plan below the cut-off is lost. The minimum-cut rules use "every load is at most T". With two load parts they hold
+for the total load of a device, which is at most the sum of the parts' maxima.
 """
 
 from __future__ import annotations
@@ -118,12 +118,10 @@ class Reduced:
 
 
 def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """The problem after all reductions for plans of value at most `cutoff`, or the proof that there is no such plan."""
-    return forced(absorb_free_groups(groups), cutoff)
+    """The problem after all reductions for plans of value at most `cutoff`, or the proof that there is no such plan.
 
-
-def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """Facts that hold of every plan of value at most `cutoff`, whatever else is asked of it."""
+    The facts hold of every such plan, whatever else is asked of it.
+    """
     conflicts: set[tuple[int, int]] = set()
     for _ in range(ROUNDS):
         if not all(
@@ -149,56 +147,6 @@ def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
     if sum(1 for _ in clique) > groups.accelerators:
         return Refuted("more groups in mutual conflict than accelerators")
     return Reduced(groups, tuple(pinned), tuple(sorted(conflicts)))
-
-
-def absorb_free_groups(groups: GroupProblem) -> GroupProblem:
-    """Fuse a group that costs nothing anywhere into a neighbour, where that can never raise a load.
-
-    Let v have no work on either kind of device and no size, and let u be a neighbour. If the nets at v
-    that miss u cost no more than the net {u, v} (0 where there is none), v may join u: a device X that held v
-    apart from u and the device Y of u both paid {u, v} before and do not afterwards; nets with both can only be
-    healed; the nets of v that miss u can become cut for X and Y, which costs each at most what it saved. CPUs pay
-    nothing and v adds no work. With stages, u must be the only predecessor of v (or the only successor),
-    so that the order stays valid. Each part of the load is compared by itself.
-    """
-    while True:
-        leader = list(range(groups.count))
-        busy: set[int] = set()
-        for v in range(groups.count):
-            costs = groups.total_times[v] or groups.total_cpu_times[v] or not groups.weightless[v]
-            if v in busy or costs or not groups.supported[v]:
-                continue
-            u = _host(groups, v)
-            if u is not None and u not in busy:
-                leader[v] = u
-                busy.update((u, v))
-        if not busy:
-            return groups
-        groups = merge(groups, leader)
-
-
-def _host(groups: GroupProblem, v: int) -> int | None:
-    """A neighbour that v may join, or None."""
-    before, after = groups.neighbours[v]
-    if before or after:
-        # Arcs are transitively reduced: an only predecessor is the common lower limit of v's stage.
-        candidates = [side[0] for side in (before, after) if len(side) == 1]
-    else:
-        candidates = sorted({u for e in groups.nets_of[v] for u in groups.nets[e].pins} - {v})
-    for u in candidates:
-        if all(_saves(groups, v, u, part) for part in range(groups.parts)):
-            return u
-    return None
-
-
-def _saves(groups: GroupProblem, v: int, u: int, part: int) -> bool:
-    saved = lost = 0.0
-    for net in (groups.nets[e] for e in groups.nets_of[v] if groups.nets[e].part == part):
-        if u not in net.pins:
-            lost += net.cost
-        elif len(net.pins) == 2:
-            saved += net.cost
-    return lost <= saved
 
 
 def _singleton_load(groups: GroupProblem, g: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
@@ -74,7 +74,7 @@ class Facts:
     def load(self) -> None:
         """Load the loops, or compile them."""
         self.refuted((1,), 1, 1)
-        walk = Covering(self, {(1 << self.layers) - 1: 0}, 1)
+        walk = Covering(self, [(1 << self.layers) - 1], 1)
         walk.go_on(walk.begin(-1), 1)
         self.load_sets(1, 1)
 
@@ -83,22 +83,13 @@ class Facts:
         """Are all layers in sets?"""
         return self.layers == self.chain.layers
 
-    def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
-        """Sets of layers, as bits, that a GPU may hold at this period by load and area; None: there are too many.
-
-        Each comes with the area that it occupies in a period, slots and weights included.
-        """
+    def load_sets(self, period: int, most: int | None = None) -> list[int] | None:
+        """Sets of layers, as bits, that a GPU may hold at this period by load and area; None: there are too many."""
         loads = sum(map(self.chain.load, range(self.layers)))
-        sets = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
+        sets = np.zeros(MOST_SETS if most is None else most, np.int64)
         least = max(1, loads - (self.chain.gpus - 1) * period)
         count = compiled(sets_kernel, "list_sets")(self.tables, self.layers, period, least, sets)
-        return None if count < 0 else dict(sets[:count].tolist())
-
-    def room(self, period: int) -> int:
-        """The area (bytes x time) of all GPUs in a period, less what layers outside the sets need at least."""
-        areas: list[int] = sets_kernel.areas_of(self.tables).tolist()
-        rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
-        return self.chain.gpus * period * int(self.tables.memory) - rest
+        return None if count < 0 else sets[:count].tolist()
 
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         """Is it proven, with at most this many nodes of search, that these sets fit no period up to this one?"""
@@ -142,17 +133,14 @@ def layers_of(members: int) -> list[int]:
 class Covering:
     """The compiled walks over the partitions into some sets, and the pairs of sets that cannot be together."""
 
-    def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
-        """`sets`: the sets of layers as bits, with their areas."""
+    def __init__(self, facts: Facts, sets: Sequence[int], period: int) -> None:
+        """`sets`: the sets of layers as bits."""
         chain = facts.chain
         loads = [chain.load(layer) for layer in range(facts.layers)]
-        unit = 2 * chain.gpus  # all areas together fit a machine word
         self.covers = sets_kernel.Covers(
-            sets=array(list(sets)),
+            sets=array(sets),
             loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
             apart=np.zeros((len(sets), len(sets) // 8 + 1), np.uint8),
-            areas=array([area // unit for area in sets.values()]),
-            room=-(-facts.room(period) // unit),
             layer_loads=array(loads),
             gpus=chain.gpus,
             period=period,
@@ -196,8 +184,8 @@ class Partitions:
     chain: IntegerChain
     facts: Facts
     period: int
-    sets: Mapping[int, int]
-    """Sets that load and area allow, with their areas; the walk begins with leaving those that a GPU can hold."""
+    sets: Sequence[int]
+    """Sets that load and area allow; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
     """Seconds that all threads together have spent on the walk."""
@@ -211,8 +199,7 @@ class Partitions:
         self._running = self._unsettled = 0
         self._good: list[int] = []
         self._covering: Covering | None = None
-        sets = list(self.sets)
-        chunks = [sets[first : first + CHUNK] for first in range(0, len(sets), CHUNK)]
+        chunks = [self.sets[first : first + CHUNK] for first in range(0, len(self.sets), CHUNK)]
         self._walks: deque[Steps] = deque(map(self._alone, chunks))
 
     def next(self) -> Step:
@@ -259,8 +246,7 @@ class Partitions:
                 if self.hopeless:
                     return None
                 self._good.sort()
-                good = {members: self.sets[members] for members in self._good}
-                self._covering = Covering(self.facts, good, self.period)
+                self._covering = Covering(self.facts, self._good, self.period)
                 self._walks.extend(map(self._partitions, self._covering.roots()))
             if self._walks:
                 self._running += 1
@@ -268,7 +254,7 @@ class Partitions:
         sleep(PAUSE_S)
         return None
 
-    def _alone(self, sets: list[int]) -> Steps:
+    def _alone(self, sets: Sequence[int]) -> Steps:
         """Collect those of the sets that a GPU can hold, with a pause after each."""
         for members in sets:
             if not self.facts.refuted((members,), self.period, NODES_ALONE):

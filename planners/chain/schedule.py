@@ -9,7 +9,7 @@ Annealing (`Annealer`) proves nothing; it moves layers as well, and its patterns
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -62,8 +62,6 @@ def fit(
     chain: IntegerChain, known: Known, period: int, solver: Solver, limit_s: float | None = None, slack: int = 0
 ) -> Fit:
     """Does any pattern of this period have what is known of the allocation?"""
-    if overloaded(chain, known, period):
-        return Fit(False)
     data = fixed_allocation.payload(chain, known, period, slack)
     outcome = solver.run(NativeModel(fixed_allocation.BUILDER, data), limit_s, native=THOROUGH)
     if outcome is None:
@@ -80,25 +78,6 @@ def slack_between(chain: IntegerChain, refuted: int, period: int) -> int:
     up to as much as T has grown, as it lags at most two periods behind. Times that are rounded down add a step.
     """
     return period - refuted + (0 if chain.exact else 1) if chain.exclusive_buffers else 0
-
-
-def overloaded(chain: IntegerChain, known: Known, period: int) -> bool:
-    """Does some GPU or link have more to do than the period allows, or some GPU no room for what it always holds?"""
-    traffic: dict[tuple[int, ...], int] = {}
-    for border in range(1, chain.layers):
-        ends = known.link(border)
-        if ends is not None:
-            for edge, way in zip(chain.twins(border), (ends, ends[::-1]), strict=True):
-                link = way if chain.full_duplex else tuple(sorted(way))
-                traffic[link] = traffic.get(link, 0) + chain.transfers[edge]
-    if any(time > period for time in traffic.values()):
-        return True
-    if any(sum(map(chain.load, group)) > period for group in known.groups):
-        return True
-    groups = range(len(known.groups))
-    return chain.memory is not None and any(
-        fixed_allocation.standing_memory(chain, known, g) > chain.memory for g in groups
-    )
 
 
 def best_schedule(
@@ -276,11 +255,9 @@ class Refuter:
     def _core(self, allocation: Sequence[int], groups: tuple[frozenset[int], ...], period: int) -> Known | None:
         facts = Known(groups, tuple(self._apart(groups, g) for g in range(len(groups))))
         if self.refutes(facts, period):
-            return self._shrink(facts, period)
-        cuts = self._other_cuts(allocation, frozenset().union(*groups))
-        if cuts and self.refutes(replace(facts, cuts=cuts), period):
-            return self._shrink(replace(facts, cuts=cuts), period)
-        return None
+            return facts
+        cut = replace(facts, cuts=self._other_cuts(allocation, frozenset().union(*groups)))
+        return cut if cut.cuts and self.refutes(cut, period) else None
 
     def _apart(self, groups: Sequence[frozenset[int]], g: int) -> frozenset[int]:
         """The neighbours of a group that are in no group: they are on other GPUs, so tensors are sent between them."""
@@ -295,39 +272,6 @@ class Refuter:
             for b in range(1, self.chain.layers)
             if not {b - 1, b} & inside and allocation[b - 1] != allocation[b] and self.chain.border_transfer(b)
         )
-
-    def _shrink(self, known: Known, period: int) -> Known:
-        """Leave out facts that are not needed, one after the other: cuts first, then layers, then neighbours."""
-        removed = True
-        while removed:
-            removed = False
-            for smaller in _smaller(known):
-                if self.refutes(smaller, period):
-                    known, removed = smaller, True
-                    break
-        return known
-
-
-def _smaller(known: Known) -> Iterator[Known]:
-    """What remains of the known facts when one of them is left out, in all ways."""
-    for cut in sorted(known.cuts):
-        yield replace(known, cuts=known.cuts - {cut})
-    for g, group in enumerate(known.groups):
-        for layer in sorted(group):
-            if len(group) > 1:
-                yield _without_layer(known, g, layer)
-    for g, apart in enumerate(known.apart):
-        for layer in sorted(apart):
-            others = tuple(a - {layer} if h == g else a for h, a in enumerate(known.apart))
-            yield replace(known, apart=others)
-
-
-def _without_layer(known: Known, g: int, layer: int) -> Known:
-    """A layer of which nothing is known any more; nor is anything of neighbours that only it had."""
-    groups = tuple(group - {layer} if h == g else group for h, group in enumerate(known.groups))
-    near = {n for member in groups[g] for n in (member - 1, member + 1)}
-    apart = tuple(a & near if h == g else a for h, a in enumerate(known.apart))
-    return replace(known, groups=groups, apart=apart)
 
 
 # ---- Better patterns by annealing: what stands between the search and the compiled loop of `anneal_kernel`.

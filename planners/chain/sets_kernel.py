@@ -457,10 +457,6 @@ class Covers(NamedTuple):
     """The load of each set."""
     apart: Any
     """Bit j of row i: sets i and j cannot be on GPUs together."""
-    areas: Any
-    """The area of each set, rounded down to a unit."""
-    room: int
-    """Room for the areas of a partition, beside the areas of layers that are in no set."""
     layer_loads: Any
     """The load of each layer that is in sets. These are all layers or the first ones."""
     gpus: int
@@ -503,8 +499,8 @@ def areas_of(tables: Tables) -> Any:
 def list_sets(tables: Tables, layers: int, period: int, least: int, found: Any) -> int:
     """Sets of the first layers with a load from `least` to the period, for which Little's law leaves room.
 
-    A row of `found` gets a set and its area. Returns the number of sets, or TOO_MANY where there are more sets than
-    rows or the search takes too many nodes.
+    They are written into `found`. Returns their number, or TOO_MANY where there is no room for all of them or the
+    search takes too many nodes.
     """
     tasks = len(tables.durations)
     areas = areas_of(tables)
@@ -521,7 +517,7 @@ def list_sets(tables: Tables, layers: int, period: int, least: int, found: Any) 
             if members and load >= least:
                 if count == len(found):
                     return TOO_MANY
-                found[count, 0], found[count, 1] = members, area
+                found[count] = members
                 count += 1
             continue
         before = layer > 0 and members >> (layer - 1) & 1 == 1
@@ -632,12 +628,11 @@ def go_on(covers: Covers, walk: Walk, steps: int) -> int:
             return PAUSED
         i = walk.ways[depth, walk.at[depth]]
         walk.at[depth] += 1
-        covered, area, fits = covers.sets[i], covers.areas[i], True
+        covered, fits = covers.sets[i], True
         for d in range(depth):
             fits = fits and not are_apart(covers, walk.chosen[d], i)
             covered |= covers.sets[walk.chosen[d]]
-            area += covers.areas[walk.chosen[d]]
-        if not fits or area > covers.room:
+        if not fits:
             continue
         walk.chosen[depth] = i
         if covered == (1 << len(covers.layer_loads)) - 1:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...formulations.native import Steps
 from ...formulations.tarnawski.groups import GroupProblem, capped, contract
-from ...formulations.tarnawski.reductions import absorb_free_groups, average_load_bound, worst_value
+from ...formulations.tarnawski.reductions import average_load_bound, worst_value
 from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop, relative_gap
 from ...instances.placement.plan import PlacementPlan
@@ -54,9 +54,7 @@ class _Search:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.rules = rules_of(request.problem, request.options)
-        self.groups = absorb_free_groups(
-            contract(request.problem, contiguous=False, objective=objective_of(request))
-        )
+        self.groups = contract(request.problem, contiguous=False, objective=objective_of(request))
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.check = WORK_ALONE

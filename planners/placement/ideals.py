@@ -205,102 +205,60 @@ def merge_free(model: Model) -> Model:
     can only become uncut; nets at v without u can become cut, for X and Y each, at most once. So where the
     latter cost no more than {u, v}, no load rises, and some optimal plan has u and v together.
     """
-    work = _Merging(model)
-    while sum(work.try_merge(v) for v in range(model.count)):
-        pass  # each merge may allow others
-    return work.model() if work.merged else model
+    sizes = model.sizes if model.true_sizes is None else model.true_sizes
+    after = adjacency(model.count, model.arcs)
+    nets_of = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
+
+    def is_free(v: int) -> bool:
+        costs = sizes[v] or model.weights[v] or any(kind.work[v] for kind in model.kinds)
+        return not costs and all(kind.supported[v] for kind in model.kinds)
+
+    def saves(v: int, u: int, part: int) -> bool:
+        """Do the nets at v without u cost no more than the net {u, v}?"""
+        nets = [(pins, cost) for pins, cost, paid in (model.nets[e] for e in nets_of[v]) if paid == part]
+        lost = math.fsum(cost for pins, cost in nets if u not in pins)
+        return lost <= math.fsum(cost for pins, cost in nets if u in pins and len(pins) == 2)
+
+    leader, hosts = list(range(model.count)), set[int]()
+    for v in filter(is_free, range(model.count)):
+        for near in (model.predecessors[v], after[v]):
+            able = len(near) == 1 and v not in hosts and leader[v] == v and leader[near[0]] == near[0]
+            if able and all(saves(v, near[0], part) for part in range(model.parts)):
+                leader[v] = near[0]
+                hosts.add(near[0])
+    return merge_free(_merged(model, leader)) if hosts else model
 
 
-class _Merging:
-    def __init__(self, model: Model) -> None:
-        self.old = model
-        self.members: list[tuple[int, ...] | None] = list(model.members)
-        self.into = list(range(model.count))
-        self.merged = False
-        self.before = list(map(set, model.predecessors))
-        self.after = list(map(set, adjacency(model.count, model.arcs)))
-        self.nets: dict[tuple[tuple[int, ...], int], float] = {
-            (pins, part): cost for pins, cost, part in model.nets
-        }
-        self.nets_of: list[set[tuple[tuple[int, ...], int]]] = [set() for _ in range(model.count)]
-        for pins, part in self.nets:
-            for g in pins:
-                self.nets_of[g].add((pins, part))
-        self.free = [
-            not any(kind.work[g] for kind in model.kinds)
-            and all(kind.supported[g] for kind in model.kinds)
-            and not (model.sizes if model.true_sizes is None else model.true_sizes)[g]
-            and not model.weights[g]
-            for g in range(model.count)
-        ]
+def _merged(model: Model, leader: Sequence[int]) -> Model:
+    """The model with each group in its leader, whose place is behind all that comes before either of them."""
+    kept = sorted(set(leader))
+    number = {g: i for i, g in enumerate(kept)}
+    members: list[tuple[int, ...]] = [() for _ in kept]
+    for g in sorted(range(model.count), key=lambda g: leader[g] != g):
+        members[number[leader[g]]] += model.members[g]
 
-    def try_merge(self, v: int) -> bool:
-        if self.members[v] is None or not self.free[v]:
-            return False
-        for neighbours in (self.before[v], self.after[v]):
-            if len(neighbours) == 1:
-                (u,) = neighbours
-                if self._pays(u, v):
-                    self._merge(u, v)
-                    return True
-        return False
+    def pick(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[g] for g in kept)
 
-    def _pays(self, u: int, v: int) -> bool:
-        """Do the nets at v without u cost no more than the net {u, v}, in every part?"""
-        pair = (min(u, v), max(u, v))
-        return all(
-            math.fsum(self.nets[net] for net in self.nets_of[v] if u not in net[0] and net[1] == part)
-            <= self.nets.get((pair, part), 0.0)
-            for part in range(self.old.parts)
-        )
-
-    def _merge(self, u: int, v: int) -> None:
-        """Merge v into u, whose number stays: it is above all that must come before and below all that comes after."""
-        mine, theirs = self.members[u], self.members[v]
-        assert mine is not None
-        assert theirs is not None
-        self.members[u], self.members[v], self.merged = mine + theirs, None, True
-        for this, other in ((self.before, self.after), (self.after, self.before)):
-            for w in this[v]:
-                other[w].discard(v)
-                if w != u:
-                    other[w].add(u)
-                    this[u].add(w)
-            this[u].discard(v)
-        for net in list(self.nets_of[v]):
-            self._move_net(net, u, v)
-
-    def _move_net(self, net: tuple[tuple[int, ...], int], u: int, v: int) -> None:
-        pins, part = net
-        cost = self.nets.pop(net)
-        for g in pins:
-            self.nets_of[g].discard(net)
-        moved = tuple(sorted({u if g == v else g for g in pins}))
+    costs: dict[tuple[tuple[int, ...], int], float] = {}
+    for pins, cost, part in model.nets:
+        moved = tuple(sorted({number[leader[g]] for g in pins}))
         if len(moved) > 1:
-            self.nets[moved, part] = self.nets.get((moved, part), 0.0) + cost
-            for g in moved:
-                self.nets_of[g].add((moved, part))
-
-    def model(self) -> Model:
-        old, kept = self.old, [g for g, members in enumerate(self.members) if members is not None]
-        number = {g: i for i, g in enumerate(kept)}
-
-        def pick(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[g] for g in kept)
-
-        return replace(
-            old,
-            members=pick(self.members),
-            kinds=tuple(
-                replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported))
-                for kind in old.kinds
-            ),
-            sizes=pick(old.sizes),
-            true_sizes=None if old.true_sizes is None else pick(old.true_sizes),
-            weights=pick(old.weights),
-            nets=tuple((tuple(number[g] for g in pins), cost, part) for (pins, part), cost in self.nets.items()),
-            arcs=_reduced(len(kept), sorted((number[u], number[v]) for v in kept for u in self.before[v])),
-        )
+            costs[moved, part] = costs.get((moved, part), 0.0) + cost
+    arcs = {(number[leader[u]], number[leader[v]]) for u, v in model.arcs if leader[u] != leader[v]}
+    return replace(
+        model,
+        members=tuple(members),
+        kinds=tuple(
+            replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported))
+            for kind in model.kinds
+        ),
+        sizes=pick(model.sizes),
+        true_sizes=None if model.true_sizes is None else pick(model.true_sizes),
+        weights=pick(model.weights),
+        nets=tuple((pins, cost, part) for (pins, part), cost in costs.items()),
+        arcs=_reduced(len(kept), sorted(arcs)),
+    )
 
 
 # ---- The ideals of the stage order as arrays ----------------------------------------------------------------------

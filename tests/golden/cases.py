@@ -105,7 +105,6 @@ _GRAPH = {
     "parallel": "case-study --planner graphpipe-parallel",
     "shortest": "case-study --planner shortest-iteration",
     "spp-pipedream": "mmt-8 --planner spp-pipedream",
-    "piper-downsets": "tiny-graph --planner piper-downsets",
     "infeasible": "tiny-graph --memory 1",
 }
 _SCHEDULE = {

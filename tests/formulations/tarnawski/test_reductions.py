@@ -13,7 +13,6 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski.groups import GroupProblem, contract, merge
 from pipeplan.formulations.tarnawski.reductions import (
     CutNetwork,
-    absorb_free_groups,
     average_load_bound,
     reduce_groups,
 )
@@ -85,14 +84,6 @@ def test_no_optimum_is_lost_and_none_appears(seed: int, contiguous: bool, object
     below = reduce_groups(groups, best * 0.99)
     if best and not isinstance(below, Refuted):
         assert (optimum(below.groups) or math.inf) >= best * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_free_groups_leave_the_optimum_alone(seed: int) -> None:
-    for contiguous in (False, True):
-        for objective in ("max-load", "gpipe"):
-            groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
-            assert optimum(absorb_free_groups(groups)) == optimum(groups)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -173,14 +164,3 @@ def test_plans_without_far_costs_are_asked_for_first(
     costs: tuple[float, ...], bound: float | None, cutoff: float | None, expected: float | None
 ) -> None:
     assert near_cutoff(costs, bound, cutoff) == expected
-
-
-def test_a_size_that_is_rounded_to_nothing_is_not_nothing() -> None:
-    """Next to ten million bytes a billionth of one is lost in whole units; its node is not merged for free."""
-    large, reader = Node("large", 1.0, 0.0, 10000000.0, 2.0), Node("reader", 0.0, 1.0, 0.0, 1.0)
-    nodes = (large, reader, Node("tiny", 0.0, 0.0, 1.1e-9))
-    problem = PlacementProblem(nodes, (("large", "reader"), ("reader", "tiny")), 4, 0, 10000000.0)
-    assert not problem.whole_sizes.exact
-    groups = contract(problem, contiguous=False, objective="max-load")
-    assert groups.sizes[2] == 0
-    assert absorb_free_groups(groups).count == 3

@@ -168,7 +168,7 @@ def test_threads_that_walk_together_see_what_one_sees() -> None:
 
 def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
     chain = whole(small_chain(2).replace(memory_bytes=100, gpus=1))
-    walk = Partitions(chain, every(chain), sum(chain.durations), {(1 << chain.layers) - 1: 0})
+    walk = Partitions(chain, every(chain), sum(chain.durations), [(1 << chain.layers) - 1])
     found = [walk.next() for _ in range(5)]
     assert (0,) * chain.layers in found
     assert walk.idle

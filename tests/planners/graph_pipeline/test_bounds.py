@@ -69,7 +69,7 @@ def test_no_planner_is_below_the_bound_of_another(seed: int) -> None:
     for objective in OBJECTIVES:
         own = {**options, "objective": objective}
         bound = lower_bound(problem, own)
-        for planner in ("graphpipe", "spp-pipedream", "graphpipe-parallel", "piper-downsets"):
+        for planner in ("graphpipe", "spp-pipedream", "graphpipe-parallel"):
             known = {option.name for option in PLANNERS[planner].options}
             result = solve(problem, planner=planner, options={k: v for k, v in own.items() if k in known})
             assert not any("bound" in message for message in result.messages)

@@ -19,7 +19,7 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Oper
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.run.solve import solve
 
-PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream", "piper-downsets")
+PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream")
 
 
 def planned(problem: GraphPipelineProblem, planner: str = "graphpipe", **options: Any) -> Result:
@@ -92,11 +92,6 @@ def test_one_size_for_all_stages_and_several_contradict_each_other(method: dict[
 
 
 # ---- the searches check each other -------------------------------------------------------------------------
-
-
-def test_piper_cannot_list_the_downsets_of_eight_branches() -> None:
-    with pytest.raises(InputError, match=f"have {5**8 + 2} downsets or more"):
-        solve(candle_uno(branches=8), planner="piper-downsets")
 
 
 @pytest.mark.parametrize("objective", ["iteration", "time-per-sample"])

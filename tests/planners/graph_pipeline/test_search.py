@@ -1,11 +1,10 @@
 """graphpipe finds the best plan of its family, also where stages differ in micro-batch size and k: against all plans
-of tiny problems, and against the recursion over downsets."""
+of tiny problems."""
 
 from __future__ import annotations
 
 import random
-from itertools import accumulate, pairwise, product
-from operator import or_
+from itertools import pairwise, product
 
 import pytest
 from oracles.graph_pipeline import best_mixed_time, best_time, slowest_stage, tree_sets
@@ -14,8 +13,7 @@ from problems.graph_pipelines import random_graph_pipeline
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import verify_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
-from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets, downsets
-from pipeplan.planners.graph_pipeline.search import Search, chain_tree
+from pipeplan.planners.graph_pipeline.search import Search
 
 
 @pytest.mark.parametrize("free_joins", [True, False])
@@ -85,23 +83,6 @@ def test_branches_need_not_begin_alike() -> None:
     answer = Search(problem, menu(problem, (1, 2, 4))).best()
     assert answer.value == pytest.approx(2.0)
     assert {stage.nodes[0]: stage.micro_batch for stage in answer.plan.stages} == {"lean": 1, "wide": 4}
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_row_of_operators_is_planned_as_by_the_usual_recursion(seed: int) -> None:
-    rng = random.Random(seed)
-    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, tight=rng.choice([None, 0.2, 0.5]))
-    choice = menu(problem, [rng.choice([1, 2, 4])])
-    prefixes = list(accumulate((1 << v for v in problem.topological_order), or_, initial=0))
-    usual = SequentialSearch(problem, choice, prefixes).best()
-    answer = Search(problem, choice, chain_tree(problem)).best()
-    assert (answer and answer.value) == (usual and pytest.approx(usual[0]))
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_downsets_are_counted_without_listing_them(seed: int) -> None:
-    problem = random_graph_pipeline(random.Random(seed), most_operators=9)
-    assert count_downsets(problem) == len(downsets(problem, 10_000) or ())
 
 
 @pytest.mark.parametrize("seed", range(30))
