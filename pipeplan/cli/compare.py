@@ -91,7 +91,7 @@ def command(
         else:
             put(*(f"{name:24} {title}" for name, title in titles.items()))
         return
-    limits_for(None, limits)  # checks them
+    limits_for(limits)  # checks them
     if suite is not None:
         if any((instances, method, seeds, devices, memory, common)):
             raise UsageError(

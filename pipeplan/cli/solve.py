@@ -154,7 +154,7 @@ def command(
     on, own = with_micro_batch(instance, on, own)
     lowered, asked = load_lowered(instance or _example(formulation, planner), on)
     problem = lowered.problem
-    options = limits_for(problem, limits, log_path=log)
+    options = limits_for(limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)
