@@ -164,11 +164,9 @@ WITHOUT = {
     "run even.json llama.json --model my.py:build": "torch",
     "calibrate": "torch",
     "import table my.xlsx -o my.json": "tables",
-    "import table my.parquet -o my.json": "tables",
     "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",
     "solve tiny-chain --planner partition": "partition",
     "solve tiny-chain --planner latency-partition": "partition",
-    "compare tiny-chain -m dp --parquet -o parquet": "compare",
     "compare tiny-chain -m dp --cluster tcp://127.0.0.1:1 -o cluster": "compare",
 }
 """Commands that are nothing without an extra, and that extra."""
@@ -179,7 +177,7 @@ FILES = {
     "graph.txt": "node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1.0, "
     "parameter_size=0.0\nnode2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, "
     "activation_size=1.0, parameter_size=4.0\n\tnode1 -- node2\n",
-    **dict.fromkeys(("model.onnx", "my.xlsx", "my.parquet"), "anything"),
+    **dict.fromkeys(("model.onnx", "my.xlsx"), "anything"),
 }
 
 

@@ -267,30 +267,21 @@ def _shapes(name: str, profile: pipeplan.Profile) -> dict[str, list[int]]:
 
 
 def gradients() -> Iterator[Row]:
-    """Of every parameter, against one process, with both engines."""
+    """Of every parameter, against one process."""
     for name in ("gpt2_tied", "resnet18", "t5", "whisper", "clip"):
         profile = pipeplan.import_torch(f"{FILE}:{name}", hardware="h100-80gb")
         for shape, devices in _shapes(name, profile).items():
-            for engine in ("own", "torch"):
-                if engine == "torch" and shape == "towers":
-                    continue  # rows alone
-                report = pipeplan.run(
-                    *(placed(profile, devices), profile, f"{FILE}:{name}"),
-                    micro_batches=4,
-                    steps=1,
-                    check=True,
-                    engine=engine,
-                    time_limit_s=3600,
-                )
-                check = report.plan.check
-                assert check is not None
-                yield Row(
-                    f"gradients, {shape}, engine {engine}",
-                    name,
-                    "1e-5",
-                    f"{check.difference:.1e} of {check.compared}",
-                    check.agrees,
-                )
+            report = pipeplan.run(
+                *(placed(profile, devices), profile, f"{FILE}:{name}"),
+                micro_batches=4,
+                steps=1,
+                check=True,
+                time_limit_s=3600,
+            )
+            check = report.plan.check
+            assert check is not None
+            words = f"{check.difference:.1e} of {check.compared}"
+            yield Row(f"gradients, {shape}", name, "1e-5", words, check.agrees)
 
 
 def runs(steps: int, models: Sequence[str]) -> Iterator[Row]:

@@ -78,7 +78,7 @@ def _beginning(file: str) -> str:
 
 PROFILE_SCHEMA = "pipeplan.profile/1"
 # Packages that read the tables that are no text, by the end of the file's name.
-PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
+PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", *PACKAGES)
 
 

@@ -189,7 +189,7 @@ def holds_profile(text: str) -> bool:
 
 
 def _looks_like_a_path(text: str) -> bool:
-    if os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet")):
+    if os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx")):
         return True
     if "." not in text:
         return False

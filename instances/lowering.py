@@ -35,7 +35,7 @@ CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 def load_profile(
     path: str | os.PathLike[str], *, training: bool = True, bytes_per_parameter: float | None = None
 ) -> Profile:
-    """Read a profile: a file of ours, a table of layers (.csv, .tsv, .xlsx, .parquet) or one of PipeDream's graph.txt.
+    """Read a profile: a file of ours, a table of layers (.csv, .tsv, .xlsx) or one of PipeDream's graph.txt.
 
     Parameters
     ----------

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
-from ..instances.base.clock import part
 from ..instances.base.kind import Rules
 from ..instances.base.result import PROVEN_TOLERANCE
 from ..instances.registry import kind_of
@@ -60,9 +59,8 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     if not isinstance(plan, rules.plan_type):
         return Ruling(plan, None, (f"a {type(plan).__name__} is no plan for a problem of kind {problem.kind!r}",))
     try:
-        with part("verifying"):
-            violations = tuple(str(violation) for violation in rules.violations(problem, plan))
-            value = None if violations else rules.value(problem, plan)
+        violations = tuple(str(violation) for violation in rules.violations(problem, plan))
+        value = None if violations else rules.value(problem, plan)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)

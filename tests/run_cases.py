@@ -42,27 +42,20 @@ def run_cases(
     plans: Mapping[str, Plan],
     *,
     file: Path = MODELS,
-    engines: Sequence[str] = ("own",),
     steps: int = 1,
     micro_batches: int = MICRO_BATCHES,
     listed: Mapping[str, Schedule] | None = None,
 ) -> dict[str, CaseReport]:
-    """Each plan checked against one process, with each engine; `own, in order` is ours without tags.
-
-    `listed`: schedules with the orders of files, of so many micro-batches.
-    """
-    planned = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()} | dict(listed or {})
-    schedules = {f"{name}, {engine}": schedule for name, schedule in planned.items() for engine in engines}
+    """Each plan checked against one process; `listed`: schedules with the orders of files, of so many micro-batches."""
+    schedules = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()} | dict(
+        listed or {}
+    )
     job = Job(
         model=f"{file}:{function}", samples=profile.micro_batch, graph_sha256=profile.source["graph_sha256"],
         granularity=profile.source["granularity"], loss=profile.source.get("loss"), training=profile.training,
         ranks=max(schedule.ranks for schedule in schedules.values()), micro_batches=micro_batches, steps=steps,
-        warm_up=0, check=profile.training, device="cpu", deadline_s=300.0,
-        cases=tuple(_case(name, schedule) for name, schedule in schedules.items()),
+        warm_up=0, check=profile.training, deadline_s=300.0,
+        cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
     )  # fmt: skip
     answers = launch(job)
     return {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}
-
-
-def _case(name: str, schedule: Schedule) -> Case:
-    return Case.of(name, schedule, engine="torch" if ", torch" in name else "own", ordered="in order" in name)

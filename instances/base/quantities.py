@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
@@ -15,9 +14,8 @@ MIB, GIB = 2**20, 2**30
 # No number of layers, devices or sequences has more digits.
 MOST_DIGITS = 12
 
-# Units of durations in seconds, and units of gaps that are amounts of time.
+# Units of durations in seconds.
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-GAP_UNITS = ("", "ns", "us", "ms", "s")
 # Units of the times of problems; where a problem has a unit, a number without one is in that.
 TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
 BYTES = {
@@ -189,20 +187,6 @@ def share(text: str) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise ValueError(f"{text!r} is not a share like 0.01 or 1%.") from None
-
-
-class TimeGap(NamedTuple):
-    """An amount of time; without a unit it is in the problem's."""
-
-    amount: float
-    unit: str
-
-
-def time_gap(text: str) -> TimeGap:
-    """An amount of time in a unit that problems have, or in none."""
-    match = _QUANTITY.fullmatch(text.strip())
-    amount = parse_quantity(text, dict.fromkeys(GAP_UNITS, 1.0), "5ms or 5")
-    return TimeGap(amount, match["unit"] if match else "")
 
 
 def levels(text: str) -> tuple[tuple[int, float], ...]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from ..base.compiled import compiled, repays_loading
 from ..base.errors import PipeplanError
 from ..base.graph import adjacency, heights_of
-from . import kernel
 from .model import INPUTS, WEIGHTS, WHOLE, Pass, Pipeline, Simulation, Stage, StageRun, Task, TaskKind
 
 # The backward pass of a linear layer is two products of matrices of the same size, one for each part.
@@ -46,6 +43,16 @@ def run(pipeline: Pipeline) -> Simulation:
     iteration = max(task.end for stage in stages for task in stage.tasks)
     devices = len(pipeline.shared) or None
     return Simulation(stages, iteration, pipeline.mini_batch, depth(pipeline), pipeline.time_unit, devices)
+
+
+def iteration_time(pipeline: Pipeline) -> float:
+    """The time of one iteration alone, the same to the last bit as `run` computes it, with the same errors."""
+    _check(pipeline)
+    one_run, ends = _Run(pipeline), dict[int, float]()
+    one_run.fill_spans()
+    for (x, _, _), (_, end) in one_run.span_of.items():
+        ends[x] = max(end, ends.get(x, end))
+    return max(end + pipeline.stages[x].synchronisation for x, end in ends.items())
 
 
 def depth(pipeline: Pipeline) -> int:
@@ -257,68 +264,6 @@ def _peak(passes: list[OnePass]) -> int:
         live += 1 if j > 0 else -(part != INPUTS)
         peak = max(peak, live)
     return peak if any(j < 0 for _, j, _ in passes) else min(peak, 1)
-
-
-# ---- the time of an iteration alone ------------------------------------------------------------------
-# How long one iteration takes, and nothing else: iterations of many passes are simulated by machine code.
-
-
-# Passes from which loading the compiled loop pays off.
-COMPILED_FROM = 20_000
-
-
-def iteration_time(pipeline: Pipeline) -> float:
-    """The time of an iteration, the same to the last bit as `run` computes it.
-
-    Raises `DeadlockError` where the stages wait for each other.
-    """
-    passes = sum(len(order) for stage in pipeline.stages for order in stage.orders)
-    if pipeline.shared or pipeline.times or not repays_loading(passes, COMPILED_FROM):
-        return run(pipeline).iteration
-    return compiled_iteration_time(pipeline)
-
-
-def compiled_iteration_time(pipeline: Pipeline) -> float:
-    """The time of an iteration by machine code, even where loading that code takes longer than running it repays."""
-    import numpy as np
-
-    stages = pipeline.stages
-    workers = [(x, order) for x, stage in enumerate(stages) for order in stage.orders]
-    counts = [pipeline.passes(x) for x in range(len(stages))]
-    ends = np.full((2, sum(counts)), -1.0)
-    done = compiled(kernel, "run_passes")(
-        np.array([x for x, _ in workers]),
-        _offsets(len(order) for _, order in workers),
-        np.concatenate([np.array(order, dtype=np.int64) for _, order in workers]),
-        np.array([stage.micro_batch for stage in stages]),
-        np.array([stage.replicas for stage in stages]),
-        np.array([[stage.forward for stage in stages], [stage.backward for stage in stages]], dtype=float),
-        _offsets(counts),
-        _table(len(stages), [(d.target, d.source, d.forward_delay) for d in pipeline.dependencies]),
-        _table(len(stages), [(d.source, d.target, d.backward_delay) for d in pipeline.dependencies]),
-        ends,
-    )
-    if not done:
-        return run(pipeline).iteration  # raises, with the circle in words
-    last = np.maximum.reduceat(ends.max(axis=0), _offsets(counts)[:-1])
-    return float(max(end + stage.synchronisation for end, stage in zip(last, stages, strict=True)))
-
-
-def _offsets(counts: Iterable[int]) -> Any:
-    import numpy as np
-
-    return np.concatenate([[0], np.cumsum(list(counts))]).astype(np.int64)
-
-
-def _table(count: int, entries: list[tuple[int, int, float]]) -> tuple[Any, Any, Any]:
-    """Entries (stage, other stage, delay) as three arrays, sorted by stage: where the entries of each stage begin, the
-    other stages, and the delays."""
-    import numpy as np
-
-    entries = sorted(entries)
-    offsets = _offsets(sum(x == stage for x, _, _ in entries) for stage in range(count))
-    others = np.array([y for _, y, _ in entries], dtype=np.int64)
-    return offsets, others, np.array([delay for _, _, delay in entries], dtype=float)
 
 
 # ---- devices that hold several stages ----------------------------------------------------------------

@@ -146,7 +146,7 @@ def with_layers(
 
 CONFIG = "config.json"
 # Ends of the names of files that hold a model.
-FILES = (".json", ".csv", ".tsv", ".xlsx", ".parquet")
+FILES = (".json", ".csv", ".tsv", ".xlsx")
 
 GivenLevels = str | Sequence[Level | tuple[int, float]] | None
 

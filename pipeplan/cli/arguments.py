@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.amounts import as_written
-from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, SECONDS, check_cluster, check_figure, is_real
+from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, check_cluster, check_figure, is_real
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, show
 from ..instances.base.json_file import STDIN, read_json
-from ..instances.base.quantities import TimeGap
 from ..instances.base.result import SCHEMA, Asked
 from ..instances.lookup import Cluster, cluster_of, holds_profile, load_with_notes
 from ..instances.registry import Problem, kind_of
@@ -234,7 +232,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 RARE = (
     *("cpus", "inference"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
-    *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
+    *("memory_limit_bytes", "threads", "seed", "native"),
     *("warm_start", "log", "progress", "export_model", "option"),
 )
 
@@ -353,7 +351,6 @@ def _live_line() -> Iterator[Callable[[ProgressRecord], None]]:
 LIMITS = declared(
     """
     rel_gap share --gap SHARE: Stop at this relative gap: 0.01 or 1%.
-    abs_gap time-gap TIME: Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).
     time_limit_s duration --time-limit TIME: Stop after this time: 30, 30s or 5min.
     memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that needs more memory than this:
         4GiB.
@@ -378,27 +375,12 @@ FLAGS = flags_of(LIMITS)
 with_limits = shared("limits", LIMITS, _given_limits)
 
 
-def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -> SolveOptions:
-    """The limits, checked; an absolute gap is turned into the problem's unit of time."""
+def limits_for(given: Mapping[str, Any], **more: Any) -> SolveOptions:
+    """The limits, checked."""
     try:
-        gap = given.get("abs_gap")
-        in_unit = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
-        return SolveOptions(**{**given, **in_unit, **more})
+        return SolveOptions(**{**given, **more})
     except InputError as error:
         raise error.renamed(FLAGS) from None
-
-
-def in_unit_of(problem: Problem, gap: TimeGap) -> float:
-    """The gap as a number in the problem's unit of time."""
-    unit = problem.time_unit
-    if gap.unit in ("", unit):
-        return gap.amount
-    if unit not in SECONDS:
-        remedy = "give a number in its unit"
-        raise InputError(
-            "abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy
-        )
-    return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
 
 
 def key_and_value(flag: str, text: str) -> tuple[str, Any]:

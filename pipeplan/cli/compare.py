@@ -52,7 +52,6 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     retry_failed flag: With --resume, repeat runs that crashed or were killed.
     jobs int: Number of runs at a time; default: half the cores.
     cluster text tcp://HOST:PORT: Run on this dask cluster.
-    parquet flag: Write runs.parquet as well.
     cite flag: Print BibTeX of this program and of every method compared, and run nothing.
     """,
     workloads={"envvar": "PIPEPLAN_WORKLOADS"},
@@ -76,7 +75,6 @@ def command(
     retry_failed: bool = False,
     jobs: int | None = None,
     cluster: str | None = None,
-    parquet: bool = False,
     cite: bool = False,
     json: Json = False,
 ) -> None:
@@ -93,7 +91,7 @@ def command(
         else:
             put(*(f"{name:24} {title}" for name, title in titles.items()))
         return
-    limits_for(None, limits)  # checks them
+    limits_for(limits)  # checks them
     if suite is not None:
         if any((instances, method, seeds, devices, memory, common)):
             raise UsageError(
@@ -111,21 +109,19 @@ def command(
     if cite:
         _cite(chosen, workloads)
         return
-    from ..show.comparison import check_parquet, write_tables
+    from ..show.comparison import write_tables
     from ..show.pictures import draw_profile
     from ..studies.compare.comparison import compare_suite
 
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():
         raise UsageError(f"--workloads (or PIPEPLAN_WORKLOADS) is {str(workloads)!r}, which is not a folder.")
-    if parquet:
-        check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}
     with graceful():
         comparison = compare_suite(
             chosen, output, workloads=workloads, jobs=jobs, cluster=cluster, watch=_line_each(), **going_on
         )
-    paths = write_tables(comparison, output, parquet) | draw_profile(comparison, output)
+    paths = write_tables(comparison, output) | draw_profile(comparison, output)
     if comparison.interrupted:
         say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")
     if json:

@@ -121,7 +121,7 @@ def command(
 
         sys.stdout.write(table())
         return
-    limits_for(None, limits)
+    limits_for(limits)
     problem = _problem(model, given)
     asked = _asked(problem, scope)
     if efficiencies is not None:

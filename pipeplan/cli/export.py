@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
         repeatable.
     micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.
-    megatron_legacy flag: Write the two options of versions without layouts.
-    torchtitan_legacy flag: Write the split points of earlier versions.
     inference flag: The plan is for inference: a table needs no backward passes.
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
     """
@@ -65,8 +63,6 @@ def export(
     output: str | None = None,
     rename: list[str] | None = None,
     micro_batches: int | None = None,
-    megatron_legacy: bool = False,
-    torchtitan_legacy: bool = False,
     inference: bool = False,
     bytes_per_parameter: float | None = None,
     json: Json = False,
@@ -80,16 +76,12 @@ def export(
     from ..models.export.contract import export_files
     from ..models.export.names import read_rules
 
-    for target, legacy in (("megatron", megatron_legacy), ("torchtitan", torchtitan_legacy)):
-        if legacy and to != target:
-            raise UsageError(f"--{target}-legacy goes with --to {target}; drop it.")
     planned = _read_plan(result)
     exported = export_files(
         planned,
         _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter),
         to=to,
         rename=read_rules(rename or []),
-        legacy=megatron_legacy or torchtitan_legacy,
         micro_batches=micro_batches,
     )
     if output is not None:
@@ -203,8 +195,6 @@ RUN_OPTIONS = declared(
     steps int N =10: Iterations that are measured; two more go before them.
     check flag: Compare loss and every gradient with one process; exit code 3 if they differ.
     compare choice even: Run the split into equally many nodes as well.
-    engine choice own|torch =own: Ours, or torch's own pipelines on the same stages.
-    device choice cpu|cuda =cpu: A process on a CPU core for each rank, or a GPU.
     bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
     measure flag: Measure the profile anew, in one go with the run, and predict with that.
     time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.

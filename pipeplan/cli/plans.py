@@ -227,7 +227,7 @@ def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dic
 
     result = load_result(path)
     with graceful():
-        check = verify_proof(problem, result, limits=limits_for(problem, limits))
+        check = verify_proof(problem, result, limits=limits_for(limits))
     if json:
         print_json(check.to_json())
     else:

@@ -117,10 +117,10 @@ def command(
         _check_comparable(
             blocks, method, {"--output": output, "--problem-output": problem_output, "--picture": picture}
         )
-        raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(problem, limits), json=json))
+        raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(limits), json=json))
     with graceful(), reporter(progress) as watch:
         study = schedule_study(
-            problem, case.plan, method=method, limits=limits_for(problem, limits), on_progress=watch, **blocks
+            problem, case.plan, method=method, limits=limits_for(limits), on_progress=watch, **blocks
         )
     _save(study, output, problem_output)
     for note in study.lowered.notes:

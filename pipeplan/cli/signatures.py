@@ -126,7 +126,6 @@ rate = _parser(quantities.rate)
 size_or_none = _parser(quantities.size_or_none)
 levels = _parser(quantities.levels)
 share = _parser(quantities.share)
-time_gap = _parser(quantities.time_gap)
 short_time = _parser(quantities.short_time)
 
 
@@ -245,7 +244,6 @@ _TAKEN: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
     "share": (float, {"parser": share}),
     "duration": (float, {"parser": duration}),
     "short-time": (float, {"parser": short_time}),
-    "time-gap": (Any, {"parser": time_gap}),
     "levels": (Any, {"parser": levels}),
     "any": (Any, {}),
     "folder": (Path, {}),

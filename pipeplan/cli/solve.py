@@ -14,7 +14,6 @@ import typer
 
 from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, find_formulation
-from ..instances.base.clock import part
 from ..instances.base.errors import UsageError
 from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
@@ -152,11 +151,10 @@ def command(
         from ..studies import export
 
         export.check_export(export_model)
-    with part("reading"):
-        on, own = with_micro_batch(instance, on, own)
-        lowered, asked = load_lowered(instance or _example(formulation, planner), on)
-        problem = lowered.problem
-    options = limits_for(problem, limits, log_path=log)
+    on, own = with_micro_batch(instance, on, own)
+    lowered, asked = load_lowered(instance or _example(formulation, planner), on)
+    problem = lowered.problem
+    options = limits_for(limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)
@@ -168,31 +166,25 @@ def command(
         start = load_plan(warm_start, problem)
     from ..planners.run.solve import solve
 
-    with (
-        part("planning"),
-        graceful(),
-        reporter(progress) as watch,
-        pictured_table(problem, own) as method["options"],
-    ):
+    with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
         result = solve(
             problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
         )
     result = replace(result, asked=asked)
-    with part("showing"):
-        if output is not None:  # before anything is printed, which may meet a closed pipe
-            from ..instances.files import save
+    if output is not None:  # before anything is printed, which may meet a closed pipe
+        from ..instances.files import save
 
-            save(result, output)
-        show_result(
-            problem,
-            result,
-            result.to_json(),
-            json=json,
-            verbose=verbose,
-            picture=picture,
-            named=instance is None,
-            lowered=lowered,
-        )
+        save(result, output)
+    show_result(
+        problem,
+        result,
+        result.to_json(),
+        json=json,
+        verbose=verbose,
+        picture=picture,
+        named=instance is None,
+        lowered=lowered,
+    )
     raise typer.Exit(exit_code(result))
 
 

@@ -70,7 +70,7 @@ CURVES = declared(
 
 
 @with_cluster(*ON_CURVES)
-@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
+@with_limits("rel_gap", "time_limit_s", "threads", "seed")
 @shared("own", CURVES)()
 @described(
     f"""
@@ -117,7 +117,7 @@ def pareto(
     if "memory" in own:
         own["memory"] = [size(text) for text in own["memory"]]
         check_memory(problem, "--memory", *own["memory"])
-    within = limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits})
+    within = limits_for({"time_limit_s": TIME_LIMIT_S, **limits})
     answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
@@ -179,7 +179,7 @@ USUAL_LIMIT_S = 60.0
 
 @with_cluster(*BESIDE_METHODS)
 @with_method_options
-@with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+@with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 @described(
     f"""
     points int: Amounts of memory for which the best value is sought; 0: only the least memory is.
@@ -361,7 +361,7 @@ IN_WORDS: Mapping[str, Callable[[Any], str]] = {
 
 @with_cluster(*BESIDE_METHODS)
 @with_method_options
-@with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+@with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 @described(
     f"""
     progress choice auto|json|none: How to report progress on stderr, as in `plan solve`.
@@ -410,7 +410,7 @@ def sensitivity(
         study = sensitivity(
             problem,
             **method,
-            limits=limits_for(problem, limits),
+            limits=limits_for(limits),
             memory_bytes=more_memory,
             bandwidth_share=more_bandwidth,
             questions=questions,

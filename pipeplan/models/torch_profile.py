@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -26,8 +26,9 @@ from ..instances.base.errors import InputError, show
 from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
 from ..instances.networks.profile.work import Kernels, Work, calculated, merged
 from ..instances.physics.hardware import Hardware
+from ..instances.timeline.model import Pass
 from .capture import Build, Captured, Fakes, attribute, capture, first_line, outputs_of, place_in_model, tensors_in
-from .grouping import AUXILIARY, Foreign, Grouped, Piece, extract, group
+from .grouping import AUXILIARY, Grouped, extract, group
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +182,10 @@ def _source(first: Costed, how: Costing) -> dict[str, Any]:
 # ---- measure ------------------------------------------------------------
 # How long the nodes of a profile take on this machine: real passes, each node at its place in a training step.
 #
-# Nodes run one after the other in one process, forward in order, backward in reverse, cut off from each other, so
-# that caches and memory are as in a step; alone they would be several percent faster. Gradients accumulate, as they
-# do over micro-batches. On CPUs the processor time of one thread counts, on CUDA devices, which were not tried, the
-# time between events.
+# Nodes run one after the other in one process, forward in order, backward in reverse, cut off from each other as the
+# stages of a run are, so that caches and memory are as in a step; alone they would be several percent faster. Gradients
+# accumulate, as they do over micro-batches. On CPUs the processor time of one thread counts, on CUDA devices, which
+# were not tried, the time between events.
 
 
 # A larger number is taken for a mistake.
@@ -199,13 +200,24 @@ def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> list[dic
     Some rounds before them warm up, and are dropped.
     """
     check_whole("--repeats", repeats, MAX_REPEATS)
-    places = {name: i for i, name in enumerate(grouped.nodes)}
-    # Masks and positions would be calculated anew in each node, as no run does: a stage does it once.
-    before, *pieces = (extract(captured, grouped, places, i, apart=True) for i in (AUXILIARY, *places.values()))
+    from .run.engine import Engine, Links, values_of  # which takes its clock from here
+    from .run.orders import Layout, RunStage
+
+    places = {name: x for x, name in enumerate(grouped.nodes, 1)}
+    # Masks and positions would be calculated anew in each node, as no run does: stage 0 does it once.
+    pieces = [extract(captured, grouped, places, x, apart=True) for x in (AUXILIARY, *places.values())]
+    values = [
+        replace(value, gradient=value.gradient and value.producer > 0) for value in values_of(captured, pieces)
+    ]
+    layout = Layout(tuple(RunStage(name, (), (0,)) for name in ("", *places)), tuple(values), 1)
+    order = [Pass(x, 1) for x in range(len(pieces))]
+    order += [Pass(x, -1) for x in reversed(places.values())] if captured.training else []
     clock, parameters = clock_for(captured), list(captured.model.parameters())
-    with one_thread(), _gradients(parameters, lambda _: None), torch.set_grad_enabled(captured.training):
-        rounds = [_Round(captured, before, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
-    return [{name: median(done[part][i] for done in rounds) for name, i in places.items()} for part in (0, 1)]
+    engine = Engine(0, dict(enumerate(pieces)), layout, order, Links(layout), clock, captured.training)
+    with one_thread(), _gradients(parameters, lambda _: None):
+        steps = [engine.step([captured.inputs]).spans for _ in range(WARM_UP + repeats)][WARM_UP:]
+    seconds = {p: median(spans[k].begin.until(spans[k].end) for spans in steps) for k, p in enumerate(order)}
+    return [{name: seconds.get(Pass(x, sign), 0.0) for name, x in places.items()} for sign in (1, -1)]
 
 
 # ---- clocks --------------------------------------------------------------------------------------------
@@ -299,82 +311,6 @@ def _gradients(
     finally:
         for parameter, gradient in zip(parameters, before, strict=True):
             parameter.grad = gradient
-
-
-# ---- one step ------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Pass:
-    """What a node's forward pass leaves for its backward pass, and the marks of its begin and end."""
-
-    leaves: dict[str, torch.Tensor]
-    outputs: dict[str, Any]
-    loss: torch.Tensor | None
-    marks: tuple[Any, Any]
-
-
-@dataclass
-class _Round:
-    """One training step, node by node; `before` are the auxiliary operations, which are not measured."""
-
-    captured: Captured
-    before: Piece
-    pieces: list[Piece]
-    clock: CpuClock
-    values: dict[str, Any] = field(default_factory=dict)
-    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    def run(self) -> tuple[list[float], list[float]]:
-        """Seconds of the forward passes and of the backward passes, in the order of the nodes."""
-        self.clock.begin()
-        self._forward(self.before)
-        passes = [self._forward(piece) for piece in self.pieces]
-        backward = [self._backward(done) for done in reversed(passes)][::-1]
-        read = self.clock.read
-        ahead, back = (
-            [read(start).until(read(end)) for start, end in part]
-            for part in ([done.marks for done in passes], backward)
-        )
-        return ahead, back
-
-    def _forward(self, piece: Piece) -> _Pass:
-        """Run a node; what it reads and can be differentiated becomes a leaf, whose gradient is kept."""
-        leaves: dict[str, torch.Tensor] = {}
-        arguments = []
-        for entry in piece.inputs:
-            value = self.values[entry.value] if isinstance(entry, Foreign) else self.captured.inputs[entry.name]
-            if isinstance(entry, Foreign) and isinstance(value, torch.Tensor):
-                leaf = value.detach()
-                if value.requires_grad:
-                    leaves[entry.value] = leaf.requires_grad_()
-                value = leaf
-            arguments.append(value)
-        start = self.clock.mark()
-        made, finals = piece.module(*arguments)
-        end = self.clock.mark()
-        outputs = dict(zip(piece.outputs, made, strict=True))
-        self.values |= outputs
-        loss = finals[piece.finals.index(piece.loss)] if piece.loss else None
-        return _Pass(leaves, outputs, loss, (start, end))
-
-    def _backward(self, done: _Pass) -> tuple[Any, Any]:
-        ends = [
-            (value, self.gradients.pop(name))
-            for name, value in done.outputs.items()
-            if name in self.gradients and value.requires_grad
-        ]
-        if done.loss is not None:
-            ends.append((done.loss, torch.ones_like(done.loss)))
-        start = self.clock.mark()
-        if ends:
-            torch.autograd.backward(*zip(*ends, strict=True))
-        end = self.clock.mark()
-        for name, leaf in done.leaves.items():
-            if leaf.grad is not None:
-                total = self.gradients.get(name)
-                self.gradients[name] = leaf.grad if total is None else total + leaf.grad
-        return start, end
 
 
 # ---- analytic ------------------------------------------------------------

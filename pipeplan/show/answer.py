@@ -399,7 +399,6 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
 # Options of the command line by the fields of `SolveOptions` that they set.
 LIMITS = {
     "rel_gap": "--gap",
-    "abs_gap": "--abs-gap",
     "time_limit_s": "--time-limit",
     "memory_limit_bytes": "--memory-limit",
     "threads": "--threads",

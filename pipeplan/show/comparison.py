@@ -1,8 +1,7 @@
-"""A comparison as tables in words, for a terminal, a page, CSV and Parquet, and for papers as markdown and LaTeX."""
+"""A comparison as tables in words, for a terminal, a page, as CSV, and for papers as markdown and LaTeX."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from xml.etree.ElementTree import Element
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
-from ..instances.base.errors import UsageError
-from ..instances.base.json_file import csv_cell, write_bytes_atomically, write_text_atomically
+from ..instances.base.json_file import csv_cell, write_text_atomically
 from ..instances.base.result import met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
@@ -43,21 +41,13 @@ if TYPE_CHECKING:
     import pandas
 
 
-def check_parquet() -> None:
-    """Raise where the package that writes Parquet is missing, before anything has run."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise UsageError("--parquet needs pyarrow; install it with `pip install 'pipeplan[compare]'`.") from None
-
-
 # Names of the files by what they hold.
 FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
 # Functions that compute the points of a profile, by what their file holds.
 PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
 
 
-def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
+def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
     """Write all tables, atomically, and return their paths by what they hold."""
     frame = comparison.table()
     paths = {name: folder / file for name, file in FILES.items()}
@@ -69,11 +59,6 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
         for name, points_of in PROFILES_OF.items():
             paths[name] = folder / f"{name.replace(' ', '-')}.csv"
             write_text_atomically(paths[name], points_of(frame).to_csv(index=False))
-    if parquet:
-        buffer = io.BytesIO()
-        frame.to_parquet(buffer, index=False)
-        paths["parquet"] = folder / "runs.parquet"
-        write_bytes_atomically(paths["parquet"], buffer.getvalue())
     return paths
 
 

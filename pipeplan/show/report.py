@@ -276,7 +276,7 @@ def run_page(report: RunReport) -> str:
     )
     parts = [part for case in report.cases for part in _case(case)]
     how = {
-        **{name: getattr(report, name) for name in ("engine", "device", "torch")},
+        "torch": report.torch,
         "bandwidth in the prediction": f"{report.bandwidth / 1e9:g} GB/s",
         "micro-batches": report.micro_batches,
         "iterations": len(report.plan.iterations),

@@ -474,16 +474,15 @@ UNIT = "ms"
 PER_SECOND = 1e3
 
 
-def milliseconds(seconds: float | None) -> str:
-    """Milliseconds as text with four digits, or a dash where the time is None."""
-    return "-" if seconds is None else f"{PER_SECOND * seconds:.4g}"
+def milliseconds(seconds: float) -> str:
+    """Milliseconds as text with four digits."""
+    return f"{PER_SECOND * seconds:.4g}"
 
 
 def headline(report: RunReport) -> str:
     count = len(report.plan.ranks)
-    where = "GPUs" if report.device == "cuda" else "processes"
     return (
-        f"{report.name} on {count} {where}, {several(report.micro_batches, 'micro-batch')}, "
+        f"{report.name} on {count} processes, {several(report.micro_batches, 'micro-batch')}, "
         f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
     )
 
@@ -513,8 +512,8 @@ def _outcome(case: CaseReport) -> str:
         f"{milliseconds(time)} {UNIT}" for time in (case.predicted, case.measured, case.virtual)
     )
     start = f"{_name(case)}: an iteration was predicted to take {predicted} and took {measured}"
-    if case.clean is None or case.clean:
-        return f"{start}; {'clean, ' if case.clean else ''}{off}"
+    if case.clean:
+        return f"{start}; clean, {off}"
     return (
         f"{start}; the machine was busy ({case.ratio:.2f} s of wall time for each second of CPU time), so the virtual "
         f"clock is judged, {virtual}: {off}"

@@ -42,51 +42,12 @@ def excel(rows: str) -> bytes:
     return packed.getvalue()
 
 
-def parquet(column: Any) -> bytes:
-    arrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    packed = io.BytesIO()
-    writer.write_table(arrow.table({"layer": column(arrow)}), packed, compression="zstd")
-    return packed.getvalue()
-
-
-def with_a_footer_that_says(content: bytes, told: int, size: int) -> bytes:
-    """Each number `told` of the footer as `size`, in as many bytes: seven bits each, the lowest first."""
-    length = int.from_bytes(content[-8:-4], "little") + 8
-    footer, old = content[-length:], _varint(2 * told)
-    new = bytearray(_varint(2 * size))
-    new = bytearray([*(byte | 128 for byte in new), *[128] * (len(old) - len(new) - 1), 0])
-    assert old in footer
-    return content[:-length] + footer.replace(old, bytes(new))
-
-
-def _varint(number: int) -> bytes:
-    digits = [number >> shift & 127 for shift in range(0, max(1, number.bit_length()), 7)]
-    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
-
-
-def lying_parquet() -> bytes:
-    """A text of 300 MB in few bytes, which the footer says to be 1000 bytes long."""
-    from pyarrow import parquet as reader
-
-    content = parquet(lambda arrow: arrow.array(["a" * 300_000_000]))
-    size = reader.ParquetFile(io.BytesIO(content)).metadata.row_group(0).total_byte_size
-    return with_a_footer_that_says(content, size, 1000)
-
-
-def repeated_text(arrow: Any) -> Any:
-    return arrow.DictionaryArray.from_arrays(arrow.array([0] * 10_000, arrow.int32()), arrow.array(["a" * 10**6]))
-
-
 TABLE = ("import", "table")
 SUITE = ("compare", "--suite")
 BOMBS: dict[str, tuple[tuple[str, ...], str, Callable[[], bytes], str]] = {
     "many cells in a row": (TABLE, "a.xlsx", lambda: excel(f"<row>{'<c/>' * 4_000_000}</row>"), "marks of XML"),
     "one long text": (TABLE, "a.xlsx", lambda: excel("a" * 40_000_000), "unpacks to"),
     "a far column": (TABLE, "a.xlsx", lambda: excel('<row r="1"><c r="XFD1"><v>1</v></c></row>'), "16384 columns"),
-    "a repeated text": (TABLE, "a.parquet", lambda: parquet(repeated_text), "1000000 characters"),
-    "a footer that lies": (TABLE, "a.parquet", lying_parquet, "MiB of memory"),
-    "many rows": (TABLE, "a.parquet", lambda: parquet(lambda arrow: arrow.array([0] * 10**6)), "at most 10000"),
-    "a list": (TABLE, "a.parquet", lambda: parquet(lambda arrow: arrow.array([[0] * 10**6])), "holds lists"),
     "many empty cells": (TABLE, "a.csv", lambda: b"\n".join([b"," * 998 + b"x"] * 9_000), "cells"),
     "a wide row": (TABLE, "a.tsv", lambda: b"x\t" * 10**6, "columns"),
     "a nested suite": (SUITE, "a.toml", lambda: b"a=" + b"[" * 50_000, "nested too deeply"),

@@ -13,14 +13,14 @@ from command_line import Plan, done
 @pytest.mark.slow
 def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    words = "compare tiny-chain -m greedy -m dp --devices 2 --devices 3 --parquet"
+    words = "compare tiny-chain -m greedy -m dp --devices 2 --devices 3"
     said = plan(*words.split(), "-o", folder)
     done(said)
     assert "[4/4] " in said.err
     for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
         assert words in said.out
     assert {path.name for path in folder.iterdir()} == {
-        "comparison.json", "runs.jsonl", "runs.csv", "runs.parquet", "tables.md", "tables.tex", "references.bib",
+        "comparison.json", "runs.jsonl", "runs.csv", "tables.md", "tables.tex", "references.bib",
         "profile.svg", "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf",
         "time-profile-points.csv", "problems",
     }  # fmt: skip

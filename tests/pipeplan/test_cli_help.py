@@ -206,33 +206,6 @@ def test_nothing_is_said_of_a_file_that_was_not_written(plan: Plan, tmp_path: Pa
     assert "wrote" not in plan("solve", "tiny-chain", "--planner", "dp", "-o", "/dev/null").err
 
 
-# ---- gaps ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "unit", "gap"),
-    [("5", "ms", 5.0), ("5ms", "ms", 5.0), ("5ms", "s", 0.005), ("0.5s", "us", 5e5), ("3", None, 3.0)],
-)
-def test_an_absolute_gap_is_turned_into_the_unit_of_the_instance(text: str, unit: str | None, gap: float) -> None:
-    from pipeplan.cli.arguments import limits_for
-    from pipeplan.instances.base.quantities import time_gap
-
-    problem = pipeplan.load_packaged("tiny-chain").replace(time_unit=unit)
-    assert limits_for(problem, {"abs_gap": time_gap(text)}).abs_gap == gap
-
-
-def test_an_absolute_gap_reaches_the_search(plan: Plan, tmp_path: Path) -> None:
-    path = tmp_path / "no_unit.json"
-    pipeplan.save(pipeplan.load_packaged("tiny-chain").replace(time_unit=None), path)
-    words = ("--planner", "dp", "--abs-gap", "5ms")
-    assert plan("solve", "tiny-chain", *words).code == 0
-    said = plan("solve", path, *words)
-    assert said.code == 2
-    assert said.err == (
-        "Error: --abs-gap is in ms, and the instance's times are in no unit; give a number in its unit.\n"
-    )
-
-
 def test_version_and_help() -> None:
     runner = CliRunner()
     assert runner.invoke(app, ["--version"]).output == f"pipeplan {pipeplan.__version__}\n"

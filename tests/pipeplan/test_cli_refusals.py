@@ -221,7 +221,7 @@ MADE = {
     "import table": "Name the table, or give --template for an example.",
     "import table t.csv": "Say where the profile goes: give -o my.profile.json, or --json.",
     "import table t.csv --template": "--template prints an example and reads nothing",
-    "import table t.txt --json": "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet",
+    "import table t.txt --json": "file has the ending .txt; give a table: .csv, .tsv, .xlsx",
     "import table gone.csv --json": "gone.csv: file does not exist; check the path",
     "import table t.csv -o no/where.json": "no/where.json lies in a folder that does not exist",
 }

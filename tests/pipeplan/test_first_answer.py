@@ -1,9 +1,7 @@
-"""What stands between a command and its first answer: the libraries that it loads, and `PIPEPLAN_PROFILE=1`, which
-tells where its time went."""
+"""What stands between a command and its first answer: the libraries that it loads."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-import pipeplan
 from pipeplan.cli.app import COMMANDS, GROUPS, _check_if_given, build
-from pipeplan.instances.base import clock
-from pipeplan.instances.base.clock import STANDARD, by_package, part
 
 NOT_FOR_SMALL_ONES = {
     "scipy", "pydantic", "pyomo", "networkx", "pandas", "numba", "matplotlib",
@@ -74,75 +69,6 @@ def test_defaults_are_what_typer_would_make_of_them(command: Any) -> None:
 
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Path:
-    """A small file."""
-    path = tmp_path / "chain.json"
-    pipeplan.save(pipeplan.load_packaged("tiny-chain"), path)
-    return path
-
-
-def told(chain: Path, monkeypatch: pytest.MonkeyPatch, **environment: str) -> dict[str, float]:
-    """Milliseconds by row of the table on stderr, whose first line is words."""
-    monkeypatch.delenv("PIPEPLAN_CLOCK_SPEED", raising=False)  # what takes no time by a slow clock has no row
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    command = [sys.executable, "-m", "pipeplan", "solve", str(chain), "--planner", "dp"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert "optimal" in done.stdout
-    return {name: float(ms) for name, ms in re.findall(r"^(.+?) +(-?[\d.]+) ms$", done.stderr, re.MULTILINE)}
-
-
-def test_the_table_names_every_part_and_adds_up(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = told(chain, monkeypatch, PIPEPLAN_PROFILE="1")
-    assert next(iter(rows)) == "start of Python (processor time)"
-    assert list(rows)[-6:] == ["reading", "planning", "verifying", "showing", "rest", "in all"]
-    assert {"import pipeplan", "import numpy", "import typer", f"import {STANDARD}"} <= set(rows)
-    *parts, whole = rows.values()
-    assert sum(parts) == pytest.approx(whole, abs=1.0)
-    assert min(parts) >= 0.0
-
-
-def test_a_part_within_another_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 1.0, 4.0, 10.0, 20.0])  # start; outer begins, inner begins, inner ends, outer ends
-    watch = clock.start_watch()
-    try:
-        monkeypatch.setattr(clock, "wall", lambda: next(times))
-        watch.began = next(times)
-        with part("outer"), part("inner"):
-            pass
-    finally:
-        clock.stop_watch()
-    assert watch.parts == {"outer": 19.0 - 6.0, "inner": 6.0}
-
-
-def test_packages_of_next_to_nothing_are_told_together() -> None:
-    sums = by_package({"numpy": 0.05, "json": 0.002, "re": 0.002, "mdurl": 0.001, "attr": 0.0005})
-    assert sums == {"numpy": 0.05, STANDARD: 0.004, "others": 0.0015}
-    assert list(sums) == ["numpy", STANDARD, "others"]
-
-
-def test_a_finder_that_asks_all_others_does_not_ask_without_end() -> None:
-    """Pyomo has one, which waits for packages that it may need."""
-
-    class AsksAll:
-        def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-            finders = [finder for finder in sys.meta_path if finder is not self]
-            return next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)  # type: ignore[arg-type]
-
-    asks_all = AsksAll()
-    clock.start_watch()
-    sys.meta_path.insert(0, asks_all)  # type: ignore[arg-type]
-    try:
-        sys.modules.pop("colorsys", None)
-        import colorsys
-
-        assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
-    finally:
-        sys.meta_path.remove(asks_all)  # type: ignore[arg-type]
-        clock.stop_watch()
 
 
 @pytest.mark.slow

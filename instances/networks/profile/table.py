@@ -279,7 +279,7 @@ def _refuse_circles(
     )
 
 
-# ---- CSV, TSV, Excel and Parquet files as plain cells that keep their places --------------------------
+# ---- CSV, TSV and Excel files as plain cells that keep their places --------------------------
 
 
 INSTALL = "pip install 'pipeplan[tables]'"
@@ -290,10 +290,8 @@ MAX_CELLS = 1_000_000
 MAX_UNPACKED_BYTES = 32 * 2**20
 # Marks of a spreadsheet's XML, in which a cell has four. More of them take longer than ten seconds to read.
 MAX_MARKS = 1_000_000
-# What the reader of a spreadsheet or parquet file may hold beside its own code.
+# What the reader of a spreadsheet may hold beside its own code.
 MOST_READING_BYTES = 256 * 2**20
-# Rows of a parquet file that are in memory at once.
-BATCH_ROWS = 8
 
 # The value of a cell; None: it is empty.
 Cell = str | int | float | None
@@ -419,7 +417,7 @@ def _text_rows(text: str, suffix: str) -> Iterable[Sequence[Any]]:
     return frame.itertuples(index=False, name=None)
 
 
-# ---- Excel and parquet: small files that may unpack to large ones ----------------------------------------
+# ---- Excel: small files that may unpack to large ones ----------------------------------------------------
 
 
 def _read_in_child(path: str | os.PathLike[str], suffix: str) -> list[Row]:
@@ -445,7 +443,7 @@ def main() -> None:
     """In the child: read the file from standard input, and write its filled rows, or what is wrong, as JSON."""
     suffix, content = sys.argv[1], sys.stdin.buffer.read()
     try:
-        rows = _filled_rows(_excel_rows(content) if suffix == ".xlsx" else _parquet_rows(content))
+        rows = _filled_rows(_excel_rows(content))
         answer: dict[str, Any] = {"rows": [(row.number, row.cells) for row in rows]}
     except InputError as error:
         answer = {"error": (error.field, error.problem, error.remedy)}
@@ -485,30 +483,6 @@ def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
     sheet.reset_dimensions()  # a file may say that it is larger, or smaller, than it is
     for row in sheet.iter_rows(values_only=True):
         yield [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
-
-
-def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
-    """The column names, then the rows, a few at a time: a long text that is stored once may stand in many rows."""
-    from pyarrow import parquet
-
-    _limit_memory()
-    file = parquet.ParquetFile(io.BytesIO(content))
-    about = file.metadata
-    if about.num_columns > MAX_COLUMNS:
-        raise _too_wide(1, about.num_columns)
-    for column in map(file.schema.column, range(about.num_columns)):
-        if column.max_repetition_level:
-            raise InputError(f"column {show(column.path)}", "holds lists", "give one value in each cell")
-    if about.num_rows > MAX_ROWS:
-        raise _too_many_rows(MAX_ROWS + 2)
-    if about.num_rows * about.num_columns > MAX_CELLS:
-        raise _too_many_cells(about.num_rows, about.num_columns)
-    size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-    if size > MAX_UNPACKED_BYTES:  # the file may say less than there is: that is what the limit of memory is for
-        raise InputError("content", f"unpacks to {size} bytes", f"give at most {MAX_UNPACKED_BYTES}, or a CSV file")
-    yield file.schema_arrow.names
-    for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 # ---- the columns of a table of layers: names, synonyms and units in its first row ---------------------

@@ -30,8 +30,6 @@ class ExportOptions:
 
     rename: Mapping[str, str] = field(default_factory=dict)
     """Module of the profile -> module of the framework; what lies below is renamed with it."""
-    legacy: bool = False
-    """Is the text to be in the words of earlier versions?"""
     micro_batches: int | None = None
     """Micro-batches in one iteration, for targets that are told the order of all passes."""
 
@@ -263,9 +261,9 @@ TARGETS: Mapping[str, Target] = {
     "torchtitan": Target(
         "torch_pipelining:torchtitan",
         "module_fqns_per_model_part and schedule",
-        ("rename", "micro_batches", "legacy"),
+        ("rename", "micro_batches"),
     ),
-    "megatron": Target("training:megatron", "--pipeline-model-parallel-layout", ("legacy",), "training"),
+    "megatron": Target("training:megatron", "--pipeline-model-parallel-layout", expected_for="training"),
     "deepspeed": Target("training:deepspeed", "a PipelineModule with the planned parts"),
     "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION", expected_for="inference"),
     "sglang": Target("serving:sglang", "SGLANG_PP_LAYER_PARTITION"),
@@ -292,7 +290,6 @@ def export(
     *,
     to: str,
     rename: Mapping[str, str] | None = None,
-    legacy: bool = False,
     micro_batches: int | None = None,
 ) -> str:
     """Say a plan in the words of a framework.
@@ -311,8 +308,6 @@ def export(
     rename : mapping of str to str, optional
         For torch, torchtitan and accelerate: modules of the profile, and their names in the framework's own model;
         what lies below them is renamed, too. None: nothing is.
-    legacy : bool
-        For megatron and torchtitan: the options of versions before they had lists of all stages.
     micro_batches : int, optional
         For torch and torchtitan: micro-batches of an iteration. None: the text names no order of passes.
 
@@ -330,7 +325,7 @@ def export(
         There is no such target, it does not know an option, or it has no words for this plan: the message names the
         node and the rule.
     """
-    return export_files(planned, profile, to=to, rename=rename, legacy=legacy, micro_batches=micro_batches).text
+    return export_files(planned, profile, to=to, rename=rename, micro_batches=micro_batches).text
 
 
 def export_files(
@@ -425,7 +420,5 @@ def _check_options(to: str, options: ExportOptions) -> None:
         if said and name not in TARGETS[to].options:
             able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
             raise UsageError(f"{_FLAGS[name]} is not for {to}; it is for {able}.")
-    if options.legacy and "legacy" not in TARGETS[to].options:
-        raise UsageError(f"{to} has no words of earlier versions; drop legacy.")
     if options.micro_batches is not None:
         check_whole("--micro-batches", options.micro_batches, MAX_MICRO_BATCHES)

@@ -138,10 +138,7 @@ def torchtitan(job: ToExport) -> Exported:
     lines = ["[parallelism]", f"pipeline_parallel_degree = {job.plan.ranks}"]
     lines += [f"tensor_parallel_degree = {tensor}"] * (tensor > 1)
     lines += [f"data_parallel_replicate_degree = {replicas}"] * (replicas > 1)
-    if job.options.legacy:
-        lines.append(f"pipeline_parallel_split_points = {_value(split_points(stages))}")
-    else:
-        lines.append(f"module_fqns_per_model_part = {_value(stages)}")
+    lines.append(f"module_fqns_per_model_part = {_value(stages)}")
     interleaved = len(stages) > job.plan.ranks
     lines.append(f'pipeline_parallel_schedule = "{"Interleaved1F1B" if interleaved else "1F1B"}"')
     lines += [f'pipeline_parallel_schedule_csv = "{SCHEDULE}"'] * bool(schedule)

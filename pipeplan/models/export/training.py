@@ -18,7 +18,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.cluster import Cluster
-from ...instances.base.errors import InputError, UsageError, show
+from ...instances.base.errors import InputError, UsageError
 from ...instances.base.kind import Lowered
 from ...instances.base.quantities import several
 from ...instances.base.result import Found, Result, Stop
@@ -43,7 +43,7 @@ from .contract import (
     servers_of,
     usual_notes,
 )
-from .names import NodeNames, Parts, StageOfLayers, layers_by_stage, parts_of
+from .names import NodeNames, Parts, layers_by_stage, parts_of
 
 if TYPE_CHECKING:
     from ...instances.chain.plan import PatternPlan
@@ -61,16 +61,11 @@ MEGATRON_FILE = "megatron.args"
 
 def megatron(job: ToExport) -> Exported:
     """The options for a row of stages of whole layers, one or several on each rank; other plans are refused."""
-    if job.options.legacy:
-        check_one_stage_per_rank(job)
-    stages = layers_by_stage(job, interleaved=not job.options.legacy)
+    stages = layers_by_stage(job, interleaved=True)
     replicas, tensor = degrees_of(job)
+    letters = ("E" * s.embedding + "t" * s.layers + "m" * s.predictors + "L" * s.head for s in stages)
     words = [f"--pipeline-model-parallel-size {job.plan.ranks}"]
-    if job.options.legacy:
-        words += _uneven_ends(job, stages)
-    else:
-        letters = ("E" * s.embedding + "t" * s.layers + "m" * s.predictors + "L" * s.head for s in stages)
-        words.append(f'--pipeline-model-parallel-layout "{layout_text(letters)}"')
+    words.append(f'--pipeline-model-parallel-layout "{layout_text(letters)}"')
     words += [f"--tensor-model-parallel-size {tensor} --sequence-parallel"] * (tensor > 1)
     again, about = _recomputation(job)
     words += again
@@ -129,32 +124,6 @@ def _stage(letters: str) -> str:
     return ",".join(filter(None, (front, *(text for text in texts if text[0] in "mL"))))
 
 
-def _uneven_ends(job: ToExport, stages: list[StageOfLayers]) -> list[str]:
-    """Only the first and the last rank may hold another number of layers than the others."""
-    counts = [stage.layers for stage in stages]
-    if any(stage.predictors for stage in stages):
-        raise job.refusal(
-            f"the node {show(job.stages[-1].nodes[-1])} belongs to layers that predict several tokens, and --megatron-"
-            "legacy has no words for them",
-            "drop --megatron-legacy",
-        )
-    if 0 in counts:
-        raise job.refusal(
-            f"{job.at(counts.index(0))}, holds no layer, and with --megatron-legacy every stage must hold one",
-            "drop --megatron-legacy, or plan with --option whole-layers",
-        )
-    middle = counts[1:-1] or counts[-1:]
-    for number, count in enumerate(counts[1:-1], start=1):
-        if count != middle[0]:
-            raise job.refusal(
-                f"{job.at(number)}, has {count} layers and stage 1 has {middle[0]}, and with --megatron-legacy all but "
-                "the first and the last must have equally many",
-                "drop --megatron-legacy",
-            )
-    words = [f"--decoder-first-pipeline-num-layers {counts[0]}"] * (counts[0] != middle[0])
-    return words + [f"--decoder-last-pipeline-num-layers {counts[-1]}"] * (counts[-1] != middle[0])
-
-
 # ---- DeepSpeed -----------------------------------------------------------------------------------------
 
 DEEPSPEED_TEXT = '''\
@@ -200,10 +169,6 @@ def deepspeed(job: ToExport) -> Exported:
 
 def _checked(target: str, problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> TrainingProblem:
     """The problem with the rules of that framework; a plan that breaks one of them is refused."""
-    if options.legacy:
-        raise UsageError(
-            f"A configuration is written for versions of {target} with layouts; drop the legacy option."
-        )
     if options.micro_batches is not None:
         raise UsageError("A configuration has its own number of micro-batches; drop --micro-batches.")
     problem = problem.replace(framework=target)

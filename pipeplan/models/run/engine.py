@@ -18,9 +18,10 @@ import torch.distributed as dist
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from ...instances.timeline.model import INPUTS, WEIGHTS, Pass
-from ..grouping import ModelInput, Piece
+from ..capture import Captured
+from ..grouping import Foreign, ModelInput, Piece
 from ..torch_profile import CpuClock, Moment
-from .orders import Layout, Message
+from .orders import Layout, Message, Value
 
 # ---- divided ---------------------------------------------------------------------------------------------
 # A backward pass in two parts: first the gradients that other stages wait for, later those of the stage's weights.
@@ -207,8 +208,6 @@ class Engine:
     clock: CpuClock
     training: bool
     shared: Sequence[SharedParameter] = ()
-    schedule: str = "the plan's"
-    """The order of the passes, in words: "the plan's" or "the given"."""
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
     _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)
@@ -322,28 +321,55 @@ def add_up(shared: Sequence[SharedParameter]) -> None:
         dist.all_reduce(entry.parameter.grad, group=entry.group)
 
 
+def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
+    """What stages read of each other, the same on all ranks. Whatever can have a gradient gets one back."""
+    made = {name: x for x, piece in enumerate(pieces) for name in piece.outputs}
+    readers: dict[str, list[int]] = {name: [] for name in made}
+    for x, piece in enumerate(pieces):
+        for entry in piece.inputs:
+            if isinstance(entry, Foreign):
+                readers[entry.value].append(x)
+    values = {node.name: node.meta["val"] for node in captured.operations}
+    return [
+        Value(
+            name,
+            producer,
+            tuple(readers[name]),
+            tuple(map(int, values[name].shape)),
+            str(values[name].dtype).removeprefix("torch."),
+            captured.training and (values[name].is_floating_point() or values[name].is_complex()),
+        )
+        for name, producer in made.items()
+    ]
+
+
 # ---- links ------------------------------------------------------------
-# Sending and receiving between ranks: by tag where there are tags (gloo), else in one order for each pair (NCCL).
-#
-# Without tags the messages from one rank to another are received in the order in which they are sent, which both know
-# from the layout; each direction of each pair has a channel of its own, so that no direction waits for the other.
 
 
 class Links:
-    """Sends and receives the messages of one rank in one step; tensors stay alive until they have been sent."""
+    """Sends and receives the messages of one rank in one step, each by a tag of its own, so they may arrive in any
+    order; tensors stay alive until they have been sent."""
 
-    def __init__(self, layout: Layout, device: torch.device) -> None:
-        self.layout, self.device, self.sent_bytes = layout, device, 0
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.sent_bytes = layout, 0
         self._inbox: dict[Message, tuple[torch.Tensor, Any]] = {}
         self._outbox: list[tuple[Any, torch.Tensor]] = []
 
     def expect(self, message: Message) -> None:
         """Begin to receive the message, unless that has begun."""
-        raise NotImplementedError
+        if message not in self._inbox:
+            value = self.layout.values[message.value]
+            space = torch.empty(value.shape, dtype=getattr(torch, value.dtype))
+            work = dist.irecv(space, self.layout.sender(message), tag=self.layout.tag(message))
+            self._inbox[message] = (space, work)
 
     def send(self, message: Message, tensor: torch.Tensor) -> None:
         """Begin to send the tensor."""
-        raise NotImplementedError
+        tensor = tensor.contiguous()
+        work = dist.isend(tensor, self.layout.receiver(message), tag=self.layout.tag(message))
+        self.sent_bytes += tensor.numel() * tensor.element_size()
+        self._outbox = [entry for entry in self._outbox if not entry[0].is_completed()]
+        self._outbox.append((work, tensor))
 
     def take(self, message: Message) -> torch.Tensor:
         """Wait until the message is there, and return its tensor."""
@@ -357,59 +383,3 @@ class Links:
         for work, _ in self._outbox:
             work.wait()
         self._outbox.clear()
-
-    def _receive(self, message: Message, **how: Any) -> None:
-        value = self.layout.values[message.value]
-        room = torch.empty(value.shape, dtype=getattr(torch, value.dtype), device=self.device)
-        self._inbox[message] = (room, dist.irecv(room, self.layout.sender(message), **how))
-
-    def _send(self, message: Message, tensor: torch.Tensor, **how: Any) -> None:
-        tensor = tensor.contiguous()
-        work = dist.isend(tensor, self.layout.receiver(message), **how)
-        self.sent_bytes += tensor.numel() * tensor.element_size()
-        self._outbox = [entry for entry in self._outbox if not entry[0].is_completed()]
-        self._outbox.append((work, tensor))
-
-
-class TaggedLinks(Links):
-    """Every message has a tag of its own, so they may arrive in any order."""
-
-    def expect(self, message: Message) -> None:
-        if message not in self._inbox:
-            self._receive(message, tag=self.layout.tag(message))
-
-    def send(self, message: Message, tensor: torch.Tensor) -> None:
-        self._send(message, tensor, tag=self.layout.tag(message))
-
-
-class OrderedLinks(Links):
-    """Messages between two ranks keep their order."""
-
-    def __init__(self, layout: Layout, device: torch.device, orders: Sequence[Sequence[Pass]], rank: int) -> None:
-        super().__init__(layout, device)
-        self._groups: dict[tuple[int, int], Any] = {}
-        self._coming: dict[int, list[Message]] = {}
-        for a in range(len(orders)):
-            for b in range(len(orders)):
-                messages = layout.channel(orders, a, b) if a != b else []
-                if messages:
-                    self._groups[a, b] = dist.new_group([a, b])
-                if messages and b == rank:
-                    self._coming[a] = messages
-        self.rank = rank
-        self._begin()
-
-    def _begin(self) -> None:
-        self._waiting = {sender: list(reversed(messages)) for sender, messages in self._coming.items()}
-
-    def expect(self, message: Message) -> None:
-        sender = self.layout.sender(message)
-        while message not in self._inbox:
-            self._receive(self._waiting[sender].pop(), group=self._groups[sender, self.rank])
-
-    def send(self, message: Message, tensor: torch.Tensor) -> None:
-        self._send(message, tensor, group=self._groups[self.rank, self.layout.receiver(message)])
-
-    def finish(self) -> None:
-        super().finish()
-        self._begin()

@@ -161,27 +161,21 @@ JOB, STORE = "job.json", "store"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A plan to be run: its stages, the orders of the ranks, and the engine that runs them."""
+    """A plan to be run: its stages, and the orders of the ranks."""
 
     name: str
     stages: tuple[RunStage, ...]
     orders: tuple[tuple[Pass, ...], ...]
-    engine: str = "own"
-    ordered: bool = False
-    """Are messages told apart by their order alone, since NCCL has no tags?"""
-    whose: str = "the plan's"
-    """The order of the passes, in words: "the plan's" or "the given"."""
 
     @classmethod
-    def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
-        whose = "the given" if schedule.given else "the plan's"
-        return cls(name, schedule.stages, schedule.orders, engine, ordered, whose)
+    def of(cls, name: str, schedule: Schedule) -> Case:
+        return cls(name, schedule.stages, schedule.orders)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
         orders = tuple(tuple(Pass(*p) for p in order) for order in data["orders"])
-        return cls(data["name"], stages, orders, data["engine"], data["ordered"], data["whose"])
+        return cls(data["name"], stages, orders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +195,6 @@ class Job:
     steps: int
     warm_up: int
     check: bool
-    device: str
     deadline_s: float
     cases: tuple[Case, ...]
     """Plans that are run in turn, step by step, so that load on the machine is shared by all."""

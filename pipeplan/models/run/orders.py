@@ -343,12 +343,3 @@ class Layout:
         """A number that no other message has."""
         place = message.value * len(self.stages) + message.reader
         return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
-
-    def channel(self, orders: Sequence[Sequence[Pass]], sender: int, receiver: int) -> list[Message]:
-        """All messages of one rank to another in a step, in the order in which they are sent."""
-        return [
-            message
-            for run_pass in orders[sender]
-            for message in self.made_by(run_pass)
-            if self.sender(message) == sender and self.receiver(message) == receiver
-        ]

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,13 @@ from torch.utils._pytree import tree_map
 from ...instances.base.clock import true_seconds
 from ...instances.base.errors import InputError, PipeplanError, UsageError
 from ...instances.base.json_file import write_json, write_text_atomically
-from ..capture import Build, Captured, capture, module_path
+from ..capture import Build, capture, module_path
 from ..from_torch import for_samples, function_of, takes_samples
-from ..grouping import Foreign, Piece, extract, group, is_random
-from ..torch_profile import CpuClock, CudaClock
-from .engine import Engine, Links, OrderedLinks, SharedParameter, Step, TaggedLinks
+from ..grouping import Piece, extract, group, is_random
+from ..torch_profile import CpuClock
+from .engine import Engine, Links, SharedParameter, Step, values_of
 from .launch import STORE, Case, Job, answer_file, error_file
-from .orders import Layout, Value
+from .orders import Layout
 
 # ---- check -----------------------------------------------------------------------------------------------
 # One process runs what all ranks ran, with the model as it was written: loss and every gradient must be the same.
@@ -121,7 +120,7 @@ def _loss(output: Any, summed: bool) -> torch.Tensor:
 
 
 def largest_difference(
-    parameters: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
+    parameters: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None
 ) -> tuple[float | None, float, int]:
     """The largest difference between the gradients on this rank and those of rank 0, the largest finite gradient of
     all, and the number of gradients on this rank. None: one of them is not finite, so they cannot be compared.
@@ -133,15 +132,15 @@ def largest_difference(
     if expected is not None:
         largest = max(filter(math.isfinite, (float(g.abs().max()) for g in expected.values())), default=0.0)
         message = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
-    dist.broadcast_object_list(message, src=0, group=group)
+    dist.broadcast_object_list(message, src=0)
     largest, entries = message[0]
     differences = []
     for name, shape, dtype in entries:
         gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
-        dist.broadcast(gradient, src=0, group=group)
+        dist.broadcast(gradient, src=0)
         if name in parameters:
             own_gradient = parameters[name].grad
-            difference = gradient if own_gradient is None else own_gradient.cpu() - gradient
+            difference = gradient if own_gradient is None else own_gradient - gradient
             differences.append(float(difference.abs().max()))
     finite = all(map(math.isfinite, differences))
     return max(differences, default=0.0) if finite else None, largest, len(differences)
@@ -178,18 +177,15 @@ class _Prepared:
     """A case that is ready to run, with the pieces of this rank's own stages."""
 
     case: Case
-    runner: Any
+    engine: Engine
     pieces: Mapping[int, Piece]
 
 
 class _Rank:
     def __init__(self, job: Job, folder: Path, rank: int) -> None:
         self.job, self.folder, self.rank = job, folder, rank
-        self.device = torch.device(f"cuda:{rank}" if job.device == "cuda" else "cpu")
         torch.set_num_threads(1)
         _pin(rank, job.ranks)
-        if job.device == "cuda":
-            torch.cuda.set_device(self.device)
         function = function_of(job.model)
         self.build: Build = for_samples(function, job.samples if takes_samples(function) else None)
         torch.manual_seed(job.seed)
@@ -201,20 +197,14 @@ class _Rank:
                 "give the function that was imported, or import it again",
             )
         self.grouped = group(self.captured, job.granularity)
-        if job.device == "cuda":
-            _move(self.captured.graph, self.device)
-        self.inputs = [
-            tree_map(partial(_moved, self.device), varied(dict(self.captured.inputs), number))
-            for number in range(job.micro_batches)
-        ]
+        self.inputs = [varied(dict(self.captured.inputs), number) for number in range(job.micro_batches)]
         dist.init_process_group(
-            "nccl" if job.device == "cuda" else "gloo",
+            "gloo",
             init_method=f"file://{folder / STORE}",
             rank=rank,
             world_size=job.ranks,
             timeout=timedelta(seconds=true_seconds(job.deadline_s)),
         )
-        self.talk = dist.new_group(backend="gloo")
 
     def answer(self) -> dict[str, Any]:
         """The rank's answer for the launcher: what was measured, and what the check found."""
@@ -227,9 +217,8 @@ class _Rank:
                 step = self._step(entry)
                 if number >= self.job.warm_up:
                     answer["cases"][entry.case.name].append(asdict(step))
-        dist.barrier(self.talk)
+        dist.barrier()
         answer["torch"] = torch.__version__
-        answer["schedules"] = {entry.case.name: entry.runner.schedule for entry in prepared}
         dist.destroy_process_group()
         return answer
 
@@ -242,21 +231,9 @@ class _Rank:
         own_pieces = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
-        clock = CudaClock() if self.job.device == "cuda" else CpuClock()
-        if case.engine == "torch":
-            from .torch_engine import TorchEngine
-
-            runner: Any = TorchEngine(self.rank, pieces, layout, case.orders, self.device, clock, shared)
-        else:
-            links: Links = (
-                OrderedLinks(layout, self.device, case.orders, self.rank)
-                if case.ordered
-                else TaggedLinks(layout, self.device)
-            )
-            runner = Engine(
-                self.rank, own_pieces, layout, order, links, clock, self.job.training, shared, case.whose
-            )
-        return _Prepared(case, runner, own_pieces)
+        links, clock = Links(layout), CpuClock()
+        engine = Engine(self.rank, own_pieces, layout, order, links, clock, self.job.training, shared)
+        return _Prepared(case, engine, own_pieces)
 
     def _shared(self, case: Case, pieces: Sequence[Piece]) -> list[SharedParameter]:
         """Parameters of this rank that others hold, too, as replicas or tied.
@@ -280,8 +257,8 @@ class _Rank:
     def _step(self, entry: _Prepared) -> Step:
         for parameter in self.captured.graph.parameters():
             parameter.grad = None
-        dist.barrier(self.talk)
-        step: Step = entry.runner.step(self.inputs)
+        dist.barrier()
+        step = entry.engine.step(self.inputs)
         if step.loss is not None and not math.isfinite(step.loss):
             raise InputError(
                 self.job.model, f"has the loss {step.loss}", "give a model and inputs with a finite loss"
@@ -304,7 +281,7 @@ class _Rank:
                 step = self._step(entry)
             ids = {id(p) for piece in entry.pieces.values() for p in piece.module.parameters()}
             parameters = {name: parameter for name, parameter in names.items() if id(parameter) in ids}
-            difference, largest, compared = largest_difference(parameters, expected, self.talk)
+            difference, largest, compared = largest_difference(parameters, expected)
             checks[entry.case.name] = {
                 "difference": difference,
                 "largest": largest,
@@ -313,41 +290,6 @@ class _Rank:
                 "expected": loss,
             }
         return checks
-
-
-def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
-    """What stages read of each other, the same on all ranks. Whatever can have a gradient gets one back."""
-    made = {name: x for x, piece in enumerate(pieces) for name in piece.outputs}
-    readers: dict[str, list[int]] = {name: [] for name in made}
-    for x, piece in enumerate(pieces):
-        for entry in piece.inputs:
-            if isinstance(entry, Foreign):
-                readers[entry.value].append(x)
-    values = {node.name: node.meta["val"] for node in captured.operations}
-    return [
-        Value(
-            name,
-            producer,
-            tuple(readers[name]),
-            tuple(map(int, values[name].shape)),
-            str(values[name].dtype).removeprefix("torch."),
-            captured.training and (values[name].is_floating_point() or values[name].is_complex()),
-        )
-        for name, producer in made.items()
-    ]
-
-
-def _moved(device: torch.device, value: Any) -> Any:
-    return value.to(device) if isinstance(value, torch.Tensor) else value
-
-
-def _move(graph: fx.GraphModule, device: torch.device) -> None:
-    """Move the graph to the device: its parameters and buffers, and the tensors that it makes itself."""
-    graph.to(device)
-    for node in graph.graph.nodes:
-        if isinstance(node.kwargs.get("device"), torch.device):
-            node.kwargs = {**node.kwargs, "device": device}
-    graph.recompile()
 
 
 def _pin(rank: int, ranks: int) -> None:

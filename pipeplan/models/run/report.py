@@ -37,9 +37,8 @@ class MeasuredPass:
     rank: int
     start: float
     end: float
-    cpu: float | None
-    """CPU time of the pass; None where a GPU computed."""
-    since: float | None
+    cpu: float
+    since: float
     """CPU time since the end of the pass before it: its own, and that of sending and receiving."""
 
 
@@ -51,15 +50,13 @@ class MeasuredStep:
     passes: tuple[MeasuredPass, ...]
     busy: tuple[float, ...]
     """Wall time of the passes of each rank."""
-    cpu: tuple[float, ...] | None
+    cpu: tuple[float, ...]
     sent_bytes: tuple[int, ...]
     loss: float | None
 
     @property
-    def ratio(self) -> float | None:
+    def ratio(self) -> float:
         """Ratio of wall time to CPU time of the passes, of the rank where it is largest."""
-        if self.cpu is None:
-            return None
         return max((wall / cpu for wall, cpu in zip(self.busy, self.cpu, strict=True) if cpu), default=1.0)
 
 
@@ -71,7 +68,7 @@ class RankRun:
     stages: tuple[str, ...]
     busy: float
     waiting: float
-    cpu: float | None
+    cpu: float
     sent_bytes: int
 
 
@@ -115,10 +112,10 @@ class CaseReport:
     predicted: float
     measured: float
     """The median iteration by the wall clock."""
-    virtual: float | None
-    """The median iteration by the virtual clock; None on a GPU."""
-    ratio: float | None
-    """Ratio of wall time to CPU time of the passes; None on a GPU."""
+    virtual: float
+    """The median iteration by the virtual clock."""
+    ratio: float
+    """Ratio of wall time to CPU time of the passes."""
     ranks: tuple[RankRun, ...]
     stages: tuple[StageTimes, ...]
     loss: float | None
@@ -132,14 +129,14 @@ class CaseReport:
     stage_ranks: tuple[tuple[int, ...], ...]
 
     @property
-    def clean(self) -> bool | None:
-        """Did the ranks have the cores to themselves? None on a GPU, where that cannot be told."""
-        return None if self.ratio is None else self.ratio < CLEAN_RATIO
+    def clean(self) -> bool:
+        """Did the ranks have the cores to themselves?"""
+        return self.ratio < CLEAN_RATIO
 
     @property
     def judged(self) -> float:
         """The time that the prediction is compared with."""
-        return self.virtual if self.clean is False and self.virtual is not None else self.measured
+        return self.measured if self.clean else self.virtual
 
     @property
     def error(self) -> float:
@@ -181,8 +178,6 @@ class RunReport:
     plan: CaseReport
     even: CaseReport | None
     micro_batches: int
-    engine: str
-    device: str
     torch: str
     bandwidth: float
     """Bytes per second that the prediction reckons with."""
@@ -206,11 +201,8 @@ class RunReport:
         """Gain by the wall clock where both runs were clean, else by the virtual clock of both."""
         if self.even is None:
             return None
-        is_busy = any(case.clean is False and case.virtual is not None for case in self.cases)
-        even, plan = (
-            case.virtual if is_busy and case.virtual is not None else case.measured
-            for case in (self.even, self.plan)
-        )
+        is_clean = all(case.clean for case in self.cases)
+        even, plan = (case.measured if is_clean else case.virtual for case in (self.even, self.plan))
         return even / plan
 
     @property
@@ -222,7 +214,7 @@ class RunReport:
     def to_json(self) -> dict[str, Any]:
         return {
             "schema": "pipeplan.run/1",
-            **{name: getattr(self, name) for name in ("name", "micro_batches", "engine", "device", "torch")},
+            **{name: getattr(self, name) for name in ("name", "micro_batches", "torch")},
             "bandwidth_bytes_per_s": self.bandwidth,
             "in_context": self.context,
             "gain_predicted": self.gain_predicted,
@@ -241,18 +233,16 @@ def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, An
     by_rank = [answer["cases"][name] for answer in answers]
     steps = [_step(entries) for entries in zip(*by_rank, strict=True)]
     middle = sorted(steps, key=lambda step: step.seconds)[(len(steps) - 1) // 2]
-    virtual = [time for step in steps if (time := _replayed(schedule, step)) is not None]
-    ratios = [step.ratio for step in steps if step.ratio is not None]
     return CaseReport(
         name=name,
         predicted=schedule.predicted.iteration,
         measured=statistics.median(step.seconds for step in steps),
-        virtual=statistics.median(virtual) if virtual else None,
-        ratio=statistics.median(ratios) if ratios else None,
+        virtual=statistics.median(_replayed(schedule, step) for step in steps),
+        ratio=statistics.median(step.ratio for step in steps),
         ranks=tuple(_rank(schedule, steps, rank) for rank in range(len(answers))),
         stages=tuple(_stage(schedule, steps, x) for x in range(len(schedule.stages))),
         loss=steps[-1].loss,
-        schedule=answers[0]["schedules"][name],
+        schedule="the given" if schedule.given else "the plan's",
         iterations=tuple(step.seconds for step in steps),
         check=_check([answer["checks"].get(name) for answer in answers]),
         simulation=schedule.predicted,
@@ -267,13 +257,12 @@ def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
     end = max(entry["end"][0] for entry in entries)
     passes = [measured for rank, entry in enumerate(entries) for measured in _passes(rank, entry, start)]
     own = [[p for p in passes if p.rank == rank] for rank in range(len(entries))]
-    timed = all(p.cpu is not None for p in passes)
     losses = [entry["loss"] for entry in entries if entry["loss"] is not None]
     return MeasuredStep(
         end - start,
         tuple(sorted(passes, key=lambda p: (p.start, p.rank))),
         tuple(sum(p.end - p.start for p in ps) for ps in own),
-        tuple(sum(p.cpu or 0.0 for p in ps) for ps in own) if timed else None,
+        tuple(sum(p.cpu for p in ps) for ps in own),
         tuple(entry["sent_bytes"] for entry in entries),
         sum(losses) if losses else None,
     )
@@ -283,28 +272,25 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
     passes, before = [], entry["begin"][1]
     for span in entry["spans"]:
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
-        cpu = None if cpu_end is None else cpu_end - cpu_begin
-        since = None if cpu_end is None else cpu_end - before
         where = (span["stage"], span["micro_batch"], span["part"], rank)
-        passes.append(MeasuredPass(*where, begin - start, end - start, cpu, since))
+        passes.append(MeasuredPass(*where, begin - start, end - start, cpu_end - cpu_begin, cpu_end - before))
         before = cpu_end
     return passes
 
 
-def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
-    times = {Pass(p.stage, p.micro_batch, p.part): p.since for p in step.passes if p.since is not None}
-    return schedule.replayed(times).iteration if len(times) == len(step.passes) else None
+def _replayed(schedule: Schedule, step: MeasuredStep) -> float:
+    """The iteration by the virtual clock: each pass takes its own CPU time."""
+    return schedule.replayed({Pass(p.stage, p.micro_batch, p.part): p.since for p in step.passes}).iteration
 
 
 def _rank(schedule: Schedule, steps: Sequence[MeasuredStep], rank: int) -> RankRun:
     busy = statistics.median(step.busy[rank] for step in steps)
-    cpu = [step.cpu[rank] for step in steps if step.cpu is not None]
     return RankRun(
         rank,
         tuple(stage.name for stage in schedule.stages if rank in stage.ranks),
         busy,
         max(0.0, statistics.median(step.seconds for step in steps) - busy),
-        statistics.median(cpu) if cpu else None,
+        statistics.median(step.cpu[rank] for step in steps),
         steps[-1].sent_bytes[rank],
     )
 
@@ -316,12 +302,12 @@ def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTi
 
 
 def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
-    """Median time of a stage's passes, whose parts are added up: CPU time where there is some, to leave others out."""
+    """Median CPU time of a stage's passes, whose parts are added up: it leaves out what others did."""
     times: defaultdict[tuple[int, int], float] = defaultdict(float)
     for number, step in enumerate(steps):
         for p in step.passes:
             if p.stage == x and (p.micro_batch > 0) == forward:
-                times[number, p.micro_batch] += p.end - p.start if p.cpu is None else p.cpu
+                times[number, p.micro_batch] += p.cpu
     return statistics.median(times.values()) if times else 0.0
 
 

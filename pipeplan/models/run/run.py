@@ -167,8 +167,6 @@ def _problem(
 
 # ---- run ------------------------------------------------------------
 
-ENGINES = ("own", "torch")
-DEVICES = ("cpu", "cuda")
 COMPARISONS = ("even",)
 # Micro-batches of an iteration where neither the user nor a schedule says how many.
 USUAL_MICRO_BATCHES = 8
@@ -181,7 +179,6 @@ TIME_LIMIT_S = 600.0
 # The key in the source of a profile that says that its model was captured.
 CAPTURED = "graph_sha256"
 THE_SAME = "the plan is the even split, so there is nothing to compare"
-UNTRIED = "runs on GPUs, with NCCL and CUDA events, have not been tried by us"
 
 
 def run(
@@ -194,8 +191,6 @@ def run(
     steps: int = 10,
     check: bool = False,
     compare: str | None = None,
-    engine: str = "own",
-    device: str = "cpu",
     bandwidth: float = LOOPBACK_BYTES_PER_S,
     measure: bool = False,
     time_limit_s: float = TIME_LIMIT_S,
@@ -220,10 +215,6 @@ def run(
         Compare the loss and every gradient with one process that runs the same micro-batches.
     compare : str, optional
         "even": run the split into equally many nodes for each device as well. None: the plan alone.
-    engine : str
-        "own", or "torch": torch's own pipelines.
-    device : str
-        "cpu", or "cuda": a GPU for each rank.
     bandwidth : float
         Bytes per second between two processes, for the prediction.
     measure : bool
@@ -245,8 +236,6 @@ def run(
     RunError
         A rank failed, or the time was up.
     """
-    for name, choice, choices in (("engine", engine, ENGINES), ("device", device, DEVICES)):
-        one_of(f"The {name}", choice, choices)
     if compare is not None:
         one_of("The comparison", compare, COMPARISONS)
     check_whole("steps", steps, MAX_STEPS)
@@ -280,14 +269,10 @@ def run(
         steps=steps,
         warm_up=WARM_UP,
         check=check,
-        device=device,
         deadline_s=time_limit_s,
-        cases=tuple(
-            Case.of(name, schedule, engine=engine, ordered=device == "cuda") for name, schedule in schedules.items()
-        ),
+        cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
     )
     _check_job(job)
-    notes = [*([THE_SAME] if compare and len(schedules) == 1 else []), *([UNTRIED] if device == "cuda" else [])]
     answers = launch(job)
     cases = {name: case_report(name, planned, answers) for name, planned in schedules.items()}
     changed, context = in_context(profile, schedules["plan"], cases["plan"])
@@ -296,13 +281,11 @@ def run(
         plan=cases["plan"],
         even=cases.get("even"),
         micro_batches=job.micro_batches,
-        engine=engine,
-        device=device,
         torch=answers[0]["torch"],
         bandwidth=bandwidth,
         profile=changed,
         context=context,
-        notes=tuple(notes),
+        notes=(THE_SAME,) if compare and len(schedules) == 1 else (),
     )
 
 
@@ -313,16 +296,6 @@ def _check_job(job: Job) -> None:
         )
     if job.check and not job.training:
         raise UsageError("There are no gradients to check where nothing is trained; drop --check.")
-    if any(case.engine == "torch" for case in job.cases) and not job.training:
-        raise UsageError("torch's pipelines are run for training alone; give --engine own.")
-    if job.device == "cuda":
-        import torch
-
-        count = torch.cuda.device_count()
-        if count < job.ranks:
-            raise UsageError(
-                f"The plan needs {several(job.ranks, 'GPU')} and there are {count}; give --device cpu."
-            )
 
 
 def _schedules(

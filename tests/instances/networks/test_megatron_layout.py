@@ -118,14 +118,13 @@ KINDS: dict[str, Any] = {"staging": staged, "placement": placed, "graph-pipeline
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.sampled_from(sorted(KINDS)), st.data())
 def test_rows_come_back_as_they_were(layers: list[int], kind: str, data: st.DataObject) -> None:
-    """As Megatron's layout, by its two older options where they say it, and as counts of layers."""
+    """As Megatron's layout, and as counts of layers."""
     profile = llama(sum(layers))
     made = KINDS[kind](on_stages(profile, layers))
-    legacy = len(set(layers[1:-1])) < 2 and data.draw(st.booleans())
-    to = "megatron" if legacy else data.draw(st.sampled_from(["megatron", "vllm", "sglang", "trtllm"]))
-    text = pipeplan.export(made, profile, to=to, legacy=legacy)
+    to = data.draw(st.sampled_from(["megatron", "vllm", "sglang", "trtllm"]))
+    text = pipeplan.export(made, profile, to=to)
     back = plan_of(text, profile, len(layers), kind)
-    assert pipeplan.export(back, profile, to=to, legacy=legacy) == text
+    assert pipeplan.export(back, profile, to=to) == text
     assert homes(back) == homes(made)
 
 

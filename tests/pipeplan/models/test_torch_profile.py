@@ -274,9 +274,9 @@ def test_gradients_accumulate_and_are_given_back(monkeypatch: pytest.MonkeyPatch
     given = torch.ones(256, 256)
     captured.model.blocks[0][0].weight.grad = given
     measure(captured, group(captured), 2)
-    marks = (
-        2 + 2 * 2 * 2
-    )  # of one round: a start and an end of the auxiliary operations and of two passes of two nodes
+    marks = 2 * (
+        1 + 1 + 2 * 2
+    )  # a start and an end of a round, of auxiliary operations, of two passes of two nodes
     assert len(seen) == (WARM_UP + 2) * marks
     assert not any(seen[: marks // 2])
     assert all(seen[marks:])

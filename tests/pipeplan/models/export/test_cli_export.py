@@ -125,8 +125,6 @@ BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     "no devices": (("import", "megatron-layout", "Et*4|t*3,L", "my.json", "--json"), "give --devices"),
     "no target file": (("import", "megatron-layout", "Et*4|t*3,L", "my.json", *TWO),
      "give -o today.json, or --json"),
-    "options of another target": (("export", "best.json", "my.json", "--to", "vllm", "--megatron-legacy"),
-     "--megatron-legacy goes with --to megatron; drop it."),
     "renames that are none": (("export", "best.json", "my.json", "--to", "torch", "--rename", "my.json"),
      "my.json: training is true, not a module; give"),
     "an empty name": (("export", "best.json", "my.json", "--to", "torch", "--rename", "lm_head="),

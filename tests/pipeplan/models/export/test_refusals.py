@@ -76,7 +76,6 @@ WORDLESS: list[tuple[Any, Profile | None, str, str, str]] = [
     (staged([EIGHT.ids[:9], EIGHT.ids[9:]]), EIGHT, "vllm", "model.norm", "no layer"),
     (staged([("layers.0",), ("layers.1",), ("layers.2",)]), SKIP, "torch", "layers.2", "next stage alone"),
     (placed(ROW, cpus=[1]), EIGHT, "megatron", "model.layers.4", "a CPU"),
-    (staged(on_stages(EIGHT, (2, 3, 1, 2))), EIGHT, "megatron --legacy", "model.layers.5", "all but"),
     (SIZES, EIGHT, "torch", "model.layers.4", "the same"),
     (staged([("layers.0",), ("add",)]), WITHOUT_MODULE, "torch", "'add'", "no module"),
     (staged([("h.0",), ("h.0.mlp",)]), NESTED, "torchtitan", "h.0.mlp", "a part of"),
@@ -91,9 +90,8 @@ WORDLESS: list[tuple[Any, Profile | None, str, str, str]] = [
 def test_the_sentence_names_node_and_rule(
     plan: Any, profile: Profile | None, to: str, node: str, rule: str
 ) -> None:
-    target, _, legacy = to.partition(" ")
     with pytest.raises(UsageError) as raised:
-        pipeplan.export(plan, profile, to=target, legacy=bool(legacy))
+        pipeplan.export(plan, profile, to=to)
     said = str(raised.value)
     assert node in said
     assert rule in said
@@ -124,7 +122,6 @@ BROKEN: list[tuple[Any, Any, str, dict[str, Any], str]] = [
     ),
     (staged(ROW), EIGHT, "megatron", {"micro_batches": 4}, "--micro-batches is not for megatron"),
     (staged(ROW), EIGHT, "torch", {"micro_batches": 0}, "--micro-batches is 0"),
-    (staged(ROW), EIGHT, "vllm", {"legacy": True}, "no words of earlier versions"),
     ("best.json", EIGHT, "vllm", {}, "argument planned is the text 'best.json'"),
     (staged(ROW), "my.json", "vllm", {}, "argument profile is the text"),
 ]
@@ -140,4 +137,4 @@ def test_what_is_no_plan_of_the_model_is_refused(
 
 def test_every_target_is_refused_something() -> None:
     """So that no target forgets its rules."""
-    assert {to.partition(" ")[0] for _, _, to, _, _ in WORDLESS} == set(TARGETS)
+    assert {to for _, _, to, _, _ in WORDLESS} == set(TARGETS)

@@ -83,24 +83,6 @@ def test_torchtitan_is_told_its_own_names() -> None:
         'pipeline_parallel_schedule = "1F1B"',
         'pipeline_parallel_schedule_csv = "schedule.csv"',
     ]
-    older = pipeplan.export(plan, profile, to="torchtitan", legacy=True)
-    assert 'pipeline_parallel_split_points = ["layers.1"]' in older.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("layers", "said"),
-    [
-        ((8, 9, 9, 6), "--decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 6"),
-        ((9, 8, 8, 7), "--decoder-first-pipeline-num-layers 9 --decoder-last-pipeline-num-layers 7"),
-        ((8, 8, 8, 8), ""),
-        ((8, 8, 8, 7), "--decoder-last-pipeline-num-layers 7"),
-        ((20, 12), "--decoder-first-pipeline-num-layers 20"),
-    ],
-)
-def test_older_megatrons_are_told_the_two_ends(layers: tuple[int, ...], said: str) -> None:
-    profile = llama(sum(layers))
-    text = pipeplan.export(staged(on_stages(profile, layers)), profile, to="megatron", legacy=True)
-    assert text == f"--pipeline-model-parallel-size {len(layers)} {said}".strip() + "\n"
 
 
 def test_deepspeed_is_given_parts_of_its_list_of_layers() -> None:

@@ -244,7 +244,6 @@ def test_fp16_and_measured_layers() -> None:
 @pytest.mark.parametrize(
     ("to", "options", "told"),
     [
-        ("megatron", {"legacy": True}, "with layouts"),
         ("megatron", {"micro_batches": 4}, "is not for megatron"),
         ("vllm", {}, "give --to megatron or torchtitan or deepspeed"),
     ],

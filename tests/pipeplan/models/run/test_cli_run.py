@@ -115,11 +115,10 @@ def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -
 ZERO_BUBBLE = "0F0,0F1,0I0,0F2,0I1,0W0,0I2,0W1,0W2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n"
 
 
-@pytest.mark.parametrize("engine", ["own", "torch"])
-def test_a_schedule_is_run(run: Run, tmp_path: Path, engine: str) -> None:
+def test_a_schedule_is_run(run: Run, tmp_path: Path) -> None:
     schedule, page = tmp_path / "schedule.csv", tmp_path / "run.html"
     schedule.write_text(ZERO_BUBBLE)
-    words = ("--schedule", schedule, "--engine", engine, "--steps", 2, "--check", "--report", page, "--json")
+    words = ("--schedule", schedule, "--steps", 2, "--check", "--report", page, "--json")
     told = done(run("gpt", *words)).json
     assert told["micro_batches"] == 3
     assert told["plan"]["check"]["agrees"]
@@ -151,8 +150,6 @@ REFUSED: list[tuple[str, tuple[object, ...], str]] = [
         "raising raised ValueError: there is no such file of weights; let it return (model, args, kwargs)",
     ),
     ("missing", (), "has no function 'missing'"),
-    ("gpt", ("--device", "cuda"), "The plan needs 2 GPUs and there are "),
-    ("gpt", ("--engine", "tensorflow"), "--engine is 'tensorflow'; give one of own, torch"),
     ("gpt", ("--steps", 0), "steps is 0; give a whole number from 1"),
     ("gpt", ("--bandwidth", "0GB/s"), "bandwidth is 0; give a finite number > 0"),
     ("gpt", ("--time-limit", "10ms"), "The run has not ended after 0.01 s"),

@@ -42,26 +42,22 @@ def plans_of_a_row(profile: Profile) -> dict[str, Plan]:
 def test_a_gpt_with_tied_weights() -> None:
     profile = profile_of("gpt")
     assert profile.tied
-    cases = run_cases("gpt", profile, plans_of_a_row(profile), engines=("own", "torch"))
+    cases = run_cases("gpt", profile, plans_of_a_row(profile))
     agree(cases)
-    by_engine = {name: case.schedule for name, case in cases.items()}
-    assert by_engine["two stages, torch"] == "torch's Schedule1F1B"
-    assert by_engine["by turns, torch"] == "torch's runtime of listed actions"
-    assert by_engine["by turns, own"] == "the plan's"
+    assert cases["by turns"].schedule == "the plan's"
 
 
 def test_what_skips_stages() -> None:
-    """By tags, by the order of messages alone (what NCCL needs), and relayed in torch's pipelines."""
     profile = profile_of("skips")
     assert len(profile.nodes) >= 6
     assert any(len(tensor.readers) > 2 for tensor in profile.tensors)
-    agree(run_cases("skips", profile, plans_of_a_row(profile), engines=("own", "own, in order", "torch"), steps=2))
+    agree(run_cases("skips", profile, plans_of_a_row(profile), steps=2))
 
 
 def test_replicas_of_a_stage_take_turns_and_add_up_their_gradients() -> None:
     profile = profile_of("gpt")
     both = PlacementPlan((Device("acc0", "accelerator", profile.ids, replicas=2),))
-    case = run_cases("gpt", profile, {"replicas": both})["replicas, own"]
+    case = run_cases("gpt", profile, {"replicas": both})["replicas"]
     agree({"replicas": case})
     assert [len([p for p in case.passes if p.rank == rank]) for rank in (0, 1)] == [MICRO_BATCHES] * 2
 
@@ -89,9 +85,7 @@ def test_convolutions_with_buffers_and_writes_in_place() -> None:
 
 def test_inference_runs_forward_alone() -> None:
     profile = profile_of("gpt", training=False)
-    case = run_cases("gpt", profile, {"two stages": in_shares(profile, 3, len(profile.nodes) - 3)})[
-        "two stages, own"
-    ]
+    case = run_cases("gpt", profile, {"two": in_shares(profile, 3, len(profile.nodes) - 3)})["two"]
     assert case.check is None
     assert len(case.passes) == 2 * MICRO_BATCHES
     assert all(found.micro_batch > 0 for found in case.passes)
@@ -105,7 +99,7 @@ TRANSFORMERS = Path(__file__).parents[3] / "problems" / "small_transformers.py"
 @pytest.mark.slow("t5", "whisper")
 @pytest.mark.parametrize("function", ["gpt2", "t5", "whisper", "clip"])
 def test_the_gradients_are_those_of_one_process(function: str) -> None:
-    """Two stages, four by turns, and of the towers one on each rank; with relays in torch's pipelines."""
+    """Two stages, four by turns, and of the towers one on each rank."""
     pytest.importorskip("transformers")
     profile = profile_of(function, TRANSFORMERS)
     count = len(profile.nodes)
@@ -114,15 +108,11 @@ def test_the_gradients_are_those_of_one_process(function: str) -> None:
         "two": in_shares(profile, count // 2, count - count // 2),
         "four": in_shares(profile, quarter, quarter, quarter, count - 3 * quarter),
     }
-    engines = ["own", "torch"]
     if function == "clip":
         sides = [1 if "vis" in node.id else 0 for node in profile.nodes]
         assert len(set(sides)) == 2
         plans["towers"] = placed(profile, sides)
-        engines = ["own"]
-    found = run_cases(function, profile, plans, file=TRANSFORMERS, engines=engines, micro_batches=3)
-    assert len(found) == len(plans) * len(engines)
-    agree(found)
+    agree(run_cases(function, profile, plans, file=TRANSFORMERS, micro_batches=3))
 
 
 # ---- a backward pass in two parts ------------------------------------------------------------------------

@@ -167,10 +167,3 @@ def test_messages_go_between_the_ranks_of_their_stages() -> None:
     assert (own.sender(back), own.receiver(back)) == (1, 0)
     stays = Message(1, 2, 1, False)
     assert own.sender(stays) == own.receiver(stays) == 0
-
-
-def test_a_channel_holds_all_that_one_rank_sends_another_in_order() -> None:
-    own, orders = layout(), schedule_of(placed(("a", "d"), ("b", "c")), ROW, 2, BANDWIDTH).orders
-    channel = own.channel(orders, 0, 1)
-    assert [message.micro_batch for message in channel if not message.back] == [1, 1, 2, 2]
-    assert len(channel) + len(own.channel(orders, 1, 0)) == 4 + 2 + 4

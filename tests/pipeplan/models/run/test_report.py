@@ -39,18 +39,6 @@ def test_on_a_busy_machine_the_virtual_clock_is_judged() -> None:
     assert report.judged == report.virtual == pytest.approx(report.predicted)
 
 
-def test_a_gpu_has_no_cpu_time_and_is_neither_clean_nor_busy() -> None:
-    told = answers()
-    for answer in told:
-        for step in answer["cases"]["plan"]:
-            step["begin"], step["end"] = ([step[end][0], None] for end in ("begin", "end"))
-            for span in step["spans"]:
-                span["begin"], span["end"] = ([span[end][0], None] for end in ("begin", "end"))
-    report = case_report("plan", schedule(), told)
-    assert (report.clean, report.virtual, report.ratio) == (None, None, None)
-    assert report.judged == report.measured
-
-
 def test_a_profile_of_the_run_has_its_times() -> None:
     profile, factor = in_context(ROW, schedule(), report_of(slowdown=1.5))
     assert factor == pytest.approx(1.5)
