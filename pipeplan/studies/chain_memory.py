@@ -24,9 +24,9 @@ from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
 from ..planners.backends.client import Solver
 from ..planners.chain import exact
+from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
-from ..planners.chain.exact import coarse_steps
 from ..planners.chain.schedule import canonical, fit, pattern
 from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
 from ..planners.options import SolveOptions

@@ -12,12 +12,25 @@ from ...formulations.beaumont.draft import edge_is_cut, link_of
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
-from ...instances.base.amounts import as_written
+from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..backends.client import Solver
 from .baselines import one_batch
+
+# Steps on the first grid in an even share of all times, where the times do not give a grid themselves, ...
+COARSE_STEPS = 2_000
+# ... and up to how many steps their own grid is manageable.
+MOST_COARSE_STEPS = 100_000
+
+
+def coarse_steps(problem: ChainProblem) -> Fraction:
+    """The grid of the times themselves where that is a manageable one, else a rounded one."""
+    times = [as_written(time) for time in (*problem.durations, *problem.edge_times)]
+    unit = common_unit(times)
+    span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
+    return 1 / unit if span <= MOST_COARSE_STEPS * unit else Fraction(COARSE_STEPS) / span
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from types import ModuleType
 from ...formulations.beaumont.bounds import loads_decide, lower_bound, lower_bound_of
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from ...instances.base.amounts import as_written, common_unit
+from ...instances.base.amounts import as_written
 from ...instances.base.clock import now, processor_seconds
 from ...instances.base.compiled import is_kept, repays_loading
 from ...instances.base.errors import InputError
@@ -35,7 +35,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..backends.client import Solver
 from ..contract import Outcome, Request
-from .allocation import balanced, candidate, least_period, packed_pattern, period_bound
+from .allocation import balanced, candidate, coarse_steps, least_period, packed_pattern, period_bound
 from .baselines import best_contiguous
 from .layer_sets import LOOPS, Facts, Partitions, facts_of
 from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, canonical, longest_period
@@ -451,20 +451,8 @@ class Search:
 #
 # The grids of whole steps on which the decomposition works: the times' own, or a rounded one, then a fine one.
 
-# Steps on the first grid in an even share of all times, where the times do not give a grid themselves, ...
-COARSE_STEPS = 2_000
-# ... and up to how many steps their own grid is manageable.
-MOST_COARSE_STEPS = 100_000
 # A step of the last grid relative to the period: what is refuted up to the step below the plan proves it.
 FINE_SHARE = 0.5 * PROVEN_TOLERANCE
-
-
-def coarse_steps(problem: ChainProblem) -> Fraction:
-    """The grid of the times themselves where that is a manageable one, else a rounded one."""
-    times = [as_written(time) for time in (*problem.durations, *problem.edge_times)]
-    unit = common_unit(times)
-    span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
-    return 1 / unit if span <= MOST_COARSE_STEPS * unit else Fraction(COARSE_STEPS) / span
 
 
 def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:

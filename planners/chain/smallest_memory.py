@@ -1,34 +1,35 @@
 """The smallest memory of a GPU for which a chain has any pattern, and what that memory is made of.
 
-If any pattern fits, then the one of the same allocation that runs one batch after the other does: at each of its
-tasks it holds the least that any pattern holds there. So only the allocation is sought.
+The longer the period, the less waits. If any pattern fits, then the one of the same allocation that runs one batch
+after the other does: at each of its tasks it holds the least that any pattern holds there. So only the allocation is
+sought, by the search for the least memory that all kinds share. While a task of layer l runs, its GPU holds its
+weights and slots, the kept inputs of its layers up to l, and what the task itself reads and writes; the other GPUs hold
+the kept inputs of their layers before l. That matters where tasks take no time: what they leave behind is only there if
+something that does take time comes between, be it a transfer.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any
 
-from ...formulations.beaumont import least_memory as model
-from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
-from ...formulations.contract import NativeModel
-from ...instances.base.amounts import as_written
+from ...formulations.beaumont.integer_chain import integer_chain
+from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now
 from ...instances.base.quantities import in_thousands
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
-from ...instances.least_memory import SmallestMemory, at_most, enough, option
+from ...instances.least_memory import SmallestMemory, enough, option
 from ..backends.client import Solver
-from ..options import Progress, SolveOptions
-from .allocation import decoded
-
-Watch = Callable[[Progress], None] | None
+from ..memory.smallest import Answer, Floor, Questions, Search, Watch, whole
+from ..options import SolveOptions
+from .allocation import candidate, coarse_steps
+from .schedule import longest_period
 
 # The reason that a result gives for its value.
 ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
@@ -64,78 +65,143 @@ class ChainMemory(SmallestMemory):
         }
 
 
+# ---- sizes ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What counts in the problem's memory mode, in whole units; layers from 0, border b between layers b - 1 and b."""
+
+    unit: Fraction
+    """Bytes of a unit."""
+    weights: tuple[int, ...]
+    """Each layer's weights, all copies together."""
+    kept: tuple[int, ...]
+    forward: tuple[int, ...]
+    """Held only while the forward task of a layer runs."""
+    backward: tuple[int, ...]
+    slots: tuple[int, ...]
+    """What border b, at position b - 1, reserves on both GPUs where it is cut."""
+    timed: tuple[bool, ...]
+    """Does this layer or one behind it take time? Then its kept input is there for some time."""
+    moved: tuple[int | None, ...]
+    """What both ends hold during the transfer over border b (at position b - 1), besides slots; None where that tells
+    nothing new, since transfers take no time or all tasks take some."""
+
+    @property
+    def layers(self) -> range:
+        return range(len(self.weights))
+
+    def own(self, layer: int) -> int:
+        """What a task of the layer holds while it runs: the larger amount of its two tasks."""
+        return max(self.forward[layer], self.backward[layer])
+
+
+def sizes_of(problem: ChainProblem) -> Sizes:
+    """The sizes of a chain in its memory mode."""
+    tasks, layers, mode = problem.tasks, range(problem.layers), problem.memory_mode
+    unit = common_unit([*problem.held_weights, *problem.held_activations]) or Fraction(1)
+    weights, a = (
+        [int(size / unit) for size in sizes] for sizes in (problem.held_weights, problem.held_activations)
+    )
+    current = mode in ("reserved", "strict")
+
+    def moved(border: int) -> int | None:
+        edges = [e for e in (border, tasks - border) if problem.edge_times[e - 1]]
+        if not edges or all(problem.durations):
+            return None
+        return max((a[e] for e in edges if mode == "strict"), default=0)
+
+    return Sizes(
+        unit=unit,
+        weights=tuple(weights),
+        kept=tuple(a[: problem.layers]),
+        forward=tuple(a[i + 1] if current and problem.forward[i] else 0 for i in layers),
+        backward=tuple(a[tasks - 1 - i] + a[tasks - i] if current and problem.backward[i] else 0 for i in layers),
+        slots=tuple(a[b] + a[tasks - b] if mode == "reserved" else 0 for b in layers if b),
+        timed=tuple(any(problem.forward[i:]) or any(problem.backward[i:]) for i in layers),
+        moved=tuple(moved(b) for b in layers if b),
+    )
+
+
+# ---- the search ------------------------------------------------------------------------------------------------
+
+
 def least_memory(
     problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """The least memory of all patterns, or of those with a given allocation. If the user interrupts the search, the
-    answer is that of the allocation and the bound that need no search."""
+    """The least memory of all patterns, or of those with a given allocation."""
     allocation = given_allocation(problem, options)
-    if allocation is not None:
-        return memory_of(problem, allocation)
-    try:
-        return smallest_memory(problem, limits)
-    except KeyboardInterrupt:
-        sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-        memory = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
-        return replace(memory, stop=Stop.INTERRUPTED)
+    return smallest_memory(problem, limits, watch) if allocation is None else memory_of(problem, allocation)
 
 
-def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> ChainMemory:
+def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, watch: Watch = None) -> ChainMemory:
     """The smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
 
-    The chain's own limit does not count. Where a limit ends the search, the best found so far is returned.
+    The chain's own limit does not count. Where a limit or the user ends the search, the best found so far is returned.
     """
     sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-    allocation = _first(problem, sizes, gpus)
-    lower, stop = _without_search(sizes, gpus), Stop.TIME
-    if _need(sizes, allocation).total > lower:
-        best, bound, stop = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
-        allocation = min(allocation, best, key=lambda at: _need(sizes, at).total)
-        lower = max(lower, bound)
-    if _need(sizes, allocation).total - lower < unit_of(sizes):
-        return memory_of(problem, allocation)
-    return replace(_report(problem, sizes, allocation, lower), stop=stop)
+    start = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
 
+    def answer(allocation: Sequence[int] | None, none: bool) -> Answer:
+        return Answer(None if allocation is None else one_by_one(problem, allocation), none)
 
-def _first(problem: ChainProblem, sizes: Sizes, gpus: int) -> tuple[int, ...]:
-    """The allocation from which the search starts."""
-    return _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+    def by_sweep(memory_bytes: float | None, limits: SolveOptions) -> Answer:
+        assert memory_bytes is not None, "the start is a plan, so a limit is asked for"
+        ends = math.inf if limits.time_limit_s is None else now() + limits.time_limit_s
+        return answer(*sweep(sizes, gpus, math.floor(as_written(memory_bytes) / sizes.unit), lambda: now() >= ends))
+
+    def by_relaxation(memory_bytes: float | None, limits: SolveOptions) -> Answer:
+        """At the longest period the relaxation counts what one batch at a time holds; slots are no part of strict."""
+        chain = integer_chain(problem.replace(memory_bytes=memory_bytes), coarse_steps(problem))
+        ends = None if limits.time_limit_s is None else now() + limits.time_limit_s
+        found = candidate(chain, longest_period(chain), (), Solver(ends, limits.seed, limits.memory_limit_bytes))
+        return answer(found.allocation, found.exhausted and problem.memory_mode != "strict")
+
+    questions = Questions(
+        unit=sizes.unit,
+        floor=Floor(whole(_without_search(sizes, gpus) * sizes.unit, sizes.unit), ONE_BY_ONE),
+        held=lambda plan: _need(sizes, plan.allocation).total * sizes.unit,
+        first=lambda memory_bytes, limits: answer(start, False),
+        rounds=(by_sweep, by_relaxation),
+    )
+    found = Search(questions, limits or SolveOptions(), watch).run()
+    best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
+    return best if found.proven else replace(best, lower_bytes=found.lower_bytes, proven=False, stop=found.stop)
 
 
 def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
     """The smallest memory for which this allocation has a pattern."""
-    return _report(problem, sizes_of(problem), allocation, None)
-
-
-def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> ChainMemory:
-    """The least memory of an allocation's pattern. `lower`: a bound on the memory; None: no smaller one is possible."""
+    sizes = sizes_of(problem)
     need = _need(sizes, allocation)
+    parts = (need.weights, need.kept, need.current, 0, need.slots)
+    least = enough(need.total * sizes.unit)
     return ChainMemory(
-        memory_bytes=enough(need.total),
-        lower_bytes=enough(need.total) if lower is None else at_most(lower),
-        proven=lower is None,
-        stop=Stop.PROVEN if lower is None else Stop.TIME,
+        memory_bytes=least,
+        lower_bytes=least,
+        proven=True,
+        stop=Stop.PROVEN,
         reason=ONE_BY_ONE,
         plan=one_by_one(problem, allocation),
         gpu=need.gpu,
         task=task_name(problem, need.task),
-        terms=Terms(plain(need.weights), plain(need.kept), plain(need.current), 0, plain(need.slots)),
+        terms=Terms(*(plain(part * sizes.unit) for part in parts)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What the fullest GPU holds at its worst task (from 0)."""
+    """What the fullest GPU holds at its worst task (from 0), in units."""
 
     gpu: int
     task: int
-    weights: Fraction
-    kept: Fraction
-    current: Fraction
-    slots: Fraction
+    weights: int
+    kept: int
+    current: int
+    slots: int
 
     @property
-    def total(self) -> Fraction:
+    def total(self) -> int:
         return self.weights + self.kept + self.current + self.slots
 
 
@@ -148,16 +214,15 @@ def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
 def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
     """What one GPU holds at its worst moment, a task of its own or a transfer, when batches run one after the other."""
     here = [at == gpu for at in allocation]
-    weights = sum((sizes.weights[i] for i in sizes.layers if here[i]), Fraction(0))
-    slots = sum((slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1]), Fraction(0))
-    zero = Fraction(0)
-    kept, last = zero, here.index(True)
-    worst = _Need(gpu, last, weights, zero, zero, slots)
+    weights = sum(sizes.weights[i] for i in sizes.layers if here[i])
+    slots = sum(slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1])
+    kept, last = 0, here.index(True)
+    worst = _Need(gpu, last, weights, 0, 0, slots)
     for i in sizes.layers:
         moved = sizes.moved[i - 1] if i and allocation[i - 1] != allocation[i] else None
         if moved is not None:
-            at_end = moved if here[i - 1] or here[i] else zero
-            worst = max(worst, _Need(gpu, last, weights, kept, zero, slots + at_end), key=attrgetter("total"))
+            at_end = moved if here[i - 1] or here[i] else 0
+            worst = max(worst, _Need(gpu, last, weights, kept, 0, slots + at_end), key=attrgetter("total"))
         if here[i]:
             kept, last = kept + sizes.kept[i], i
             forward = sizes.forward[i] >= sizes.backward[i]
@@ -169,18 +234,18 @@ def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
 
 def _without_search(sizes: Sizes, gpus: int) -> Fraction:
     """A bound that needs no search: the most that a layer needs alone, or an even share of weights and kept inputs."""
-    kept = [size if timed else Fraction(0) for size, timed in zip(sizes.kept, sizes.timed, strict=True)]
-    shared = sum((*sizes.weights, *kept), Fraction(0)) / gpus
-    return max(shared, *(sizes.weights[i] + kept[i] + sizes.own(i) for i in sizes.layers))
+    kept = [size if timed else 0 for size, timed in zip(sizes.kept, sizes.timed, strict=True)]
+    shared = Fraction(sum((*sizes.weights, *kept)), gpus)
+    return max(shared, Fraction(max(sizes.weights[i] + kept[i] + sizes.own(i) for i in sizes.layers)))
 
 
 def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
     """The best allocation in which each GPU has a run of layers."""
     layers = len(sizes.weights)
-    ends = [Fraction(0), *sizes.slots, Fraction(0)]
-    best: list[dict[int, tuple[Fraction, int]]] = [{0: (Fraction(0), 0)}, *({} for _ in range(layers))]
+    ends = [0, *sizes.slots, 0]
+    best: list[dict[int, tuple[int, int]]] = [{0: (0, 0)}, *({} for _ in range(layers))]
     for first in range(layers):
-        weights, kept, worst = Fraction(0), Fraction(0), Fraction(0)
+        weights = kept = worst = 0
         for end in range(first + 1, layers + 1):
             weights += sizes.weights[end - 1]
             kept += sizes.kept[end - 1]
@@ -197,74 +262,6 @@ def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
         allocation[first:end] = [used - 1] * (end - first)
         end, used = first, used - 1
     return tuple(allocation)
-
-
-def _search(
-    sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
-) -> tuple[tuple[int, ...], Fraction, Stop]:
-    """The best allocation, a lower bound on what any needs, and, if the two do not meet, why the search ended.
-
-    The answers come from sweeps, and where those have too many states, from CP-SAT.
-    """
-    deadline = None if limits.time_limit_s is None else now() + limits.time_limit_s
-    solver = Solver(deadline, limits.seed, limits.memory_limit_bytes)
-    data = model.payload(sizes, gpus, start)
-    unit = unit_of(sizes)
-    bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)
-    bracket.narrow(lambda limit: sweep(data, limit, solver.over))
-    if bracket.refuted + 1 < bracket.needed and not solver.over():
-        _ask_solver(sizes, gpus, bracket, solver, limits.threads or os.cpu_count() or 1)
-    stop = Stop.TIME if solver.death is None else solver.death.stop
-    return bracket.allocation, unit * (bracket.refuted + 1), stop
-
-
-@dataclass
-class _Bracket:
-    """In units: nothing fits `refuted`, and `allocation` needs `needed`."""
-
-    refuted: int
-    needed: int
-    allocation: tuple[int, ...]
-
-    def narrow(self, ask: Callable[[int], Answer]) -> None:
-        """Bisection; limits that are too hard to decide bound it from above."""
-        hard = self.needed
-        while self.refuted + 1 < hard:
-            middle = (self.refuted + hard) // 2
-            answer = ask(middle)
-            if answer.allocation is not None:
-                self.needed, self.allocation, hard = middle, answer.allocation, middle
-            elif answer.fits is False:
-                self.refuted = middle
-            else:
-                hard = middle
-
-
-def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, threads: int) -> None:
-    """Improve the bracket's bound and allocation by CP-SAT."""
-    data = model.payload(sizes, gpus, bracket.allocation, bracket.refuted + 1)
-    outcome = solver.run(NativeModel(model.BUILDER, data), threads=threads)
-    if outcome is None:
-        return
-    if outcome.bound is not None:
-        bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
-    if outcome.values is not None:
-        allocation = decoded(outcome.values, len(sizes.weights), gpus)
-        bracket.allocation = min(bracket.allocation, allocation, key=lambda at: _need(sizes, at).total)
-
-
-def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
-    """What an allocation needs in sizes that are rounded down to units."""
-    rounded = Sizes(
-        weights=tuple(map(Fraction, data["weights"])),
-        kept=tuple(map(Fraction, data["kept"])),
-        forward=tuple(map(Fraction, data["own"])),
-        backward=(Fraction(0),) * len(data["own"]),
-        slots=tuple(map(Fraction, data["slots"])),
-        timed=tuple(data["timed"]),
-        moved=tuple(None if size is None else Fraction(size) for size in data["moved"]),
-    )
-    return int(_need(rounded, allocation).total)
 
 
 def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
@@ -292,11 +289,8 @@ def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
 # allocations are one state. Slots make every change of GPU expensive, which keeps the states few where memory is
 # tight.
 
-# States after a layer. Where there are more, the question is left to a solver.
+# States after a layer. Where there are more, the question is left to the relaxation.
 MOST_STATES = 20_000
-
-# The entries of a model's payload that a sweep reads.
-DATA = ("weights", "kept", "own", "slots", "timed", "moved", "gpus")
 
 # What one GPU holds: weights and slots; kept inputs; the most that kept inputs and the running task take together.
 Fill = tuple[int, int, int]
@@ -309,56 +303,43 @@ State = tuple[Fill, tuple[Fill, ...]]
 Way = tuple[tuple[int, ...], int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`fits` is None where there were too many states or no time; `allocation` is one that fits."""
-
-    fits: bool | None
-    allocation: tuple[int, ...] | None = None
-
-
-def sweep(data: Mapping[str, Any], limit: int, over: Callable[[], bool] = lambda: False) -> Answer:
-    """The answer for a limit in units; `data` is the payload of the model for the same question."""
-    return _Sweep(**{name: data[name] for name in DATA}, limit=limit).run(over)
+def sweep(
+    sizes: Sizes, gpus: int, limit: int, over: Callable[[], bool] = lambda: False
+) -> tuple[tuple[int, ...] | None, bool]:
+    """An allocation within a limit in units, and whether it is proven that there is none; neither where there were too
+    many states or no time."""
+    return _Sweep(sizes, gpus, limit).run(over)
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    weights: Sequence[int]
-    kept: Sequence[int]
-    own: Sequence[int]
-    slots: Sequence[int]
-    timed: Sequence[bool]
-    """Does this layer or one behind it take time?"""
-    moved: Sequence[int | None]
-    """What is held at both ends of a border during its transfers; None: the moment tells nothing."""
+    sizes: Sizes
     gpus: int
     limit: int
 
-    def run(self, over: Callable[[], bool]) -> Answer:
+    def run(self, over: Callable[[], bool]) -> tuple[tuple[int, ...] | None, bool]:
         """Go through all states layer by layer, without those that leave later layers too little room."""
-        first = self._put((0, 0, 0), 0, 0)
+        sizes, first = self.sizes, self._put((0, 0, 0), 0, 0)
         states: dict[State, Way] = {} if first is None else {(first, ()): ((0,), 0, ())}
-        kept = [size if timed else 0 for size, timed in zip(self.kept, self.timed, strict=True)]
-        rest = sum(self.weights) + sum(kept) - self.weights[0] - kept[0]
-        for layer in range(1, len(self.weights)):
-            rest -= self.weights[layer] + kept[layer]
+        needs = [w + kept * timed for w, kept, timed in zip(sizes.weights, sizes.kept, sizes.timed, strict=True)]
+        for layer in sizes.layers[1:]:
+            rest = sum(needs[layer + 1 :])
             states = {
                 state: way
                 for before, known in states.items()
                 for state, way in self._next(before, known, layer)
-                if not self.timed[layer] or self._room(state) >= rest
+                if not sizes.timed[layer] or self._room(state) >= rest
             }
             if len(states) > MOST_STATES or over():
-                return Answer(None)
+                return None, False
         way = next(iter(states.values()), None)
-        return Answer(False) if way is None else Answer(True, way[0])
+        return (None, True) if way is None else (way[0], False)
 
     def _put(self, fill: Fill, layer: int, slot: int) -> Fill | None:
         """The GPU with one more layer, where that fits."""
-        standing = fill[0] + self.weights[layer] + slot
-        kept = fill[1] + self.kept[layer]
-        most = max(fill[2], kept + self.own[layer]) if self.timed[layer] else fill[2]
+        standing = fill[0] + self.sizes.weights[layer] + slot
+        kept = fill[1] + self.sizes.kept[layer]
+        most = max(fill[2], kept + self.sizes.own(layer)) if self.sizes.timed[layer] else fill[2]
         return (standing, kept, most) if standing + most <= self.limit else None
 
     def _next(self, state: State, way: Way, layer: int) -> Iterator[tuple[State, Way]]:
@@ -368,7 +349,7 @@ class _Sweep:
         stayed = self._put(current, layer, 0)
         if stayed is not None:
             yield (stayed, others), ((*allocation, label), label, labels)
-        slot, moved = self.slots[layer - 1], self.moved[layer - 1]
+        slot, moved = self.sizes.slots[layer - 1], self.sizes.moved[layer - 1]
         left = self._during((current[0] + slot, current[1], current[2]), moved)
         waiting = [self._during(fill, None if moved is None else 0) for fill in others]
         if left[0] + left[2] > self.limit or any(fill[0] + fill[2] > self.limit for fill in waiting):

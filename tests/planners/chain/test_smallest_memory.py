@@ -6,13 +6,12 @@ import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
-from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
 from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import smallest_memory as searching
-from pipeplan.planners.chain.smallest_memory import smallest_memory, sweep
+from pipeplan.planners.chain.smallest_memory import sizes_of, smallest_memory, sweep
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -74,35 +73,23 @@ def least_memory_of_doubled(problem: ChainProblem) -> int:
 @pytest.mark.parametrize("seed", range(40))
 def test_it_fits_from_the_least_memory_on(seed: int) -> None:
     problem = random_chain(seed)
-    data = payload(sizes_of(problem), min(problem.gpus, problem.layers), ())
-    least = int(least_memory(problem))
-    unit = least // next(limit for limit in range(1, least + 1) if sweep(data, limit).fits)
-    for limit in range(1, 2 * least // unit):
-        answer = sweep(data, limit)
-        assert answer.fits is (limit * unit >= least)
-        if answer.allocation is not None:
-            assert len(set(answer.allocation)) <= problem.gpus
-            needed = searching.memory_of(problem, answer.allocation).memory_bytes
-            assert least <= needed <= limit * unit
+    sizes, least = sizes_of(problem), least_memory(problem)
+    for limit in range(1, int(2 * least / sizes.unit)):
+        allocation, none = sweep(sizes, min(problem.gpus, problem.layers), limit)
+        assert none is (limit * sizes.unit < least)
+        if allocation is not None:
+            assert len(set(allocation)) <= problem.gpus
+            assert least <= searching.memory_of(problem, allocation).memory_bytes <= limit * sizes.unit
 
 
-def test_too_many_states_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = recipe.resnet_like(18, 4)
-    data = payload(sizes_of(problem), 4, ())
-    assert sweep(data, 1000).fits
-    assert sweep(data, 1000, over=lambda: True).fits is None
-    monkeypatch.setattr(searching, "MOST_STATES", 3)
-    assert sweep(data, 1000).fits is None
-    assert sweep(data, 500).fits is False
-
-
-@pytest.mark.parametrize("layers", [6, 8])
-def test_the_solver_takes_over_where_the_sweep_cannot_tell(monkeypatch: pytest.MonkeyPatch, layers: int) -> None:
-    """CP-SAT and the sweep share no code, and find the same."""
-    problem = recipe.resnet_like(layers, 3).replace(memory_mode="inputs")
-    swept = smallest_memory(problem)
+def test_where_the_sweep_cannot_tell_the_relaxation_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two share no code, and find the same."""
+    problem = recipe.resnet_like(6, 3).replace(memory_mode="inputs")
+    sizes, swept = sizes_of(problem), smallest_memory(problem)
+    assert sweep(sizes, 3, 500, over=lambda: True) == (None, False)
     monkeypatch.setattr(searching, "MOST_STATES", 0)
-    solved = smallest_memory(problem, SolveOptions(threads=1))
+    assert sweep(sizes, 3, 500) == (None, False)
+    related = smallest_memory(problem, LIMITS)
     assert swept.proven
-    assert solved.proven
-    assert swept.memory_bytes == solved.memory_bytes
+    assert related.proven
+    assert swept.memory_bytes == related.memory_bytes
