@@ -13,7 +13,9 @@ Communication among ranks with the same weights, and the update, are here as wel
 
 A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
 behind: in the passes of a unit that pass itself, recomputation not included; what is left belongs to the forward pass
-and to the pass for inputs. At the end of an iteration it is hidden behind passes of the rank (`iteration.py`).
+and to the pass for inputs. Where backward passes are divided it is hidden behind the pass for inputs alone, since the
+one for weights may run at another time. At the end of an iteration it is hidden behind passes of the rank
+(`iteration.py`).
 
 Layers with measured times take those of their tensor degree and the nearest micro-batch (the smaller one of two), in
 proportion to the micro-batch; half of their backward pass is for weights, whatever recomputation is asked for runs all
@@ -58,8 +60,9 @@ if TYPE_CHECKING:
 Modules = tuple[str, ...]
 NONE: Modules = ()
 WHOLE: Modules = (FULL,)
-# Columns of `Case.parts` behind those of `PARTS`: exposed communication of weights and gradients, and measured times.
-DATA, MEASURED = len(PARTS), len(PARTS) + 1
+# Columns of `Case.parts`: the last one of `PARTS`, and behind them exposed communication of weights and gradients, and
+# measured times.
+HOST, DATA, MEASURED = len(PARTS) - 1, len(PARTS), len(PARTS) + 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -266,6 +269,9 @@ class CaseMaker:
         row, own = self.row_of[gamma.key], self._seconds_of(gamma)
         forward[:, :DATA] = [one.forward[:, row] for one in own]
         inputs[:, :DATA] = [one.inputs[:, row] for one in own]
+        if gamma.rule.divided:
+            host = np.array([one.host[row] for one in own])
+            inputs[:, HOST] = np.maximum(0, host - inputs[:, :HOST].sum(axis=1))
         return forward, inputs, np.array([one.weights[row] for one in own])
 
     def _seconds_of(self, gamma: ParallelismChoice) -> list[UnitSeconds]:
@@ -303,7 +309,8 @@ class CaseMaker:
             ring = sent @ tail[:, :2] + ((sent > 0) @ tail[:, 2])[:, None]
             reduce, gather = ring[:, 0], ring[:, 1] * (gamma.zero == 3)
             forward[:, DATA] = exposed(gather, shares[1], forward.sum(axis=1))
-            inputs[:, DATA] = exposed(gather + reduce, shares[0], inputs.sum(axis=1) + weights)
+            behind = inputs.sum(axis=1) + weights * (not gamma.rule.divided)
+            inputs[:, DATA] = exposed(gather + reduce, shares[0], behind)
         update, row = sent @ rates, 0 if own else self.row_of[gamma.key]
         received = 0.0 if own else HALF * float(self._tokens_between[row]) * self.model.hidden
         output = np.full(len(self.units), received)

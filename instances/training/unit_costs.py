@@ -46,8 +46,8 @@ of attention, where it is kept, `softmax_traffic` times; the loss `loss_traffic`
 
 **The host** starts kernels while the GPU runs earlier ones. A unit's forward pass takes at least `host_seconds` times
 its kernels: products, attention, traffic (moving tokens four) and collectives among more than one rank, each once. Its
-backward pass, with the one for weights, takes at least as long, and so does the recomputation of modules for theirs.
-What is missing to that is the part `host`, in the pass for inputs.
+backward pass, with the one for weights, takes at least as long; where the two are apart, the one for inputs alone does.
+So does the recomputation of modules for theirs. What is missing to that is the part `host`, in the pass for inputs.
 
 **Products**, as (M, N, K):
 
@@ -85,7 +85,8 @@ Backward collectives belong to the pass for inputs. Norms, biases, and the sum o
 stages cost nothing.
 
 **Hidden**: of a pass's communication x of one class x - min(hidden x, y) is left; y is the time of the products of
-the same unit's pass for tensor and expert, of its attention for context.
+the same unit's pass for tensor, of its attention for context, and for expert what tensor leaves of the products. So no
+pass gets shorter where anything in it gets longer, and what is hidden lies in the same pass.
 
 **Recomputation** adds a forward pass of what is computed again: whole layers with everything; `core_attn` is
 attention with its context collective, `mla_up_proj` the products from latents and the positions, `moe_act` the
@@ -291,6 +292,8 @@ class UnitSeconds:
     """[row]: products alone."""
     again: Mapping[tuple[str, ...], Any]
     """[row]: seconds to compute again, by the modules that are."""
+    host: Any
+    """[row]: seconds of the host for each pass, of which `forward` and `inputs` have what is missing to it."""
 
 
 class SecondsOfUnits:
@@ -328,7 +331,7 @@ class SecondsOfUnits:
         weights = np.zeros(len(self.tokens)) + sum(seconds for own in modules for seconds in own.weights)
         forward[-1] = np.maximum(0, sum(host) - forward.sum(axis=0))
         inputs[-1] = np.maximum(0, sum(host) - inputs.sum(axis=0) - weights)
-        return UnitSeconds(forward, inputs, weights, again)
+        return UnitSeconds(forward, inputs, weights, again, np.zeros(len(self.tokens)) + sum(host))
 
     def _kernels(self, module: Module) -> Any:
         """Kernels of a forward pass, collectives among them, in columns; backward passes have as many on the host."""
@@ -346,9 +349,10 @@ class SecondsOfUnits:
             for part, seconds in work:
                 total[PARTS.index(part)] += seconds
         products, attention, _, tensor, context, expert, _ = total
-        total[3] = exposed(tensor, self.rates.tensor_hidden, products)
+        hidden = np.minimum(self.rates.tensor_hidden * tensor, products)
+        total[3] = tensor - hidden
         total[4] = exposed(context, self.rates.context_hidden, attention)
-        total[5] = exposed(expert, self.rates.expert_hidden, products)
+        total[5] = exposed(expert, self.rates.expert_hidden, products - hidden)
         return total
 
     # ---- the modules of a unit ------------------------------------------------------------------------------

@@ -158,10 +158,9 @@ class Definitions:
     def seconds(self, unit: str, way: str, word: Word | None = None) -> float:
         """Seconds of a unit's pass, `forward`, `inputs` or `weights`; with a word only of what it computes again."""
         taken, host = self.of_gpu(unit, way, word)
-        if way == "inputs":
-            weights, _ = self.of_gpu(unit, "weights")
-            return max(taken, host - weights)
-        return max(taken, host) if way == "forward" else taken
+        if way == "inputs" and not self.plan.rule.divided:
+            host -= self.seconds(unit, "weights")
+        return taken if way == "weights" else max(taken, host)
 
     def of_gpu(self, unit: str, way: str, word: Word | None = None) -> tuple[float, float]:
         """The same as far as the GPU works or waits for others, and the seconds of the host."""
@@ -172,12 +171,13 @@ class Definitions:
                 for item in items:
                     self.add(raw, item, way)
                 kernels += self.kernels(items)
-        r, products = self.rates, raw["products"]
+        r, room = self.rates, {"products": raw["products"], "attention": raw["attention"]}
         for part, hidden, behind in (
-            ("tensor", r.tensor_hidden, products), ("context", r.context_hidden, raw["attention"]),
-            ("expert", r.expert_hidden, products),
+            ("tensor", r.tensor_hidden, "products"), ("context", r.context_hidden, "attention"),
+            ("expert", r.expert_hidden, "products"),
         ):  # fmt: skip
-            raw[part] -= min(hidden * raw[part], behind)
+            less = min(hidden * raw[part], room[behind])
+            raw[part], room[behind] = raw[part] - less, room[behind] - less
         return sum(raw.values()), r.host_seconds * kernels
 
     def kernels(self, items: list[tuple[Any, ...]]) -> float:
@@ -315,7 +315,9 @@ class Definitions:
         )
         weights = self.gather(self.sent(unit), HALF) if zero == 3 else 0.0
         sums = self.gather(self.sent(unit), self.gradient) if zero >= 2 else 0.0
-        backward = self.seconds(unit, "inputs") + self.seconds(unit, "weights")
+        backward = self.seconds(unit, "inputs")
+        if not self.plan.rule.divided:
+            backward += self.seconds(unit, "weights")
         forward = weights - min(gathered * weights, self.seconds(unit, "forward"))
         return forward, weights + sums - min(reduced * (weights + sums), backward)
 

@@ -30,6 +30,9 @@ def check_unit_costs(seed: int) -> None:
         window = {"window": 40, "windowed_share": 0.5} if seed % 4 == 1 else {}
         attention = replace(attention, query_key_norm=True, sinks=True, output_bias=True, value_size=24, **window)
         own = own.replace(model=replace(own.model, attention=attention, norms=seed % 3, head_bias=True))
+    if seed % 3 == 1:  # more is to be hidden than there is to hide it behind
+        hides = replace(own.efficiencies, tensor_hidden=0.9, expert_hidden=0.7, context_hidden=1, links=0.02)
+        own = own.replace(efficiencies=hides)
     plan = random_configuration(own, seed)
     words = sorted(
         {NONE, ("full",), *((name,) for name in own.model.modules), *(w.modules for w in plan.recompute)}
