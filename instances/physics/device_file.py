@@ -79,6 +79,8 @@ class _Described:
     """What `plan calibrate` measured of links, in place of `inside`."""
 
 
+_link = _amount(LINK, BYTES_PER_SECOND, "450GB/s")
+_latency = _amount(LATENCY, TIMES, "2us")
 _read_device = partial(
     read_record,
     _Described,
@@ -87,8 +89,11 @@ _read_device = partial(
     flops=by_key(_amount(FLOPS, FLOPS_PER_SECOND, "989TFLOP/s")),
     memory_rate=_amount(MEMORY_RATE, BYTES_PER_SECOND, "3350GB/s"),
     node=checked(partial(check_whole, most=MAX_DEVICES)),
-    **dict.fromkeys(("inside", "between", "link_rate"), _amount(LINK, BYTES_PER_SECOND, "450GB/s")),
-    **dict.fromkeys(("inside_seconds", "between_seconds"), _amount(LATENCY, TIMES, "2us")),
+    inside=_link,
+    between=_link,
+    link_rate=_link,
+    inside_seconds=_latency,
+    between_seconds=_latency,
 )
 
 
