@@ -103,6 +103,16 @@ def _too_large(file: str, size: str, max_bytes: int) -> InputError:
 # ---- JSON ----------------------------------------------------------------------------------------------
 
 
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Parse a TOML file."""
+    import tomllib  # few commands read TOML
+
+    try:
+        return tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError("content", f"is no TOML ({error})", "correct the text there", str(path)) from None
+
+
 class _Repeating(dict[str, Any]):
     """An object in which a key stands twice; kept until its place in the file is known."""
 

@@ -27,6 +27,7 @@ BYTES = {
 # Names that a file may have for the unit of its sizes, where that is bytes.
 BYTE_NAMES = ("B", "byte", "bytes")
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
+FLOPS_PER_SECOND = {"": 1.0} | {f"{prefix}FLOP/s": 1000.0**power for power, prefix in enumerate("GTP", start=3)}
 
 
 def whole_number(text: str) -> int | None:
@@ -84,6 +85,7 @@ OTHER_UNITS = {
     **dict.fromkeys(("milliseconds", "millisecond", "msec"), "ms"),
     **dict.fromkeys(("microseconds", "microsecond", "usec"), "us"),
     **dict.fromkeys(("nanoseconds", "nanosecond", "nsec"), "ns"),
+    **{f"{prefix}flops": f"{prefix}flop/s" for prefix in "gtp"},
     "byte": "B",
     "bytes": "B",
 }

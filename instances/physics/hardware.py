@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..base.checks import MAX_DEVICES
-from ..base.errors import InputError, UsageError, did_you_mean, errors_in, show
-from ..base.fields import as_number, as_object, by_key, require, require_object
-from ..base.json_file import read_json
+from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.quantities import GIB, MIB, several, whole_number
 from .efficiencies import MEASURED, Efficiencies
 
@@ -108,6 +106,8 @@ class KnownGpu:
     """Number of GPUs in a part of a node that a job may leave out; None: jobs take whole nodes."""
     measured_as: str | None = None
     """Family of GPUs whose published runs give the usual efficiencies (`efficiencies.MEASURED`); None: no runs."""
+    stated: Mapping[str, float] = field(default_factory=dict)
+    """Efficiencies that the file of this device states; they count for more than a framework's."""
 
     @property
     def memory_bytes(self) -> float:
@@ -288,6 +288,8 @@ _OTHER_SIZES = {
 }
 
 
+# Files that describe a device, as `device_file` reads them.
+DEVICE_FILES = (".toml", ".json")
 # Nodes, GPUs of each, and their name; or all GPUs, and their name.
 _DEVICES = re.compile(r"\s*(?:(?P<nodes>\d{1,9})\s*x\s*)?(?P<each>\d{1,9})\s*x\s*(?P<name>\S.*)", re.ASCII)
 
@@ -326,7 +328,7 @@ def family_of(gpu: str) -> str:
 
 def assumed_of(gpu: str) -> str | None:
     """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
-    if gpu not in GPUS or GPUS[gpu].measured_as is not None:
+    if gpu in GPUS and GPUS[gpu].measured_as is not None:
         return None
     measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
     return (
@@ -343,6 +345,13 @@ def devices_given(devices: int | str | None) -> dict[str, Any]:
     if count is not None:
         return {"devices": count}
     gpus = tuple((count, known.name) for count, known in devices_by_gpu(devices))
+    for _, name in gpus:
+        if name not in GPUS:
+            raise InputError(
+                "devices",
+                f"are {show(devices)}, and profiles know no devices of files",
+                "give GPUs by name, or plan with plan configure, which reads such files",
+            )
     return {"devices": sum(count for count, _ in gpus), "gpus": gpus}
 
 
@@ -368,36 +377,10 @@ def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:
     nodes, each, name = int(match["nodes"] or 1), int(match["each"]), match["name"]
     if not 0 < nodes * each <= MAX_DEVICES:
         raise InputError("devices", f"are {nodes * each}", f"give a number from 1 to {MAX_DEVICES}")
-    gpu = _gpu_in_file(name, nodes * each) if name.endswith(".json") else known_gpu(name)
-    return nodes * each, replace(gpu, node=each) if match["nodes"] else gpu
+    node = each if match["nodes"] else None
+    if name.endswith(DEVICE_FILES):
+        from .device_file import device_in_file  # few people describe a device of their own
 
-
-def _gpu_in_file(path: str, count: int) -> KnownGpu:
-    """The device that a file of `plan calibrate` describes, with peaks and rates as measured; all are linked alike."""
-    with errors_in(path):
-        device = require_object("", as_object("", read_json(path)), "device")
-        name, link = str(require("device", device, "name")), device.get("link_rate")
-        flops = by_key(as_number)("device.flops", require("device", device, "flops"))
-        memory, rate = (as_number(f"device.{key}", require("device", device, key)) for key in _RATES_IN_FILES)
-    if name in GPUS:
-        return GPUS[name]
-    if link is None and count > 1:
-        raise InputError(
-            "devices", f"are {count} of {name}, whose links were not measured", "calibrate with --devices 2 or more"
-        )
-    sources = dict.fromkeys(("memory", "flops", "memory_rate", "links"), f"measured: {path}")
-    return KnownGpu(
-        name,
-        memory / MIB,
-        flops,
-        flops["bf16"],
-        rate,
-        count,
-        link or rate,
-        link or rate,
-        sources,
-        inside_seconds=0.0,
-    )
-
-
-_RATES_IN_FILES = ("memory_bytes", "memory_rate")
+        return nodes * each, device_in_file(name, nodes * each, node)
+    gpu = known_gpu(name)
+    return nodes * each, gpu if node is None else replace(gpu, node=node)

@@ -102,6 +102,8 @@ OPTIMIZERS: Mapping[str, Optimizer] = {own.name: own for own in _OPTIMIZERS}
 # Optimizers of training frameworks, which train in mixed precision, and the usual one.
 MIXED = tuple(own.name for own in OPTIMIZERS.values() if own.mixed)
 USUAL_OPTIMIZER = "adam-mixed"
+# Number formats of a training's products of matrices.
+PRECISIONS = ("bf16", "fp16", "fp8")
 # Number formats of an optimizer's parts, with their bytes.
 FORMATS: Mapping[str, float] = {"fp32": SINGLE, "bf16": HALF, "fp16": HALF, "fp8": 1}
 

@@ -17,6 +17,7 @@ from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
 from ..base.quantities import several
+from ..physics.device_file import devices_of_file
 from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficiencies, check_name
 from ..physics.hardware import KnownGpu, devices_and_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
@@ -169,36 +170,39 @@ def problem_of(
     efficiencies: Efficiencies | Mapping[str, float] | None = None,
     attention_kernel: str | None = None,
     name: str | None = None,
+    gpu: str | os.PathLike[str] | None = None,
     **flags: bool,
 ) -> TrainingProblem:
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
+
+    Where `gpu` is a file that describes a device, in TOML or as `plan calibrate` writes it, `devices` counts alone.
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
     GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `flags` are the problem's own:
     flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
-    number, gpu = devices_and_gpu(devices)
+    number, known = devices_and_gpu(devices if gpu is None else devices_of_file(devices, gpu))
     if framework not in FRAMEWORKS:
         raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
     rules = FRAMEWORKS[framework]
     kernel = _kernel(attention_kernel, rules, flags)
     shapes = with_layers(model_of(model), layers, dense_layers, prediction_layers)
-    memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
-    card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
+    memory = known.memory_bytes if memory_bytes is None else memory_bytes
+    card = Gpu(known.name, memory, known.flops, known.memory_rate)
     problem = TrainingProblem(
         model=shapes,
         gpu=card,
         devices=number,
-        levels=_levels(levels, number, gpu),
+        levels=_levels(levels, number, known),
         batch=batch,
         sequence=sequence,
         precision=precision,
         framework=framework,
         optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies, gpu, rules, kernel, attention_kernel),
-        name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
+        efficiencies=_efficiencies(efficiencies, known, rules, kernel, attention_kernel),
+        name=f"{shapes.name}-{number}x{known.name}" if name is None else name,
         **flags,
     )
     return check_hardware(problem)
@@ -231,13 +235,14 @@ def _efficiencies(
         usual["softmax_traffic"] = kernel.softmax_traffic
     elif kernel is not None and kernel.shares is not None and (gpu.measured_as or "") in kernel.shares:
         usual["attention"] = kernel.shares[gpu.measured_as or ""]
-    elif kernel is not None and chosen is not None and "attention" not in (given or {}):
+    elif kernel is not None and chosen is not None and "attention" not in {**gpu.stated, **(given or {})}:
         raise InputError(
             "attention_kernel",
             f"is {chosen}, whose share of the peak nobody measured on {gpu.name}",
             "add --efficiency attention=SHARE, or leave the kernel to the framework",
         )
-    return replace(gpu.usual, **{**usual, **{check_name(name): value for name, value in (given or {}).items()}})
+    told = {check_name(name): value for name, value in (given or {}).items()}
+    return replace(gpu.usual, **{**usual, **gpu.stated, **told})
 
 
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:

@@ -29,8 +29,9 @@ from ..base.graph import by_depth, cut_into_groups
 from ..base.kind import Lowered
 from ..networks.profile.options import ProfileOptions, require_cluster
 from ..networks.profile.profile import Profile
+from ..physics.optimizers import PRECISIONS
 from .model import MeasuredTime, Model, OwnLayer
-from .problem import PRECISIONS, Gpu, Level, TrainingProblem
+from .problem import Gpu, Level, TrainingProblem
 
 # A GPU must have a peak, which layers with times of their own never ask for.
 UNKNOWN_PEAK = 1.0

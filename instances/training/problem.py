@@ -19,11 +19,10 @@ from ..base.fields import check_members, check_numbers, plain
 from ..base.kind import AnyProblem
 from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
-from ..physics.optimizers import MIXED, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
+from ..physics.optimizers import MIXED, PRECISIONS, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
 
-PRECISIONS = ("bf16", "fp16", "fp8")
 # Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
 

@@ -33,7 +33,8 @@ OUTPUT = "Output"
 PROBLEM_OPTIONS = declared(
     f"""
     [{CLUSTER}]
-    devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb.
+    devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb; with --gpu their number alone.
+    gpu text FILE: A device of your own: a TOML file with its figures, or what plan calibrate measured.
     levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
         GPU's usual node.
     memory_bytes size-or-none --memory SIZE: Usable memory of a GPU as the driver reports it: 79GiB, or none for
@@ -165,7 +166,7 @@ def command(
     seconds = now() - begun
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
-    if "levels" not in given and len(problem.levels) > 1:
+    if not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
         say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
     predicting = problem.model.prediction_layers
@@ -251,9 +252,11 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
             **facts,
         )
     except InputError as error:
+        if error.file is not None:  # fields of files keep their names
+            raise
         error = error.renamed(FIELDS)
         field = error.field.replace("efficiencies.", "--efficiency ")
-        raise InputError(field, error.problem, error.remedy, error.file) from None
+        raise InputError(field, error.problem, error.remedy) from None
     from ..instances.training.kind_functions import with_memory
 
     return with_memory(problem, None) if memory == math.inf else problem

@@ -13,7 +13,7 @@ squares of relative errors:
     links, collective_seconds      collectives by size
 
 A GPU that `hardware.py` knows keeps the peaks of its data sheet, and shares are of these. Any other device has the
-peaks that were measured, so that the file describes it: `--devices 1xFILE`.
+peaks that were measured, so that the file describes it: `--gpu FILE`.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from typing import Any
 from oracles.training import DIVIDED, V_SHAPES
 
 from pipeplan.instances.physics.efficiencies import Efficiencies
+from pipeplan.instances.physics.optimizers import PRECISIONS
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
 from pipeplan.instances.training.generators import random_levels, random_model
 from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
-from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
+from pipeplan.instances.training.problem import Gpu, TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
 
 OF_EXPERTS = ("moe_act", "shared_experts", "moe")

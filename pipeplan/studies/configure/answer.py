@@ -327,8 +327,8 @@ def configure(
     time_limit_s : float, optional
         Seconds that the search may take. None: no limit.
     more : str, float or bool
-        Further fields of the problem: levels, memory_bytes, reserve_bytes, precision, framework, optimizer, layers,
-        dense_layers, prediction_layers, efficiencies, name, flash_attention, sequence_parallel, dropout,
+        Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
+        layers, dense_layers, prediction_layers, efficiencies, name, flash_attention, sequence_parallel, dropout,
         fp8_weight_copy.
 
     Returns

@@ -157,6 +157,8 @@ def test_the_file_plans_on_the_device_that_it_describes_and_is_refused_for_anoth
     words = ("configure", "llama-3-8b", "--layers", 1, "--sequence", 512, "--batch", 2, "--framework", "pytorch")
     judged = (*words, "--efficiencies", "card.json", "--judge", "micro-batch=1")
     told = plan(*judged, "--devices", "1xcard.json", "--json").json["judged"][0]
+    alone = plan(*words, "--judge", "micro-batch=1", "--devices", 1, "--gpu", "card.json", "--json")
+    assert alone.json["judged"][0]["seconds"] == told["seconds"], "the file has the efficiencies of its device"
     assert 3 < told["seconds"] < 30, "a third of a second for each TFLOP, on one thread"
     refused(plan(*judged, "--devices", "1xh100-80gb"), "card.json: gpu is amd-epyc, and the problem has h100-80gb")
     again = plan("calibrate", "card.json", "--json").json
@@ -167,7 +169,9 @@ def test_devices_whose_links_were_not_measured_cannot_be_several(plan: Plan, rec
     alone = replace(recorded, points=tuple(p for p in recorded.points if p.what not in COLLECTIVES))
     Path("alone.json").write_text(json.dumps(alone.to_json()))
     words = ("configure", "llama-3-8b", "--layers", 1, "--sequence", 512, "--batch", 2, "--judge", "data=2")
-    refused(plan(*words, "--devices", "2xalone.json"), "devices are 2 of amd-epyc, whose links were not measured")
+    said = "alone.json: device.inside is missing, and there are 2 devices; give the rate of their links"
+    refused(plan(*words, "--devices", "2xalone.json"), said)
+    refused(plan(*words, "--devices", "2", "--gpu", "alone.json"), said)
     refused(plan(*words, "--devices", "2xnone.json"), "none.json")
 
 
