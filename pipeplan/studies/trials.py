@@ -311,28 +311,34 @@ def _other_run(problem: TrainingProblem, plan: Configuration, text: str) -> str:
 
 def output_of(folder: str) -> str:
     """What a run printed, as text; empty where it printed nothing."""
-    try:
-        with open(os.path.join(folder, "log"), "rb") as log:
-            return log.read(MOST_LOG_BYTES + 2 * supervisor.TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
+    return _read(folder, "log", MOST_LOG_BYTES + 2 * supervisor.TAIL_BYTES).decode(errors="replace")
 
 
 def code_of(folder: str) -> int | None:
     """The exit code of a run's command; None where it was killed together with its supervisor."""
     try:
-        return int(Path(folder, "end").read_text()[:20])
-    except (OSError, ValueError):
+        return int(_read(folder, "end", 20))
+    except ValueError:
         return None
 
 
 def last_line(folder: str) -> str:
     """The last line that a run has printed, shortened."""
-    try:
-        with open(os.path.join(folder, "log"), "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - LAST_BYTES))
-            lines = log.read(LAST_BYTES).decode(errors="replace").splitlines()
-    except OSError:
-        return ""
+    lines = _read(folder, "log", LAST_BYTES, from_end=True).decode(errors="replace").splitlines()
     last = next((line for line in reversed(lines) if line.strip()), "")
     return " ".join(last.split())[:LAST_CHARACTERS]
+
+
+def _read(folder: str, name: str, most: int, from_end: bool = False) -> bytes:
+    """At most so many bytes of a file of a run; a link or a pipe, which no run leaves there, has none."""
+    try:
+        descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        if from_end:
+            file.seek(max(0, status.st_size - most))
+        return file.read(most)

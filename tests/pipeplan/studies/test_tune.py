@@ -409,6 +409,15 @@ def test_a_folder_of_runs_that_is_a_link_is_refused(desk: Desk, work: Path) -> N
     assert not os.listdir(work / "elsewhere")
 
 
+def test_links_and_pipes_in_the_folder_of_a_run_are_not_read(tmp_path: Path) -> None:
+    """They come with somebody else's campaign."""
+    (tmp_path / "secret").write_text("7")
+    os.symlink(tmp_path / "secret", tmp_path / "end")
+    os.mkfifo(tmp_path / "log")
+    assert trials.code_of(str(tmp_path)) is None
+    assert trials.output_of(str(tmp_path)) == trials.last_line(str(tmp_path)) == ""
+
+
 def test_a_long_output_is_cut_in_the_middle(desk: Desk, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "MOST_LOG_BYTES", 1000)
     made = CommandRunner(trainer(work, "long"))(desk, desk.campaign.candidates[0].plan)
