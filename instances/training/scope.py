@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..base.amounts import as_written
 from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
-from ..physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR, MeasuredErrors, measured_errors
+from ..physics.efficiencies import (
+    USUAL_ERROR,
+    USUAL_FORM_ERROR,
+    USUAL_MEMORY_ERROR,
+    MeasuredErrors,
+    measured_errors,
+)
 from ..physics.hardware import family_of
 from ..physics.schedules import SCHEDULES
 from .plan import FULL, Degrees, Recompute, read_recompute
@@ -62,6 +68,8 @@ class UsualErrors:
 
     time: float
     memory: Margin
+    form: float
+    """By which the form of the model may be wrong for one configuration, once its efficiencies are known."""
     measured: MeasuredErrors | None
     """What they come from; None: nobody's runs on such GPUs with this framework were compared."""
 
@@ -70,8 +78,9 @@ def usual_errors(problem: TrainingProblem) -> UsualErrors:
     """The errors of published runs, and never less than usual: few publishers say nothing of clusters unlike theirs."""
     own = measured_errors(family_of(problem.gpu.name), problem.framework, problem.precision)
     if own is None:
-        return UsualErrors(USUAL_ERROR, Margin(), None)
-    return UsualErrors(max(USUAL_ERROR, own.time), Margin(max(USUAL_MEMORY_ERROR, own.memory or 0.0)), own)
+        return UsualErrors(USUAL_ERROR, Margin(), USUAL_FORM_ERROR, None)
+    memory = Margin(max(USUAL_MEMORY_ERROR, own.memory or 0.0))
+    return UsualErrors(max(USUAL_ERROR, own.time), memory, own.form or USUAL_FORM_ERROR, own)
 
 
 # ---- which configurations are asked for ----------------------------------------------------------------

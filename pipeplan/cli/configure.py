@@ -88,6 +88,7 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
     fit_output output: Write the fitted efficiencies, for --efficiencies.
     template flag: Print an empty table of runs, for --measured, and nothing else.
     [{OUTPUT}]
+    every flag --all: Print each configuration of the shortlist, not families of them.
     output output --output -o: Write the best configuration as a result; without a search, the one of --judge.
     problem_output output: Write the problem, for plan solve, verify and show.
     """
@@ -106,6 +107,7 @@ def command(
     limits: dict[str, Any],
     json: Json = False,
     progress: Progress = None,
+    every: bool = False,
     output: str | None = None,
     problem_output: str | None = None,
 ) -> None:
@@ -185,7 +187,7 @@ def command(
     else:
         from ..show.views.training import draw_answer
 
-        draw_answer(answer)
+        draw_answer(answer, every)
     raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
 
 

@@ -1,20 +1,58 @@
 """Which configurations are worth a run, and when no other can be faster: what measured runs prove.
 
-The form of the model is trusted within a share `rho`, its efficiencies only within a box, and the iteration may be off
-by a factor that all configurations share. A configuration is excluded where no point of the box that agrees with all
-runs makes it faster than the fastest run by more than `delta`.
+What is believed before any run: the real time of configuration c is exp(z) T_c(q) exp(r_c), where T is the model, q
+the efficiencies, anywhere in a box (`forms.plausible`), z a factor that all times share, |z| <= common, and r_c what
+the *form* of the model gets wrong for c alone, |r_c| <= rho. With `forms` (1) and (2), s = exp(z) y(q) the scaled terms
+and w = exp(z), a run k of t_k seconds says
+
+    (3)  c_k . s <= t_k exp(rho)        (4)  (1 + excess_k) c_k . s >= t_k exp(-rho)
+
+and the box says linear things of s and w:
+
+    (5)  exp(-common) <= w <= exp(common)
+    (6)  low w <= s_i <= high w for the term of one coordinate, and the four inequalities of McCormick for a product
+
+Every (q, z) that agrees with all runs keeps (3) to (6), so a configuration really takes at least exp(-rho) times the
+least c . s of this linear program. Where that is t_best / (1 + delta) or more it is excluded: it is not faster than the
+fastest run by more than delta. Once nothing is left, the fastest run is *certified*.
+
+Memory: a rank really holds (1 + m)(1 + e_c) times what is predicted, m the same for all configurations, |m| <=
+memory_common, |e_c| <= memory_rho. Runs that worked and runs out of memory leave a range of m; what exceeds the limit
+in all of it is excluded.
+
+To change what is run next, change `_order`: proofs do not depend on it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from statistics import median
+from typing import Any, Literal
 
+import numpy as np
+
+from ...instances.base.errors import InputError
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee import memory_of_ranks
+from .forms import ROUNDING, TERMS, Timed, believed, plausible, relations, solve, used, values_of
 
 Outcome = Literal["measured", "out of memory", "failed"]
+
+# How strongly the fit that picks the next run is held to what is believed: a coordinate moves where the runs together
+# are off by more than so many times its change.
+PULL = 0.3
+# Where runs contradict each other within rho, rho becomes so many times what makes them agree.
+GROWTH = 1.1
+# The most that a run may be off before rho grows no more: such a run says nothing.
+MOST_RHO = 3.0
+# A bound of no seconds, which divides.
+NO_TIME = 1e-12
+# Why a candidate without a time is none any more.
+FAILED = {"measured": "its run has no time", "out of memory": "it ran out of memory", "failed": "its run failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +65,18 @@ class Trial:
     seconds: float | None = None
     """Of one iteration, a median over iterations; None unless it was measured."""
     peak_bytes: float | None = None
-    """Allocated at most on the fullest GPU; None: that is not known."""
+    """Allocated at most on the fullest GPU, with the reserve; None: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be decided, and what is believed before any run."""
+    """What is to be decided, and what is believed before any run; checked at construction."""
 
     problem: TrainingProblem
     candidates: tuple[Configuration, ...]
     delta: float = 0.02
     """The share by which the answer may be slower than the fastest."""
-    rho: float = 0.07
+    rho: float = 0.1
     """The share by which the form of the model may be wrong for one configuration."""
     common: float = 0.5
     """The logarithm of the factor that all times share is at most so much, up and down."""
@@ -46,6 +84,16 @@ class Question:
     """The share by which the bytes of one configuration may be wrong."""
     memory_common: float = 0.2
     """The share by which the bytes of all of them may be wrong."""
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise InputError("candidates", "are none", "give configurations, one of which may be run")
+        for name in ("delta", "rho", "memory_rho", "memory_common"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise InputError(name, f"is {value:g}", "give a share from 0 to below 1")
+        if not 0 <= self.common <= 3:
+            raise InputError("common", f"is {self.common:g}", "give a logarithm from 0 to 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +103,11 @@ class Verdict:
     best: int | None
     """The fastest candidate that was measured."""
     regret: float | None
-    """No candidate is faster than it by more than this share of its time; None before the first run."""
+    """No candidate is faster than it by more than this share; None before the first run."""
     certified: bool
     """Is the regret at most `delta`?"""
     may: tuple[int, ...]
-    """Candidates without a run that may still be faster by more than `delta`."""
+    """Candidates without a run that may still be faster by more than `delta`, the most likely first."""
     excluded: Mapping[int, str]
     """Every other candidate without a run, with what excludes it."""
     next: int | None
@@ -70,10 +118,220 @@ class Verdict:
     """The share that was used: greater than asked for where runs contradict it."""
     notes: tuple[str, ...] = ()
     """Sentences on runs that contradict the others."""
-    predicted: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """By candidate the least and the greatest seconds that agree with all runs."""
+    likely: Mapping[int, float] = field(default_factory=dict)
+    """By candidate the seconds by the fit that picks the next run."""
+    least: Mapping[int, float] = field(default_factory=dict)
+    """By candidate the least seconds that agree with all runs, rho included."""
+
+
+class Decision:
+    """One question with its forms, which are made once; `verdict` may be asked again and again."""
+
+    def __init__(self, question: Question, forms: Any | None = None) -> None:
+        """`forms`: [candidate, term], where somebody has them already."""
+        self.question = question
+        self.timed = [Timed(question.problem, plan) for plan in question.candidates]
+        self.box = plausible(question.problem)
+        centre = values_of(believed(question.problem.efficiencies))
+        every = self.every = np.array([own.form for own in self.timed]) if forms is None else forms
+        self.terms = used(every)
+        self.forms = every[:, self.terms]
+        self.centre = centre[self.terms]
+        self.relations = relations(self.box, self.terms)
+        self._excess: dict[int, float] = {}
+        self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
+        """By candidate a least time with what it was proven from: rho and runs."""
+
+    @cached_property
+    def bytes(self) -> list[float]:
+        """Of the fullest rank of each candidate, as predicted."""
+        problem = self.question.problem
+        return [max(rank.bytes for rank in memory_of_ranks(problem, own.plan)) for own in self.timed]
+
+    def verdict(self, trials: Sequence[Trial]) -> Verdict:
+        """What these runs prove, and which one comes next."""
+        question = self.question
+        times = _times(trials)
+        unfit, low, high, notes = self._memory(trials)
+        excluded = unfit | {
+            trial.candidate: FAILED[trial.outcome] for trial in trials if trial.candidate not in times
+        }
+        likely = dict(enumerate(self.fit(times).tolist()))
+        left = [c for c in self._order(likely, low, high) if c not in times and c not in excluded]
+        if not times:
+            why = "it is predicted to be the fastest that fits"
+            return Verdict(
+                None,
+                None,
+                False,
+                tuple(left),
+                excluded,
+                left[0] if left else None,
+                why,
+                question.rho,
+                notes,
+                likely,
+            )
+        rho, contradiction = self._rho(times)
+        best = min(times, key=lambda c: times[c])
+        threshold = times[best] / (1 + question.delta)
+        least = {c: self._least(c, times, rho, threshold) for c in left}
+        for c in left:
+            if least[c] >= threshold:
+                excluded[c] = f"takes {least[c]:.4g} s at least, and {times[best]:.4g} s were measured"
+        may = tuple(c for c in left if c not in excluded)
+        regret = max((times[best] / max(seconds, NO_TIME) - 1 for seconds in least.values()), default=0.0)
+        return Verdict(
+            best,
+            max(0.0, regret),
+            not may,
+            may,
+            excluded,
+            may[0] if may else None,
+            "of those that may still be the fastest it is the most likely" if may else "nothing is left",
+            rho,
+            (*notes, *contradiction),
+            likely,
+            least,
+        )
+
+    # ---- times -------------------------------------------------------------------------------------------------
+
+    def _least(self, c: int, times: Mapping[int, float], rho: float, threshold: float) -> float:
+        """Seconds that candidate c takes at least. What was proven from fewer runs and a greater rho still holds, and
+        is enough where it reaches the threshold."""
+        runs = frozenset(times.items())
+        known = self._known.get(c)
+        if (
+            known is not None
+            and known[0] >= rho
+            and known[1] <= runs
+            and (known[2] >= threshold or known[1] == runs)
+        ):
+            return known[2]
+        rows, limits = self._agreeing(times, rho)
+        found = solve(
+            [*self.forms[c], 0.0], [self.relations, rows], [np.zeros(len(self.relations)), limits], self._w
+        )
+        seconds = 0.0 if found is None else math.exp(-rho) * (1 - ROUNDING) * float(found[:-1] @ self.forms[c])
+        self._known[c] = rho, runs, seconds
+        return seconds
+
+    @property
+    def _w(self) -> tuple[float, float]:
+        """(5)."""
+        return math.exp(-self.question.common), math.exp(self.question.common)
+
+    def _agreeing(self, times: Mapping[int, float], rho: float) -> tuple[Any, Any]:
+        """(3) and (4), each divided by the measured time."""
+        rows, limits = [], []
+        for k, seconds in times.items():
+            own = np.append(self.forms[k] / seconds, 0.0)
+            rows += [own, -own * (1 + self._excess_of(k))]
+            limits += [math.exp(rho), -math.exp(-rho)]
+        return np.array(rows), np.array(limits)
+
+    def _excess_of(self, k: int) -> float:
+        if k not in self._excess:
+            self._excess[k] = self.timed[k].excess(self.box)
+        return self._excess[k]
+
+    def _rho(self, times: Mapping[int, float]) -> tuple[float, tuple[str, ...]]:
+        """The share within which all runs agree with some point, and a sentence where it is not the one asked for."""
+        asked = self.question.rho
+        needed = self._needed(times)
+        if needed <= asked / GROWTH:
+            return asked, ()
+        rho = min(MOST_RHO, max(asked, GROWTH * needed))
+        if rho <= asked:
+            return asked, ()
+        odd = "the only run"
+        if len(times) > 1:
+            without = {k: self._needed({i: t for i, t in times.items() if i != k}) for k in times}
+            odd = f"the run of candidate {min(without, key=lambda k: without[k])}"
+        return rho, (
+            f"The runs agree with the form of the model only within {needed:.1%}, and {odd} is the most at odds: "
+            f"{rho:.1%} are allowed now in place of {asked:.1%}.",
+        )
+
+    def _needed(self, times: Mapping[int, float]) -> float:
+        """The least rho with which some point agrees with all runs."""
+        found = self._fitted(times, each=False, pull=0.0)
+        return 0.0 if found is None else float(-math.log(max(1e-9, 1 - found[-1])))
+
+    def fit(self, times: Mapping[int, float]) -> Any:
+        """The time of every candidate where the runs are met best."""
+        found = self._fitted(times, each=True, pull=PULL) if times else None
+        return self.forms @ (self.centre if found is None else found[: len(self.terms)])
+
+    def _fitted(self, times: Mapping[int, float], each: bool, pull: float) -> Any:
+        """Terms, w, distances of terms and errors of runs, with the least sum of errors (`each`) or the least greatest
+        error, and `pull` times the distances of coordinates from what is believed."""
+        n, runs = len(self.terms), len(times)
+        errors = runs if each else 1
+        single = [len(TERMS[i]) == 1 for i in self.terms]
+        own = np.array([self.forms[k] / seconds for k, seconds in times.items()])
+        above = own if each else own * [[1 + self._excess_of(k)] for k in times]
+        zero, which = np.zeros((runs, 1)), np.eye(runs) if each else np.ones((runs, 1))
+        moved = np.hstack([np.eye(n), -self.centre[:, None]])[single]
+        distance = np.eye(n)[single][:, single]
+        count = int(sum(single))
+        rows = [
+            np.hstack([self.relations, np.zeros((len(self.relations), count + errors))]),
+            np.hstack([own, zero, np.zeros((runs, count)), -which]),
+            np.hstack([-above, zero, np.zeros((runs, count)), -which]),
+            np.hstack([moved, -distance, np.zeros((count, errors))]),
+            np.hstack([-moved, -distance, np.zeros((count, errors))]),
+        ]
+        limits = [np.zeros(len(self.relations)), np.ones(runs), -np.ones(runs), np.zeros(count), np.zeros(count)]
+        return solve([*np.zeros(n + 1), *[pull] * count, *[1.0] * errors], rows, limits, self._w, n)
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+
+    def _memory(self, trials: Sequence[Trial]) -> tuple[dict[int, str], float, float, tuple[str, ...]]:
+        """Candidates that cannot fit, the least and the greatest common share, and sentences on contradictions."""
+        limit, own, most = self.question.problem.memory_bytes, self.question.memory_rho, self.question.memory_common
+        low, high = 1 - most, 1 + most
+        if limit is None:
+            return {}, low, high, ()
+        for trial in trials:
+            held = self.bytes[trial.candidate]
+            if trial.outcome == "measured":
+                high = min(high, limit / (held * (1 - own)))
+            if trial.outcome == "out of memory":
+                low = max(low, limit / (held * (1 + own)))
+            if trial.peak_bytes is not None:
+                low = max(low, trial.peak_bytes / (held * (1 + own)))
+                high = min(high, trial.peak_bytes / (held * (1 - own)))
+        notes: tuple[str, ...] = ()
+        if low > high:
+            notes = ("Runs contradict each other about memory: nothing is excluded by it.",)
+            low, high = 1 - most, 1 + most
+        least = (1 - own) * low
+        unfit = {
+            c: f"holds {held * least / 2**30:.4g} GiB at least, and {limit / 2**30:.4g} GiB fit"
+            for c, held in enumerate(self.bytes)
+            if held * least > limit
+        }
+        return unfit, low, high, notes
+
+    def _order(self, likely: Mapping[int, float], low: float, high: float) -> list[int]:
+        """All candidates, the one to run first: the fastest by the fit, those first that fit by the middle of what is
+        known of memory."""
+        limit, middle = self.question.problem.memory_bytes, (low + high) / 2
+        fits = [limit is None or held * middle <= limit for held in self.bytes]
+        return sorted(likely, key=lambda c: (not fits[c], likely[c], c))
 
 
 def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
     """What these runs prove, and which one comes next."""
-    raise NotImplementedError
+    return Decision(question).verdict(trials)
+
+
+def _times(trials: Sequence[Trial]) -> dict[int, float]:
+    """The median time of each candidate that has one."""
+    times: dict[int, list[float]] = {}
+    for trial in trials:
+        if trial.seconds is not None:
+            times.setdefault(trial.candidate, []).append(trial.seconds)
+    return {c: median(own) for c, own in times.items()}

@@ -122,6 +122,27 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     assert told["best"]["fits"] == "yes"
 
 
+def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configuration(plan: Plan, tiny: str) -> None:
+    """A family differs in layout and in the number of chunks on a rank alone."""
+    told = plan("configure", tiny, *SMALL, "--json").json
+    families: dict[str, list[float]] = {}
+    for own in told["shortlist"]:
+        degrees = {**own["degrees"], "virtual": 1}
+        families.setdefault(str((degrees, own["micro_batch"], own["zero"], own["recompute"][0])), []).append(
+            own["seconds"]
+        )
+    assert 1 < len(families) < len(told["shortlist"])
+    text = done(plan("configure", tiny, *SMALL)).out
+    left = len(families) - 10
+    assert ("more; --all" in in_one_line(text)) == (left > 0)
+    (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "alike" in line)
+    table = text[text.index(heading) :].splitlines()[2 : 2 + min(10, len(families))]
+    assert [row.split()[0] for row in table] == [f"{own[0]:.4g}" for own in list(families.values())[:10]]
+    every = done(plan("configure", tiny, *SMALL, "--all")).out
+    assert "alike" not in every
+    assert "families" not in every
+
+
 def test_what_is_written_can_be_verified_shown_exported_reported_and_solved_again(plan: Plan, tiny: str) -> None:
     files = ("-o", "best.json", "--problem-output", "problem.json")
     best = plan("configure", tiny, *SMALL, *files, "--json").json["best"]

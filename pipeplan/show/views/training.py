@@ -23,7 +23,7 @@ from ...instances.training.frameworks import one_name_each
 from ...instances.training.iteration import RankTime, pipeline_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee import ConfigurationEvaluation
+from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import both_sides, fit_of, usual_errors
 from ...instances.training.words import layout_word, recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, PARTS, by_part
@@ -438,15 +438,18 @@ SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "a
 ACCURACY = "docs/accuracy.md"
 # The most characters of a layout in a table, where room is limited.
 LONGEST_LAYOUT = 18
+# The most families of the shortlist that are printed.
+MOST_FAMILIES = 10
 
 
-def draw_answer(answer: Answer) -> None:
-    """Print the best configuration, the shortlist, how the others were discarded, and what was judged."""
+def draw_answer(answer: Answer, every: bool = False) -> None:
+    """Print the best configuration, the shortlist by families or with `every` entry, how the others were discarded, and
+    what was judged."""
     if answer.report is not None:
         _put_answer(*best_in_words(answer))
         if answer.best is not None:
             draw_ranks(answer.best)
-        _draw_list(answer)
+        _draw_list(answer, every)
         put(counted_in_words(answer))
     put(*measured_in_words(answer))
     for judged in answer.judged:
@@ -461,11 +464,17 @@ def _put_answer(first: str, *more: str) -> None:
     put(*more)
 
 
-def _draw_list(answer: Answer) -> None:
+def _draw_list(answer: Answer, every: bool) -> None:
     """Print the shortlist as a table, and a sentence on what it promises."""
-    shown, degrees = answer.shortlist, _degrees_of(answer.shortlist)
-    if not shown:
+    if not answer.listed:
         return
+    if every:
+        shown, alike = answer.shortlist, [0] * len(answer.shortlist)
+    else:
+        first = answer.families[:MOST_FAMILIES]
+        shown = tuple(evaluate_configuration(answer.problem, own.best.plan) for own in first)
+        alike = [own.alike for own in first]
+    degrees = _degrees_of(shown)
     least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
     letters = [f"{title} {name.replace('_', '-')}" for title, name in degrees.items()]
     put(f"shortlist ({', '.join(letters)}, b micro-batch)", style="bold")
@@ -479,15 +488,34 @@ def _draw_list(answer: Answer) -> None:
             str(own.plan.micro_batch),
             str(own.plan.zero),
             recompute_word(own.plan),
+            *([] if every else [str(same) if same else ""]),
             _cut(layout_word(own.plan)),
         )
-        for own in shown
+        for own, same in zip(shown, alike, strict=True)
     ]
-    titles = ("s", "more", "GiB", "fits", *degrees, "b", "zero", "recompute", "layout")
+    titles = (
+        "s",
+        "more",
+        "GiB",
+        "fits",
+        *degrees,
+        "b",
+        "zero",
+        "recompute",
+        *([] if every else ["alike"]),
+        "layout",
+    )
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
     draw_rows(titles, rows, "recompute,layout", best)
     left = len(answer.listed) - len(shown)
-    put(f"... and {left} more; --json has all of them" if left else "", list_in_words(answer))
+    if every:
+        rest = f"... and {left} more; --json has all of them" if left else ""
+    else:
+        others = len(answer.families) - len(shown)
+        rest = f"... and {several(others, 'family')} more; --all shows each configuration" if others else ""
+        if any(alike):
+            put("alike: how many more of the list differ in layout or number of chunks alone")
+    put(rest, list_in_words(answer))
 
 
 def _degrees_of(shown: Sequence[ConfigurationEvaluation | Found]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,15 @@ def asked_of(
     )
 
 
+@dataclass(frozen=True)
+class Family:
+    """Configurations of a list with the same degrees, micro-batch, ZeRO stage and recomputation."""
+
+    best: Found
+    alike: int
+    """How many more the list has."""
+
+
 @dataclass(frozen=True, repr=False)
 class Answer(Displayed):
     """A problem with the configurations that were found for it, and those that were judged."""
@@ -167,6 +176,17 @@ class Answer(Displayed):
     def shortlist(self) -> tuple[ConfigurationEvaluation, ...]:
         """The first `MOST_JUDGED` configurations of the list, judged by the referee."""
         return tuple(evaluate_configuration(self.problem, own.plan) for own in self.listed[:MOST_JUDGED])
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The shortlist by what decides: configurations that differ in layout and number of chunks alone are one
+        family, of which the fastest stands first."""
+        groups: dict[Any, list[Found]] = {}
+        for own in self.listed:
+            plan = own.plan
+            key = replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
+            groups.setdefault(key, []).append(own)
+        return tuple(Family(own[0], len(own) - 1) for own in groups.values())
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:

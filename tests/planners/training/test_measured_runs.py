@@ -85,3 +85,24 @@ def test_thousands_of_published_runs_are_met_and_the_page_says_how_well(monkeypa
         if (own := MEASURED_ERRORS.get(key)) is not None:
             assert own.runs == runs, key
             assert own.time == pytest.approx(nine_in_ten, abs=0.002), key
+
+
+@pytest.mark.sweeps
+@pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
+def test_campaigns_on_published_sweeps_end_early_and_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 17 groups on A100 sees its own runs one by one, and trusts the form of the model as far as the other
+    groups say; no certificate is off by more than it allows."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    replay = importlib.import_module("replay")
+    ((folder, table),) = replay.tables_of(MEASURED / "aleph_alpha_a100_layouts.csv")
+    groups = replay.groups_of(folder, table)
+    found = replay.replayed(groups, draws=10)
+    own = MEASURED_ERRORS["a100", "scaling", False]
+    assert own.groups == len(found)
+    assert own.form == pytest.approx(max(each.rho for each in found), abs=0.01)
+    assert sum(each.certified for each in found) >= 15
+    assert all(each.certified or each.runs >= replay.MOST_RUNS for each in found)
+    assert statistics.median(each.runs for each in found) <= 7
+    assert statistics.mean(each.regret for each in found) <= 0.001
+    assert max(each.regret for each in found) <= replay.USUAL_DELTA
+    assert statistics.mean(each.until for each in found) <= statistics.mean(each.by_prediction for each in found)

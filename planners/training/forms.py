@@ -1,0 +1,259 @@
+"""The time of a configuration as a linear form in what the hardware does, around which everything is proven.
+
+Each efficiency is a *coordinate* q that is 1 where it is believed to be: the believed rate over the rate, an amount
+over the believed amount; of a hidden share it is what is left, 1 - share. A time is a maximum over paths of sums of
+products of at most two coordinates, the *terms*: seconds of products, half_side times seconds of products, what is
+left of tensor-parallel communication times seconds of links, and so on. On one path, with one argument of every
+maximum on it, the time is a linear form in the terms:
+
+    (1)  T(q) >= c . y(q) everywhere,            y(q) the values of the terms
+    (2)  T(q) <= (1 + excess) c . y(q) in a box
+
+(1) holds since a form is one argument of the maximum. For (2): T is convex in each coordinate alone and the form is
+affine in it, so T - (1 + excess) c . y is greatest at a corner of the box, where it is computed. T is monotone as well,
+so coordinates that matter little need no corners: T has them at their worst and the form at their best.
+
+To add an efficiency to the coordinates, name it below, with the range that is plausible and, where the model multiplies
+it with another one, the pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...instances.physics.efficiencies import ABOUT, Efficiencies
+from ...instances.training.iteration import Iteration
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+
+Point = Mapping[str, float]
+Range = tuple[float, float]
+
+# By which factor a rate or an amount may be off either way, as a logarithm: wider than what fits to published groups of
+# runs found for clusters whose hardware is known.
+PLAUSIBLE = {
+    "products": 0.35,
+    "grouped_products": 0.35,
+    "products_fp8": 0.35,
+    "attention": 0.5,
+    "memory": 0.35,
+    "links": 0.7,
+    "half_side": 0.7,
+    "launch_seconds": 1.2,
+    "host_seconds": 1.2,
+    "collective_seconds": 1.5,
+}
+AMOUNTS = ("half_side", "launch_seconds", "host_seconds", "collective_seconds")
+# Shares of communication that may be hidden, whatever is believed.
+HIDDEN = {
+    "tensor_hidden": (0.0, 0.5),
+    "context_hidden": (0.0, 0.9),
+    "expert_hidden": (0.0, 0.5),
+    "data_hidden": (0.0, 1.0),
+    "pipeline_hidden": (0.0, 0.8),
+}
+NAMES = (*PLAUSIBLE, *HIDDEN)
+TERMS: tuple[tuple[str, ...], ...] = (
+    (),
+    *((name,) for name in NAMES),
+    *(("half_side", name) for name in ("products", "grouped_products", "products_fp8")),
+    *((hidden, name) for hidden in HIDDEN for name in ("links", "collective_seconds")),
+)
+PLACE = {term: i for i, term in enumerate(TERMS)}
+
+# Of a coordinate: the step by which slopes are measured.
+STEP = 1e-4
+# Coordinates that get corners, and the share of the time that one without corners may change it by.
+MOST_CORNERS, LITTLE = 6, 0.003
+# What rounding and steps may cost (1) and (2), as a share of the time.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Ranges of all coordinates."""
+
+    ranges: Mapping[str, Range]
+
+    @property
+    def terms(self) -> Any:
+        """The least and the greatest value of each term, [term, side]."""
+        return np.array(
+            [[math.prod(self.ranges[name][side] for name in term) for side in (0, 1)] for term in TERMS]
+        )
+
+
+def believed(own: Efficiencies) -> dict[str, float]:
+    """The coordinates of what is believed."""
+    return {name: 1 - getattr(own, name) if name in HIDDEN else 1.0 for name in NAMES}
+
+
+def plausible(problem: TrainingProblem) -> Box:
+    """The box around what is believed; amounts of nothing stay nothing, and no rate is above its physical bound."""
+    own, ranges = problem.efficiencies, {}
+    for name, width in PLAUSIBLE.items():
+        value = getattr(own, name)
+        low, high = (1.0, 1.0) if value == 0 else (math.exp(-width), math.exp(width))
+        if name not in AMOUNTS:
+            low, high = max(low, value / (ABOUT[name].most or math.inf)), min(high, value / ABOUT[name].least)
+        ranges[name] = low, high
+    for name, (least, most) in HIDDEN.items():
+        share = getattr(own, name)
+        ranges[name] = 1 - max(most, share), 1 - min(least, share)
+    return Box(ranges)
+
+
+def values_of(point: Point) -> Any:
+    """The values of all terms."""
+    return np.array([math.prod(point[name] for name in term) for term in TERMS])
+
+
+def efficiencies_at(own: Efficiencies, point: Point) -> Efficiencies:
+    """The efficiencies that a point stands for, `own` being what is believed."""
+    changes = {}
+    for name, q in point.items():
+        value = getattr(own, name)
+        changes[name] = 1 - q if name in HIDDEN else value * q if name in AMOUNTS else value / q
+        about = ABOUT[name]
+        changes[name] = max(about.least, min(changes[name], about.most or math.inf))
+    return replace(own, **changes)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A configuration whose time is asked for at many points."""
+
+    problem: TrainingProblem
+    plan: Configuration
+
+    def _at(self, point: Point) -> Iteration:
+        rates = efficiencies_at(self.problem.efficiencies, point)
+        return Iteration(self.problem.replace(efficiencies=rates), self.plan)
+
+    def seconds(self, point: Point) -> float:
+        return float(self._at(point).seconds())
+
+    @cached_property
+    def form(self) -> Any:
+        """Coefficients of the terms, with which (1) holds: of the longest path where everything is as believed."""
+        centre = believed(self.problem.efficiencies)
+        own = self._at(centre)
+        path = own.path()
+        time = own.along(path)
+        steps = {name: STEP * max(q, 0.1) * (-1 if name in HIDDEN and q > 0.5 else 1) for name, q in centre.items()}
+
+        def change(*names: str) -> float:
+            moved = {name: centre[name] + steps[name] for name in names}
+            return float(self._at({**centre, **moved}).along(path)) - time
+
+        slopes = {name: change(name) / steps[name] for name in NAMES if self._counts(name)}
+        found = np.zeros(len(TERMS))
+        for term in TERMS:
+            if len(term) == 2 and all(slopes.get(name) for name in term):
+                a, b = term
+                both = change(a, b) - slopes[a] * steps[a] - slopes[b] * steps[b]
+                own_slope = both / (steps[a] * steps[b])
+                if abs(own_slope) > ROUNDING * time:
+                    found[PLACE[term]] = own_slope
+        for name, slope in slopes.items():
+            pairs = ((term, other) for term in TERMS if len(term) == 2 and name in term for other in term)
+            found[PLACE[name,]] = slope - sum(
+                found[PLACE[term]] * centre[other] for term, other in pairs if other != name
+            )
+        found[0] = time * (1 - ROUNDING) - found @ values_of(centre)
+        return found
+
+    def _counts(self, name: str) -> bool:
+        """May the time depend on this coordinate? To say yes where it does not costs a moment, and nothing else."""
+        own, degrees = self.problem, self.plan.degrees
+        experts = degrees.expert * degrees.expert_tensor > 1
+        among = {
+            "grouped_products": own.model.experts is not None,
+            "products_fp8": own.precision == "fp8",
+            "links": own.devices > 1,
+            "collective_seconds": degrees.tensor * degrees.context > 1 or experts,
+            "tensor_hidden": degrees.tensor > 1,
+            "context_hidden": degrees.context > 1,
+            "expert_hidden": experts,
+            "data_hidden": own.devices > degrees.pipeline,
+            "pipeline_hidden": degrees.pipeline > 1,
+        }
+        return among.get(name, True) and (name not in AMOUNTS or bool(getattr(own.efficiencies, name) > 0))
+
+    def excess(self, box: Box) -> float:
+        """The share by which the time may exceed the form in the box: (2)."""
+        form, centre = self.form, believed(self.problem.efficiencies)
+        values = values_of(centre)
+        spans = {
+            name: sum(abs(form[i]) * values[i] for i, term in enumerate(TERMS) if name in term)
+            * (high - low)
+            / (centre[name] or 1)
+            for name, (low, high) in box.ranges.items()
+        }
+        order = sorted(spans, key=lambda name: -spans[name])
+        main = [name for name in order[:MOST_CORNERS] if spans[name] > LITTLE * (form @ values)]
+        rest = [name for name in NAMES if name not in main]
+        worst = {name: box.ranges[name][1] for name in rest}
+        found = 0.0
+        for corner in product(*(box.ranges[name] for name in main)):
+            at = dict(zip(main, corner, strict=True))
+            low, high = Box({**box.ranges, **{name: (q, q) for name, q in at.items()}}).terms.T
+            best = np.minimum(form * low, form * high).sum()
+            found = max(found, self.seconds({**worst, **at}) / best - 1)
+        return found + ROUNDING
+
+
+# ---- linear programs -----------------------------------------------------------------------------------------
+
+
+def used(forms: Any) -> list[int]:
+    """Terms that some candidate has, with the coordinates of their products and the constant."""
+    own = {term for i, term in enumerate(TERMS) if not term or forms[:, i].any()}
+    needed = own | {(name,) for term in own for name in term}
+    return [i for i, term in enumerate(TERMS) if term in needed]
+
+
+def relations(box: Box, terms: Sequence[int]) -> Any:
+    """What the box says of terms and w, as rows of which each times (terms, w) is at most 0: the range of a coordinate,
+    and the four inequalities of McCormick for a product of two."""
+    place = {TERMS[i]: at for at, i in enumerate(terms)}
+    rows: list[dict[int, float]] = []
+    scale = len(terms)
+    for term, at in place.items():
+        if not term:
+            rows += [{at: 1, scale: -1}, {at: -1, scale: 1}]
+        elif len(term) == 1:
+            low, high = box.ranges[term[0]]
+            rows += [{at: 1, scale: -high}, {at: -1, scale: low}]
+        else:
+            (a_low, a_high), (b_low, b_high) = (box.ranges[name] for name in term)
+            a, b = (place[name,] for name in term)
+            rows += [
+                {at: -1, a: b_low, b: a_low, scale: -a_low * b_low},
+                {at: -1, a: b_high, b: a_high, scale: -a_high * b_high},
+                {at: 1, a: -b_low, b: -a_high, scale: a_high * b_low},
+                {at: 1, a: -b_high, b: -a_low, scale: a_low * b_high},
+            ]
+    found = np.zeros((len(rows), scale + 1))
+    for i, row in enumerate(rows):
+        for column, value in row.items():
+            found[i, column] = value
+    return found
+
+
+def solve(costs: Any, rows: Sequence[Any], limits: Sequence[Any], w: Range, scale: int | None = None) -> Any:
+    """The point of least cost, all of it from 0 on; None: there is none, or the solver fails. `w` is the range of the
+    variable at the place `scale`, by default the last."""
+    from scipy.optimize import linprog
+
+    bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(costs)
+    bounds[len(costs) - 1 if scale is None else scale] = w
+    found = linprog(costs, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs")
+    return found.x if found.status == 0 else None
