@@ -74,5 +74,9 @@ SHOWN: dict[str, ShownKind] = {
 }
 
 
+# Makes the options of an export of which nothing is asked.
+EXPORT_OPTIONS: Function[[], ExportOptions] = Function("pipeplan.models.export.contract:ExportOptions")
+
+
 def shown_kind(problem: Any) -> ShownKind:
     return SHOWN[problem.kind]

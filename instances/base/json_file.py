@@ -48,6 +48,15 @@ def holds_json(path: str | os.PathLike[str]) -> bool:
     return read_text(path).lstrip().startswith(("{", "["))
 
 
+def begins_with(path: str | os.PathLike[str], words: str) -> bool:
+    """Are these words at the beginning of the file? Where there is no file, they are not; standard input is left."""
+    try:
+        with open(path if str(path) != STDIN else os.devnull, "rb") as stream:
+            return words.encode() in stream.read(200)
+    except (OSError, ValueError):
+        return False
+
+
 def check_path(path: object) -> None:
     """Raise an InputError unless this is a path: Python takes a number for an open file, such as the terminal."""
     if not isinstance(path, (str, os.PathLike)):

@@ -27,6 +27,7 @@ from .signatures import modern, number
 COMMANDS: Mapping[str, str] = {
     "solve": "solve:command",
     "configure": "configure:command",
+    "tune": "tune:command",
     "calibrate": "calibrate:command",
     "verify": "plans:verify",
     "show": "plans:show_plan",
@@ -86,7 +87,7 @@ OTHER_COMMANDS = {
     **dict.fromkeys(("check", "validate", "judge"), "verify"),
     **dict.fromkeys(("plot", "draw", "view", "print"), "show"),
     **dict.fromkeys(("benchmark", "bench"), "compare"),
-    **dict.fromkeys(("tune", "config", "autotune"), "configure"),
+    **dict.fromkeys(("config", "autotune"), "configure"),
     **dict.fromkeys(("list", "ls", "examples"), "instances"),
 }
 

@@ -123,8 +123,8 @@ def command(
         sys.stdout.write(table())
         return
     limits_for(limits)
-    problem = _problem(model, given)
-    asked = _asked(problem, scope)
+    problem = problem_of_options(model, given)
+    asked = asked_of_options(problem, scope)
     if efficiencies is not None:
         from ..planners.training.measured import saved_fit
 
@@ -220,7 +220,7 @@ def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
     return OK if any(judgement.fits != "no" for judgement in answer.judged) else NO_PLAN
 
 
-def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
+def problem_of_options(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     """The problem that was asked for; errors name the options of the command line."""
     if model is None:
         from ..instances.training.build import MODELS
@@ -262,7 +262,7 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     return with_memory(problem, None) if memory == math.inf else problem
 
 
-def _asked(problem: TrainingProblem, scope: Mapping[str, Any]) -> Asked:
+def asked_of_options(problem: TrainingProblem, scope: Mapping[str, Any]) -> Asked:
     from ..studies.configure.answer import asked_of
 
     errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import PipeplanError, UsageError, one_of, show
-from ..instances.base.json_file import holds_json, read_json, write_text_atomically
+from ..instances.base.json_file import begins_with, holds_json, read_json, write_text_atomically
 from ..instances.base.quantities import with_unit
 from ..instances.base.result import Found
 from ..instances.lookup import Cluster, holds_profile, packaged_by_hash
@@ -470,6 +470,9 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
             return
 
 
+# What the files of `plan tune` begin with.
+CAMPAIGN = '"schema": "pipeplan.campaign/'
+
 # ---- `plan explore` and `plan report` -------------------------------------------------------------------------
 
 
@@ -525,7 +528,8 @@ def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
 @with_cluster()
 @described(
     """
-    source input RESULT|FOLDER: A result file, - for standard input, or the folder of `plan compare`.
+    source input RESULT|FOLDER: A result file, - for standard input, the folder of `plan compare`, or a campaign of
+        `plan tune`.
     instance input [INSTANCE]: The problem that was solved; default: the file or packaged instance that the result
         names.
     output output --output -o: The HTML file to write.
@@ -547,6 +551,13 @@ def report(
         from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
+    elif begins_with(source, CAMPAIGN):
+        if instance is not None:
+            raise UsageError("A campaign brings its problem along; drop INSTANCE.")
+        from ..show.tuning import campaign_page
+        from ..studies.tune import read_campaign
+
+        text = campaign_page(read_campaign(source))
     else:
         from ..instances.files import problem_from_json
         from ..instances.stored_results import load_result

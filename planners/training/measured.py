@@ -22,12 +22,12 @@ from ...instances.base.quantities import GIB, MIB, several, whole_number
 from ...instances.physics.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
 from ...instances.training.build import with_layers
 from ...instances.training.flag_options import dashed
-from ...instances.training.flags import read_options
+from ...instances.training.flags import Read, read_options
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
-from .runs import NO_FIT, PULL, WEAK_PULL, Fit, Run, RunError, check_possible, fit, runs_of_table
+from .runs import MEASURED, NO_FIT, PULL, WEAK_PULL, Fit, Run, RunError, check_possible, fit, runs_of_table
 
 # ---- runs in logs ----------------------------------------------------------------------------------------
 #
@@ -49,7 +49,14 @@ _STEP = re.compile(r"\bstep:\s*\d+\s.*?memory:\s*([0-9.]+)GiB.*?tps:\s*([0-9][0-
 _MESH = re.compile(r"Building device mesh with parallelism: ((?:[a-z_]+=\d+(?:, )?)+)")
 _BATCHES = re.compile(r"local batch size (\d+), global batch size (\d+).*?sequence length (\d+)")
 _PIPELINE = re.compile(r"Using pipeline schedule (\w+) with (\d+) microbatches and (\d+) stages")
+# What torch, CUDA, ROCm and NCCL print where a GPU has no memory left.
+_NO_MEMORY = re.compile(
+    r"OutOfMemoryError|(?:CUDA|HIP|XPU)(?: error:)? out of memory|cudaErrorMemoryAllocation|Cuda failure 2\b"
+)
 _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
+
+# The most characters of a line that are read: no line of these programs is longer.
+LONGEST_LINE = 20_000
 
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
@@ -91,14 +98,56 @@ MESH = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What a log says was measured."""
+
+    iterations: int = 0
+    """Iterations after the warm-up."""
+    seconds: float | None = None
+    """Seconds of one, their median; None: the log has no iteration."""
+    peak_bytes: float | None = None
+    out_of_memory: bool = False
+    """Does the log end without memory on a GPU? An earlier line of this kind was survived."""
+
+    @classmethod
+    def of(cls, text: str, problem: TrainingProblem) -> Logged:
+        """The amounts in a log of Megatron or torchtitan, whatever its beginning says of the configuration."""
+        lines = lines_of(text)
+        found = [(n, own) for n, line in enumerate(lines) if (own := _MILLISECONDS.search(line))]
+        steps = [(n, own) for n, line in enumerate(lines) if (own := _STEP.search(line))]
+        last = max((n for n, _ in (*found, *steps)), default=-1)
+        out = any(_NO_MEMORY.search(line) for line in lines[last + 1 :])
+        if found:
+            milliseconds, count = _counted([float(own[1]) for _, own in found])
+            peaks = [float(own[1]) * MIB for line in lines if (own := _PEAK_MIB.search(line))]
+            return cls(count, milliseconds / 1000, max(peaks, default=0.0) or None, out)
+        if not steps:
+            return cls(out_of_memory=out)
+        rate, count = _counted([float(own[2].replace(",", "")) for _, own in steps])
+        seconds = problem.batch * problem.sequence / (rate * problem.devices) if rate > 0 else None
+        return cls(count, seconds, max(float(own[1]) for _, own in steps) * GIB or None, out)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a log without colours, none longer than any program writes."""
+    return [line[:LONGEST_LINE] for line in _COLOUR.sub("", text).splitlines()]
+
+
 def run_of_log(path: str, problem: TrainingProblem) -> Run:
     """The one run that a log is about."""
-    lines = _COLOUR.sub("", read_text(path)).splitlines()
+    return run_of_text(path, read_text(path), problem)
+
+
+def run_of_text(path: str, text: str, problem: TrainingProblem) -> Run:
+    """The run in the text of a log, which errors call by its path."""
+    lines = lines_of(text)
+    ended = any(_NO_MEMORY.search(line) for line in lines)
     try:
         with errors_in(path):
-            if any(_MILLISECONDS.search(line) for line in lines):
+            if any(_MILLISECONDS.search(line) for line in lines) or (ended and _is_of_megatron(lines)):
                 return _megatron(path, lines, problem)
-            if any(_STEP.search(line) for line in lines):
+            if any(_STEP.search(line) for line in lines) or (ended and _last(_MESH, lines)):
                 return _torchtitan(path, lines, problem)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
@@ -119,6 +168,10 @@ def _counted(values: Sequence[float]) -> tuple[float, int]:
 # ---- Megatron ------------------------------------------------------------------------------------------
 
 
+def _is_of_megatron(lines: Sequence[str]) -> bool:
+    return "tensor-model-parallel-size" in _arguments(lines)
+
+
 def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Run:
     arguments = _arguments(lines)
     if "tensor-model-parallel-size" not in arguments:
@@ -129,11 +182,20 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Run:
     )
     of_run = read.problem
     check_possible(of_run, read.configuration)
-    milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
-    peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
-    told = (f"{path}: the median of {count} iterations.", *(f"{path}: {note}" for note in read.notes))
-    peak = max(peaks) * MIB if peaks else None
-    return Run(of_run, read.configuration, milliseconds / 1000, Path(path).name, peak, told)
+    return _run(path, lines, of_run, read, "iterations")
+
+
+def _run(path: str, lines: Sequence[str], of_run: TrainingProblem, read: Read, steps: str) -> Run:
+    """The run with the configuration that was read from its log, and the amounts there."""
+    logged, name = Logged.of("\n".join(lines), of_run), Path(path).name
+    notes = tuple(f"{path}: {note}" for note in read.notes)
+    if logged.out_of_memory:
+        told = (f"{path}: out of memory.", *notes)
+        return Run(of_run, read.configuration, None, name, None, told, "out of memory")
+    if logged.seconds is None:
+        raise InputError("content", "has no tokens per second", "give a log of a run that went on")
+    told = (f"{path}: the median of {logged.iterations} {steps}.", *notes)
+    return Run(of_run, read.configuration, logged.seconds, name, logged.peak_bytes, told)
 
 
 def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -203,14 +265,7 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Ru
     of_run = problem.replace(batch=batch, sequence=sequence, framework="torchtitan")
     read = read_options(of_run, "torchtitan", options, "")
     check_possible(of_run, read.configuration)
-    steps = [found for line in lines if (found := _STEP.search(line))]
-    rate, count = _counted([float(found[2].replace(",", "")) for found in steps])
-    if not rate > 0:
-        raise InputError("content", "has no tokens per second", "give a log of a run that went on")
-    seconds = batch * sequence / (rate * of_run.devices)
-    told = (f"{path}: the median of {count} steps.", *(f"{path}: {note}" for note in read.notes))
-    peak = max(float(found[1]) for found in steps) * GIB
-    return Run(of_run, read.configuration, seconds, Path(path).name, peak or None, told)
+    return _run(path, lines, of_run, read, "steps")
 
 
 def _last(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
@@ -367,7 +422,7 @@ def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tup
     path = str(path)
     header = read_text(path).partition("\n")[0]
     names = {name.strip() for name in next(csv.reader([header]), [])}
-    if {"seconds", "peak_gib"} & names:
+    if {*MEASURED, "outcome"} & names:
         return runs_of_table(path, problem)
     run = run_of_log(path, problem)
     try:

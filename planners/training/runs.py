@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
 from ...instances.base.json_file import read_text
@@ -32,6 +32,11 @@ INSTEAD_OF_SECONDS = (("milliseconds", 1e3), ("microseconds", 1e6))
 INSTEAD_OF_GIB = (("MiB", 2.0**10), ("KiB", 2.0**20), ("bytes", 2.0**30))
 
 
+# How a run can end; a run that failed says nothing of time or memory.
+Outcome = Literal["measured", "out of memory", "failed"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What was run, and what came of it; None: that was not measured."""
@@ -45,6 +50,7 @@ class Run:
     """Allocated at most on the fullest GPU, without what the driver takes."""
     told: tuple[str, ...] = ()
     """Sentences on how it was read."""
+    outcome: Outcome = "measured"
 
     def iteration(self, efficiencies: Efficiencies) -> Iteration:
         """The iteration by the model with these efficiencies."""
@@ -113,7 +119,7 @@ COLUMNS = (
     *("model", "layers", "dense_layers", "devices", "sequence", "batch", "micro_batch", "tensor", "context"),
     *("pipeline", "virtual", "data", "expert", "zero", "recompute", "precision", "seconds", "peak_gib"),
 )
-KNOWN = ("name", *OF_PROBLEM, *OF_CONFIGURATION, *MEASURED)
+KNOWN = ("name", *OF_PROBLEM, *OF_CONFIGURATION, *MEASURED, "outcome")
 MOST_ROWS = 10_000
 # Larger numbers are no seconds and no GiB of anything, and overflow where they are multiplied.
 MOST_AMOUNT = 1e30
@@ -163,7 +169,7 @@ def _check_columns(path: str, names: list[str]) -> None:
             raise InputError("content", f"has the column {show(name)}", remedy, path)
         if names.count(name) > 1:
             raise InputError("content", f"has the column {show(name)} twice", "give it once", path)
-    if not set(MEASURED) & set(names):
+    if not {*MEASURED, "outcome"} & set(names):
         raise InputError("content", "has neither the column seconds nor peak_gib", "give what was measured", path)
 
 
@@ -174,10 +180,15 @@ def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Run:
     plan = configuration_from_words(of_run, words)
     check_possible(of_run, plan)
     seconds, peak = (_amount(row, name) for name in MEASURED)
-    if seconds is None and peak is None:
+    outcome = row.get("outcome") or "measured"
+    if outcome not in OUTCOMES:
+        raise InputError("outcome", f"is {show(outcome)}", "write " + ", ".join(OUTCOMES) + ", or leave it empty")
+    if outcome == "measured" and seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
+    if outcome != "measured" and seconds is not None:
+        raise InputError("seconds", f"is given for a run that is {outcome}", "leave the cell empty")
     name = row.get("name") or where
-    run = Run(of_run, plan, seconds, name, None if peak is None else peak * GIB)
+    run = Run(of_run, plan, seconds, name, None if peak is None else peak * GIB, outcome=outcome)
     run.check_plausible(by_hand=True)
     return run
 

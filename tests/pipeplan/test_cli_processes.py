@@ -201,7 +201,8 @@ PACKAGE = Path(pipeplan.__file__).parent
 OTHERS = {
     "instances/base/json_file.py", "planners/backends/client.py", "planners/backends/cp_sat.py",
     "planners/backends/scip.py", "pipeplan/models/calibration.py", "pipeplan/models/run/launch.py",
-    "pipeplan/studies/journal.py",
+    "pipeplan/studies/journal.py", "pipeplan/studies/supervisor.py",
+    "pipeplan/studies/trials.py", "pipeplan/studies/tune.py",
 }  # fmt: skip
 
 

@@ -411,6 +411,7 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "solve": ("tiny-chain", "--planner", "greedy"),
     "configure": ("llama-3-8b", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "64", "--judge",
      "data=8"),
+    "tune": ("no-config.json", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "64"),
     "calibrate": ("no-calibration.json",),
     "verify": ("tiny-chain", "r.json"),
     "show": ("tiny-chain", "r.json"),

@@ -350,14 +350,15 @@ def configure(
         is_share = isinstance(share, (int, float)) and not isinstance(share, bool) and 0 <= share < 1
         if share is not None and not is_share:
             raise InputError(name, f"is {show(share)}", "give a share from 0 to below 1")
-    problem = model if isinstance(model, TrainingProblem) else _problem(model, devices, sequence, batch, more)
+    problem = model if isinstance(model, TrainingProblem) else problem_given(model, devices, sequence, batch, more)
     asked, begun = asked_of(problem, error, memory_error, fix, forbid), now()
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge)
     report = search_configurations(problem, asked, time_limit_s, lambda record: None)
     return Answer(problem, asked, judged, report, seconds=now() - begun)
 
 
-def _problem(model: Any, devices: Any, sequence: Any, batch: Any, more: Any) -> TrainingProblem:
+def problem_given(model: Any, devices: Any, sequence: Any, batch: Any, more: Any) -> TrainingProblem:
+    """The problem of the arguments of a function."""
     examples = (("devices", devices, '"64xh100-80gb"'), ("sequence", sequence, "8192"), ("batch", batch, "256"))
     for name, value, example in examples:
         if value is None:

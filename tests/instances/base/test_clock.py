@@ -73,6 +73,7 @@ READ_THE_TIME = {
     "instances/base/clock.py": "is the clock",
     "pipeplan/models/torch_profile.py": "measures models and the passes of a run, in true seconds",
     "pipeplan/show/page.py": "writes the day on a page",
+    "pipeplan/studies/tune.py": "writes when a run began and ended, and how long one has run that outlived its program",
 }
 """Modules that read the time without the clock, each with the reason."""
 

@@ -1,0 +1,174 @@
+"""Campaigns of `plan tune` in words and as a page: what was run, what it said, and what may still be the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..instances.base.fields import plain
+from ..instances.base.quantities import GIB, several
+from ..instances.training.words import words_of
+from ..planners.training.deciding import Verdict
+from ..studies.trials import in_words_of
+from ..studies.tune import Campaign, Made, best_seconds, certificate, list_share, per_cent, shortest_words
+from . import page as html
+
+# The most candidates that a page lists.
+MOST_LISTED = 40
+
+
+# ---- in words ------------------------------------------------------------------------------------------
+
+
+def run_in_words(campaign: Campaign, run: Made) -> str:
+    """One run: what came of it, beside its prediction before any run."""
+    seconds = campaign.candidates[campaign.numbers[run.plan]].seconds
+    whose = f" ({run.name})" if run.name else ""
+    came = f"{run.seconds:.4g} s" if run.seconds is not None else run.state
+    said = f"; {run.said}" if run.said else ""
+    return f"run {run.id}{whose}: {shortest_words(campaign.problem, run.plan)}: {came}, predicted {seconds:.4g} s{said}"
+
+
+def learnt_in_words(before: Verdict, verdict: Verdict) -> str:
+    """What the last run has excluded, and the regret that it leaves."""
+    excluded = len(verdict.excluded.keys() - before.excluded.keys())
+    return f"  it excludes {excluded} more; the best run {_left(verdict)}"
+
+
+def _left(verdict: Verdict) -> str:
+    more = f", and {several(len(verdict.may), 'configuration')} may be faster by more than allowed"
+    regret = (
+        "is not known yet" if verdict.regret is None else f"is within {per_cent(verdict.regret)} of the fastest"
+    )
+    return regret + (more if verdict.may else "")
+
+
+def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
+    """What is believed, and what is known."""
+    problem, first = campaign.problem, campaign.candidates[0]
+    yield (
+        f"{problem.model.name} on {problem.devices} {problem.gpu.name}, {problem.framework}: "
+        f"{several(len(campaign.candidates), 'candidate')} within {per_cent(list_share(campaign))} of the best, which "
+        f"is predicted to take {first.seconds:.4g} s an iteration."
+    )
+    yield (
+        f"Assumed: the form of the model is right within {per_cent(verdict.rho)} for each configuration, and all times "
+        f"are off by at most {2.718281828**campaign.common:.3g} times together."
+    )
+    if campaign.undecided:
+        yield f"The search has left {several(campaign.undecided, 'choice')} open: nothing is claimed of them."
+    if verdict.best is not None and not verdict.certified:
+        best = campaign.candidates[verdict.best].plan
+        took = f"{shortest_words(problem, best)}, {best_seconds(campaign, best):.4g} s"
+        yield f"The best run so far: {took}; it {_left(verdict)}."
+    yield from verdict.notes
+
+
+def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
+    """The next run, with what the framework is told of it."""
+    if verdict.next is None:
+        return
+    own = campaign.candidates[verdict.next]
+    low, high = verdict.predicted.get(verdict.next, (own.seconds, own.seconds))
+    text, _ = in_words_of(campaign.problem, own.plan)
+    words = shortest_words(campaign.problem, own.plan)
+    yield f"Next run: {words}: {low:.4g} to {high:.4g} s, {own.bytes / GIB:.1f} GiB. {verdict.why}"
+    yield text.strip() if text.startswith(("[", "{")) else " ".join(text.split())
+
+
+def status(campaign: Campaign, verdict: Verdict, stopped: str | None) -> Mapping[str, Any]:
+    """The same as JSON: configurations are their words."""
+    words = [words_of(own.plan) for own in campaign.candidates]
+    plan = None if verdict.next is None else campaign.candidates[verdict.next].plan
+    named = {name: plain(getattr(verdict, name)) for name in ("regret", "certified", "rho", "why", "notes")}
+    return {
+        **campaign.to_json(),
+        **named,
+        "best": None if verdict.best is None else words[verdict.best],
+        "certificate": certificate(campaign, verdict),
+        "may": [words[number] for number in verdict.may],
+        "excluded": {words[number]: why for number, why in verdict.excluded.items()},
+        "next": None if plan is None else words_of(plan),
+        "flags": None if plan is None else in_words_of(campaign.problem, plan)[0],
+        "stopped": stopped,
+    }
+
+
+# ---- as a page -----------------------------------------------------------------------------------------
+
+
+def campaign_page(campaign: Campaign) -> str:
+    """The whole page: times against predictions, the regret falling, and what is still possible."""
+    verdicts = [campaign.verdict(most) for most in range(len(campaign.finished) + 1)]
+    verdict, problem = verdicts[-1], campaign.problem
+    title = f"Tuning {problem.model.name} on {problem.devices} {problem.gpu.name}"
+    done = certificate(campaign, verdict)
+    parts = [
+        html.header(
+            title,
+            html.paragraph(done or "Not certain yet.", "verdict " + ("yes" if done else "no")),
+            html.published(),
+        ),
+        html.section("What is known", html.listed(summary(campaign, verdict))),
+    ]
+    measured = [(n, run) for n, run in enumerate(campaign.finished, 1) if run.seconds is not None]
+    if measured:
+        parts.append(html.section("Times", _times(campaign, measured)))
+    falling = [(n, own.regret) for n, own in enumerate(verdicts) if own.regret is not None]
+    if falling:
+        spots = tuple(html.Spot(n, 100 * regret, f"after run {n}") for n, regret in falling)
+        rules = [(f"allowed: {per_cent(campaign.within)}", 100 * campaign.within)]
+        chart = html.line_chart(
+            [html.Line("regret left", spots)],
+            "Regret after each run",
+            "runs",
+            "regret, per cent",
+            low=0.0,
+            rules=rules,
+        )
+        parts.append(html.section("Regret", chart))
+    parts.append(html.section("Runs", _runs(campaign), *map(html.paragraph, _apart(campaign))))
+    parts.append(html.section("Still possible", _possible(campaign, verdict)))
+    return html.page(title, parts)
+
+
+def _times(campaign: Campaign, measured: list[tuple[int, Made]]) -> Any:
+    """Measured and predicted seconds by run."""
+    named = {n: words_of(run.plan) for n, run in measured}
+    real = tuple(html.Spot(n, run.seconds or 0.0, named[n]) for n, run in measured)
+    told = tuple(
+        html.Spot(n, campaign.candidates[campaign.numbers[run.plan]].seconds, named[n]) for n, run in measured
+    )
+    lines = [
+        html.Line("measured", real, is_straight=True),
+        html.Line("predicted before any run", told, is_straight=True),
+    ]
+    return html.line_chart(lines, "Seconds of each run", "run", "seconds of an iteration")
+
+
+def _runs(campaign: Campaign) -> Any:
+    rows = [
+        [str(run.id), words_of(run.plan), run.state, "" if run.seconds is None else f"{run.seconds:.4g}",
+         f"{campaign.candidates[campaign.numbers[run.plan]].seconds:.4g}",
+         "" if run.peak_bytes is None else f"{run.peak_bytes / GIB:.1f}", run.name, run.said]
+        for run in campaign.runs
+    ]  # fmt: skip
+    head = ("run", "configuration", "state", "seconds", "predicted", "peak GiB", "read from", "what was said")
+    return html.table(head, rows, "Every run, in the order in which it was written down")
+
+
+def _apart(campaign: Campaign) -> Iterator[str]:
+    return (f"{own.name} is kept apart: {own.why}." for own in campaign.apart)
+
+
+def _possible(campaign: Campaign, verdict: Verdict) -> Any:
+    rows = []
+    for number in verdict.may[:MOST_LISTED]:
+        own = campaign.candidates[number]
+        low, high = verdict.predicted.get(number, (own.seconds, own.seconds))
+        rows.append([words_of(own.plan), f"{low:.4g} to {high:.4g}", f"{own.bytes / GIB:.1f}"])
+    more = len(verdict.may) - len(rows)
+    caption = "Configurations that may still be the fastest by more than allowed" + f", and {more} more" * (
+        more > 0
+    )
+    return html.table(("configuration", "seconds that agree with all runs", "GiB"), rows, caption)

@@ -1,0 +1,54 @@
+"""Stands for `planners.training.deciding.verdict` where a test is about campaigns: quick, simple, and enough to go on.
+
+All times are off by one common factor, and each by `rho` at most. The fastest by prediction is run first.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from pipeplan.instances.training.iteration import Iteration
+from pipeplan.instances.training.plan import Configuration
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.planners.training import deciding
+from pipeplan.planners.training.deciding import Question, Trial, Verdict
+
+SECONDS: dict[tuple[str, Configuration], float] = {}
+
+
+def seconds_of(problem: TrainingProblem, plan: Configuration) -> float:
+    key = problem.hash, plan
+    if key not in SECONDS:
+        SECONDS[key] = Iteration(problem, plan).seconds()
+    return SECONDS[key]
+
+
+def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
+    times = [seconds_of(question.problem, plan) for plan in question.candidates]
+    measured = {own.candidate: own.seconds for own in trials if own.seconds is not None}
+    common = statistics.median([math.log(t / times[i]) for i, t in measured.items()]) if measured else 0.0
+    best = min(measured, key=measured.__getitem__) if measured else None
+    low, high = ({i: t * math.exp(common + sign * question.rho) for i, t in enumerate(times)} for sign in (-1, 1))
+    left = [i for i in range(len(times)) if i not in {own.candidate for own in trials}]
+    most = math.inf if best is None else measured[best] / (1 + question.delta)
+    may = tuple(i for i in left if low[i] < most)
+    excluded = {i: f"at least {low[i]:.4g} s" for i in left if i not in may}
+    fastest = min((low[i] for i in may), default=math.inf)
+    regret = None if best is None else max(0.0, 1 - fastest / measured[best])
+    certified = best is not None and not may
+    ahead = min(may, key=times.__getitem__) if may and not certified else None
+    notes = tuple(
+        f"A run of candidate {own.candidate} contradicts the others."
+        for own in trials
+        if own.seconds is not None and abs(math.log(own.seconds / times[own.candidate]) - common) > question.rho
+    )
+    return Verdict(
+        best, regret, certified, may, excluded, ahead, "It is the fastest by prediction.", question.rho, notes,
+        {i: (low[i], high[i]) for i in range(len(times))},
+    )  # fmt: skip
+
+
+def install() -> None:
+    deciding.verdict = verdict
