@@ -77,7 +77,7 @@ def command(
     from ..studies.trials import Command
     from ..studies.tune import Desk, alone, is_campaign, read_campaign, with_measured
 
-    limits_for(None, limits)
+    limits_for(limits)
     if common_factor is not None and not 1 <= common_factor < math.inf:
         raise UsageError(f"--common-factor is {common_factor:g}; give a factor from 1 on.")
     common = None if common_factor is None else math.log(common_factor)

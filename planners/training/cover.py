@@ -120,10 +120,11 @@ def chosen(near: Any, best: int) -> list[int]:
     first[best] = 1
     found = milp(
         np.ones(families),
-        integrality=np.ones(families),
+        integrality=np.ones(families, int),
         bounds=Bounds(first, np.ones(families)),
         constraints=LinearConstraint(np.unique(near.T.astype(float), axis=0), lb=1),
     )
+    assert found.x is not None, "all families together are near every best"
     return [f for f in range(families) if found.x[f] > 0.5]
 
 
