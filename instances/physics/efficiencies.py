@@ -162,7 +162,7 @@ ATTENTION_KERNELS: Mapping[str, AttentionKernel] = {
 
 
 # The share of tensor-parallel communication that Megatron's --tp-comm-overlap hides, which NVIDIA's recipes use: 46 of
-# their runs in bf16 on H100 (dgxc-benchmarking 25.02 to 25.05) are off by 1.4 % with it, and by 5.5 % without.
+# their runs in bf16 on H100 (dgxc-benchmarking 25.02 to 25.05) are off by 1.3 % with it, and by 5.8 % without.
 OVERLAPPED_TENSOR = 0.5
 
 

@@ -8,10 +8,19 @@ Backward passes have recomputation before them; where they come in two parts it 
 
 After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them, as
 `cases` says. The head's weights count once where they are those of the embedding and both lie on the rank. A share of
-that is hidden, but no more than there is to hide it behind: for gathers of weights the rank's forward passes of one
-micro-batch, for gradients its backward passes of one micro-batch, recomputation included.
+that is hidden, but no more than there is to hide it behind: for gradients the backward pass of one micro-batch through
+the rank's first chunk, which comes last, recomputation included; for gathers of weights its forward pass, where the
+rank has one chunk. With several, each chunk's are gathered behind passes of others, and the share is hidden whole.
 
     seconds = max over ranks (end of its last pass + what is left of communication + update) + step_seconds
+
+**Where anything takes longer, no iteration is shorter.** The end of a rank's last pass is the longest sum along a path:
+passes and messages that wait for each other, from the first one on. What is left of x behind y is max((1 - hidden) x,
+x - y), and every path has the pass y. For a rank waits for a message last before the backward pass of its first chunk,
+and all that it does from there on is on the path. With one chunk on a rank, a path that does not begin there comes from
+the rank before, by a forward pass. So `seconds` is a maximum of sums of what passes, messages and communication take,
+none of them subtracted. As these are maxima of what is linear in any one efficiency (of a rate, in its reciprocal),
+`seconds` is also convex in each. `tests/instances/training/test_monotone.py` tries both.
 
 The model's operations, by which the MFU is counted: three times those of all products and of attention forward (half
 of its matrix where a token sees all before it), for all tokens; recomputation is not counted. MFU = operations /
@@ -20,6 +29,7 @@ of its matrix where a token sees all before it), for all tokens; recomputation i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -150,8 +160,8 @@ class Iteration:
         gradients, weights = (float(sent @ case.tail[:, way] + (sent > 0) @ case.tail[:, 2]) for way in (0, 1))
         reduced, gathered = case.hidden_shares
         sums, gathers = AT_THE_END[self.plan.zero]
-        backward, forward = (sum(getattr(self.chunks[j], way) for j in own) for way in ("backward", "forward"))
-        left = exposed(sums * gradients, reduced, backward) + exposed(gathers * weights, gathered, forward)
+        first, forward = self.chunks[own[0]], self.chunks[own[0]].forward if len(own) == 1 else math.inf
+        left = exposed(sums * gradients, reduced, first.backward) + exposed(gathers * weights, gathered, forward)
         return float(left), update
 
     def pipeline(self, micro_batches: int) -> Pipeline:

@@ -163,8 +163,8 @@ class Loads:
         """Seconds of each unit whose sum no rank's tail is below, and whether a backward pass was taken off them.
 
         Of sums of gradients a share is hidden, but no more than one backward pass of the rank takes; of gathers of
-        weights a share, but no more than one forward pass. A tail has the larger of each two remainders, so that either
-        is a bound.
+        weights a share, but with one chunk on a rank no more than one forward pass. A tail has the larger of each two
+        remainders, so that either is a bound.
         """
         plain = self.case.by_word[NONE]
         sums, gathers, update = self.tail_columns
@@ -172,7 +172,7 @@ class Loads:
         for behind in (False, True) if sums.any() else (False,):
             left = sums - plain.inputs - plain.weights if behind else seen * sums
             yield update + left + seen_gathers * gathers, behind
-            if gathers.any():
+            if gathers.any() and self.v == 1:
                 yield update + left + gathers - plain.forward, behind
 
     @cached_property
@@ -507,13 +507,15 @@ class PathBound:
     def _longest(self, program: _Program, division: Any) -> tuple[float, Path]:
         """The time of a division of units among chunks (also in fractions), and the longest path through it."""
         own = program.amounts(division)
-        order, homes, _ = self.known.loop
+        order, homes, chunks = self.known.loop
         of_ranks = np.zeros((6, self.loads.p))
         for k in range(6):
             np.add.at(of_ranks[k], homes, own[k])
         seen = [1 - share for share in self.case.hidden_shares]
         reduce, gather = of_ranks[REDUCE], of_ranks[GATHER]
-        backward, forward = of_ranks[INPUTS] + of_ranks[WEIGHTS], of_ranks[FORWARD]
+        firsts = chunks[:, 0]
+        backward = own[INPUTS, firsts] + own[WEIGHTS, firsts]
+        forward = of_ranks[FORWARD] if self.loads.v == 1 else np.inf
         behind = reduce - backward > seen[0] * reduce, gather - forward > seen[1] * gather
         tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen[0] * reduce)
         tails += np.where(behind[1], gather - forward, seen[1] * gather)
@@ -527,7 +529,7 @@ class PathBound:
         amounts[REDUCE], amounts[GATHER], amounts[UPDATE] = there * seen[0], there * seen[1], there
         if behind[0][last]:
             amounts[REDUCE] = there
-            amounts[[INPUTS, WEIGHTS]] -= there
+            amounts[[INPUTS, WEIGHTS], firsts[last]] -= 1
         if behind[1][last]:
             amounts[GATHER] = there
             amounts[FORWARD] -= there

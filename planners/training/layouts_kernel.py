@@ -24,6 +24,9 @@ def tail_seconds(
 ) -> Any:
     """After a rank's last pass: what is left of sums of gradients and gathers of weights, and the update.
 
+    They are hidden behind `backward` of the rank's first chunk and behind `forward`, which has no end where the rank
+    has several chunks.
+
     For one rank, or for arrays of ranks: so there is no branch on what is sent.
     """
     there, also = usual > 0, experts > 0
@@ -220,15 +223,14 @@ def judge(layout: Any, loop: Any, counts: Any, delays: Any, sums: Any, facts: An
             own[s, j] = sums[s, borders[j], borders[j + 1]]
     held, tails = np.zeros(p), np.zeros(p)
     for r in range(p):
-        usual = experts = once = forward = backward = most = 0.0
-        mask, ends = 0, 0
+        usual = experts = once = most = 0.0
+        mask, ends, first = 0, 0, chunks[r, 0]
+        forward, backward = own[0, first] if v == 1 else np.inf, own[1, first] + own[2, first]
         held[r] = beside + fullest(order, chunks, r, own[3], own[4], own[5], more * lag if apart else 0)
         if r > 0:
             held[r] += received
         for k in range(v):
             j = chunks[r, k]
-            forward += own[0, j]
-            backward += own[1, j] + own[2, j]
             for u in range(borders[j], borders[j + 1]):
                 mask |= types[u]
                 held[r] += standing[u]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.physics.efficiencies import HALF, WORKSPACE_BYTES
-from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
+from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ...instances.training.cases import (
     AT_THE_END,
     NONE,
@@ -248,6 +248,7 @@ class Space:
             for of in (state_bytes, update_seconds)
         )
         often = [self.per_zero(lambda zero, way=way: AT_THE_END[zero][way]) for way in (0, 1)]
+        one_chunk = (p == 1) | all(SCHEDULES[name].shape == ROW for name in self.problem.rules.schedules)
         for name, count in self.problem.model.counted.items():
             forward, backward = np.zeros((2, len(p)))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
@@ -266,8 +267,9 @@ class Space:
             sums, gathers = often[0] * reduce, often[1] * gather
             update = sent * updates[0] + sent_experts * updates[1]
             busy += count * seconds
-            # Of both a share is hidden, but no more than one pass of the rank takes.
-            behind = np.where(often[0], sums - backward, 0), np.where(often[1], gathers - forward, 0)
+            # Of both a share is hidden, but no more than one pass of the rank takes; with several chunks on a rank all
+            # of the share of gathers.
+            behind = np.where(often[0], sums - backward, 0), np.where(one_chunk * often[1], gathers - forward, 0)
             ends = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
             tails = [before + count * (update + sum(way)) for before, way in zip(tails, ends, strict=True)]
             tail = update + (1 - reduced) * sums + (1 - gathered) * gathers

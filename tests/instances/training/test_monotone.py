@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
+from problems.timed_trainings import PLAIN, configuration, model
+from problems.timed_trainings import problem as timed
 from problems.trainings import possible_degrees, random_layout, random_recompute, random_training, suits
 
 from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
-from pipeplan.instances.physics.schedules import SCHEDULES
+from pipeplan.instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.frameworks import even_layout
 from pipeplan.instances.training.iteration import timing_of
+from pipeplan.instances.training.model import Experts
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 
@@ -104,3 +108,28 @@ def test_faster_products_do_not_uncover_gathers_of_weights_behind_passes_on_anot
     plan = Configuration(degrees, 2, 3, "zb-v", even_layout(usual, 8), (NOTHING,) * 8)
     slow, fast = (timing_of(with_(problem, "products", share), plan).seconds for share in (0.5, 0.6))
     assert fast <= slow
+
+
+def test_faster_experts_do_not_uncover_sums_behind_passes_of_another_chunk() -> None:
+    """Rank 1 is busier, and so the longest path to the end of rank 0, which has most to sum, is without its experts."""
+    experts = Experts(64, per_token=2, hidden=512, dense_layers=4)
+    hides = replace(PLAIN, data_hidden=1)
+    own = timed(4, model(layers=5, experts=experts), batch=16, sequence=8192, efficiencies=hides)
+    plan = configuration(own, layout=(1, 4, 1, 1), pipeline=2, virtual=2, data=2)
+    times = [
+        timing_of(with_(own, "grouped_products", share), replace(plan, schedule="interleaved-1f1b")).seconds
+        for share in (0.25, 0.5, 1)
+    ]
+    assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_path_to_the_end_of_a_rank_has_the_backward_pass_of_its_first_chunk(schedule: str) -> None:
+    """After it the rank waits for no message, so that sums of gradients may be hidden behind it."""
+    virtual = {ROW: 1, LOOP: 3, V_SHAPE: 2}[SCHEDULES[schedule].shape]
+    for p, rounds in product(range(1, 6), range(1, 4)):
+        for rank in range(p):
+            passes = [(kind, own) for kind, own, _ in SCHEDULES[schedule].order(rank, p, virtual, rounds * p)]
+            last = max(i for i, (kind, _) in enumerate(passes) if kind != "W")
+            assert passes[last] in (("B", 0), ("I", 0))
+            assert (passes[last][0] == "I") == (("W", 0) in passes[last:])
