@@ -657,6 +657,7 @@ MEASURED = {
     "dynamic-program.svg": "benchmarks/dynamic_program.py",
     "graphpipe.svg": "benchmarks/graphpipe.py",
     "piper-table.svg": "benchmarks/piper.py",
+    "replay.svg": "benchmarks/replay.py",
     **{path.name: "benchmarks/pareto.py" for path in DOCS.glob("pareto-*.svg")},
 }
 """Their scripts write the page around them as well."""
