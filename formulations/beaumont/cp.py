@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, product
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import InputError, UsageError
@@ -21,7 +20,7 @@ from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from .bounds import MOST_BATCHES, Grid, check_chain, grid_below, lower_bound_of, sequential_period
 from .cp_pattern import BUILDER, plain_chain
-from .draft import Activity, NoGoods, draft_of, edge_is_cut, fold, is_activity, plan_of, shifts_at
+from .draft import Activity, NoGoods, draft_of, edge_is_cut, fold, is_activity, orders_and_shifts, plan_of
 from .integer_chain import integer_chain
 
 # With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
@@ -159,23 +158,7 @@ def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: Pa
     allocation, gpus = canonical(plan.allocation), range(min(problem.gpus, problem.layers))
     if max(allocation) not in gpus:
         return None
-    values = {f"on[{i},{g}]": float(gpu == g) for i, gpu in enumerate(allocation) for g in gpus}
-    timed = [Activity(row, t + 1) for row in range(batches) for t in range(problem.tasks) if problem.durations[t]]
-    gpu_of = {a: plan.allocation[problem.layer_of[a.number - 1]] for a in timed}
-    for a, b in combinations(timed, 2):
-        values[_named("w", a, b)] = float(gpu_of[a] == gpu_of[b] and folded.is_before(a, b, problem))
-    relations = folded.relations(problem, plan.allocation)
-    for x, z in relations.pairs:
-        values[_named("w", x, z)] = float((x, z) in relations.order)
-        values[_named("w", z, x)] = float((z, x) in relations.order)
-        if x not in relations.timeless:
-            values[_named("ended", x, z)] = float((x, z) in relations.ended)
-            values[_named("far", x, z)] = float((x, z) in relations.far)
-    for row, e in product(range(batches), problem.remote_edges):
-        shifts = shifts_at(problem, folded, row, e)
-        if shifts is None:
-            return None
-        for name, number in shifts.items():
-            values[f"{name}[{row},{e}]"] = float(number >= 1)
-            values[f"{name}[{row},{e}]2"] = float(number >= 2)
-    return values
+    named = "{0}[{1},{2}]{3}".format
+    values = orders_and_shifts(problem, plan.allocation, folded, batches, problem.remote_edges, _named, named)
+    on = {f"on[{i},{g}]": float(gpu == g) for i, gpu in enumerate(allocation) for g in gpus}
+    return None if values is None else values | on

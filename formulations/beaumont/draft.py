@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 from ...instances.base.amounts import as_written
@@ -265,13 +265,49 @@ def _sorted(group: Sequence[Activity], positions: Mapping[Activity, Fraction], h
     return sorted(group, key=lambda activity: (before[activity], positions[activity]))
 
 
-def shifts_at(problem: ChainProblem, folded: Folded, row: int, edge: int) -> dict[str, int] | None:
-    """Shifts before (v) and after (u) the transfer of an edge; None for more than the models know."""
-    sent, read = folded.laps[Activity(row, edge)], folded.laps[Activity(row, edge + 1)]
-    staged = is_activity(problem, edge)
-    moved = folded.laps.get(Activity(row, edge, is_transfer=True), sent) if staged else sent
-    shifts = {"v": moved - sent, "u": read - moved} if staged else {"u": read - moved}
-    return shifts if all(0 <= number <= MOST_SHIFTS for number in shifts.values()) else None
+def orders_and_shifts(
+    problem: ChainProblem,
+    allocation: Sequence[int],
+    folded: Folded,
+    batches: int,
+    edges: Iterable[int],
+    named: Callable[[str, Activity, Activity], str | None],
+    shift_named: Callable[[str, int, int, str], str],
+) -> dict[str, float] | None:
+    """The order of tasks and the shifts at these edges, as models name them; None for shifts that no model knows.
+
+    `named`: the name of a variable of a family for two tasks, None where the model has none. `shift_named`: that of
+    the first ("") or second ("2") shift before (v) or after (u) the transfer of a row and an edge.
+    """
+    relations, gpu = folded.relations(problem, allocation), [allocation[layer] for layer in problem.layer_of]
+    values: dict[str | None, float] = {}
+    tasks = [Activity(row, number) for row in range(batches) for number in range(1, problem.tasks + 1)]
+    for a, b in combinations(tasks, 2):
+        if not relations.concern(a, b):
+            together = gpu[a.number - 1] == gpu[b.number - 1]
+            values[named("w", a, b)] = float(together and folded.is_before(a, b, problem))
+            continue
+        x, z = (a, b) if b in relations.timeless else (b, a)
+        values |= {named("w", *pair): float(pair in relations.order) for pair in ((x, z), (z, x))}
+        if x not in relations.timeless:
+            values |= {named("ended", x, z): float((x, z) in relations.ended)}
+            values |= {named("far", x, z): float((x, z) in relations.far)}
+    for row, edge in product(range(batches), edges):
+        before, after = Activity(row, edge), Activity(row, edge + 1)
+        staged = is_activity(problem, edge)
+        moved = folded.laps.get(replace(before, is_transfer=True)) if staged else None
+        moved = folded.laps[before] if moved is None else moved
+        shifts = {"v": moved - folded.laps[before]} if staged else {}
+        shifts["u"] = folded.laps[after] - moved
+        told = gpu[edge - 1] == gpu[edge] and relations.concern(before, after)
+        if not all(0 <= number <= MOST_SHIFTS for number in shifts.values()):
+            return None
+        if told and sum(shifts.values()) != relations.shift(before, after):
+            return None
+        for name, number in shifts.items():
+            values |= {shift_named(name, row, edge, ""): float(number >= 1)}
+            values |= {shift_named(name, row, edge, "2"): float(number >= 2)}
+    return {name: value for name, value in values.items() if name is not None}
 
 
 # Variables of the models for allocation and orders: any change counts.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import InputError, UsageError
@@ -12,9 +12,18 @@ from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .bounds import FINE, check_chain, grid_below, lower_bound_of, most_periods
-from .draft import Activity, Folded, NoGoods, draft_of, edge_is_cut, fold, is_activity, link_of, plan_of, shifts_at
+from .draft import (
+    Activity,
+    NoGoods,
+    draft_of,
+    edge_is_cut,
+    fold,
+    is_activity,
+    link_of,
+    orders_and_shifts,
+    plan_of,
+)
 from .ilp_program import CORRECTED, PRINTED, Facts, Frame, assemble, facts_of, fix_allocation
-from .instants import timeless_pairs
 
 # The largest ratio of two times that the program is built for: tolerances of solvers are about a millionth.
 WIDEST = 10**8
@@ -169,160 +178,36 @@ def _allocation(facts: Facts, values: Values) -> tuple[int, ...]:
 
 
 def encode(facts: Facts, plan: PatternPlan) -> Values | None:
-    """Values of all variables; None for a plan of another shape or of a period beyond the cut-off."""
+    """Values of the period, of times and of whole variables, for which solvers find the others; None for a plan of
+    another shape, of a period beyond the cut-off, or with shifts that the program does not know."""
     problem = facts.problem
     if plan.batches_per_period != 1:
         return None
     folded = fold(problem, plan)
     if folded is None or float(folded.period / facts.time_unit) > facts.upper * (1 + 1e-9):
         return None
-    writer = _Writer(facts, plan.allocation, folded)
-    return writer.values if writer.write() else None
+    timeless = _timeless(facts)
 
+    def named(family: str, a: Activity, b: Activity) -> str | None:
+        known = family != "w" or a < b or {a.number, b.number} <= timeless
+        return f"{family}[{a.number},{b.number}]" if known else None
 
-class _Writer:
-    """One method per family of variables."""
-
-    def __init__(self, facts: Facts, allocation: Sequence[int], folded: Folded) -> None:
-        self.facts = facts
-        self.allocation = allocation
-        self.folded = folded
-        self.relations = folded.relations(facts.problem, allocation)
-        self.values: dict[str, float] = {}
-
-    def write(self) -> bool:
-        """False where the plan has shifts that the program does not know."""
-        self._resources()
-        self._tasks()
-        self._transfers()
-        if not self._shifts():
-            return False
-        if self.facts.memory is not None:
-            self._memory()
-        return True
-
-    def _gpu(self, layer: int) -> int:
-        return self.allocation[layer - 1]
-
-    def _time(self, activity: Activity) -> float:
-        return float(self.folded.positions[activity] / self.facts.time_unit)
-
-    def _before(self, a: Activity, b: Activity) -> float:
-        return float(self.folded.is_before(a, b, self.facts.problem))
-
-    def _resources(self) -> None:
-        layers = range(1, self.facts.layers + 1)
-        for i in layers:
-            self.values[f"f[{i}]"] = float(all(self._gpu(j) != self._gpu(i) for j in range(1, i)))
-            for j in range(i + 1, self.facts.layers + 1):
-                self.values[f"Z[{i},{j}]"] = float(self._gpu(i) == self._gpu(j))
-
-    def _tasks(self) -> None:
-        facts = self.facts
-        self.values["T"] = float(self.folded.period / facts.time_unit)
-        for t in range(1, facts.tasks + 1):
-            self.values[f"tau[{t}]"] = self._time(Activity(0, t))
-            for u in range(t + 1, facts.tasks + 1):
-                together = self._gpu(facts.layer(t)) == self._gpu(facts.layer(u))
-                self.values[f"w[{t},{u}]"] = self._sooner(t, u) if together else 0.0
-        self._instants()
-
-    def _sooner(self, t: int, u: int) -> float:
-        pair = Activity(0, t), Activity(0, u)
-        return float(pair in self.relations.order) if self.relations.concern(*pair) else self._before(*pair)
-
-    def _instants(self) -> None:
-        """Set the variables of tasks that take no time."""
-        facts, relations = self.facts, self.relations
-        timeless = _timeless(facts)
-        for x, z in timeless_pairs([range(1, facts.tasks + 1)], timeless):
-            pair = Activity(0, x), Activity(0, z)
-            if x in timeless:
-                self.values[f"w[{max(x, z)},{min(x, z)}]"] = self._sooner(max(x, z), min(x, z))
-            else:
-                self.values[f"ended[{x},{z}]"] = float(pair in relations.ended)
-                self.values[f"far[{x},{z}]"] = float(pair in relations.far)
-
-    def _transfers(self) -> None:
-        facts = self.facts
-        for e in facts.staged:
-            cut = edge_is_cut(facts.problem, self.allocation, e)
-            ended = self.values[f"tau[{e}]"] + facts.durations[e]
-            self.values[f"tc[{e}]"] = self._time(Activity(0, e, is_transfer=True)) if cut else ended
-        timed = [e for e in facts.edges if facts.transfers[e]]
-        for n, e in enumerate(timed):
-            for f in timed[n + 1 :]:
-                self._pair_of_transfers(e, f)
-
-    def _pair_of_transfers(self, e: int, f: int) -> None:
-        facts = self.facts
-        full = facts.problem.duplex == "full"
-        if full and e + f == facts.tasks:
-            return
-        cut = all(edge_is_cut(facts.problem, self.allocation, edge) for edge in (e, f))
-        links = {link_of(facts.problem, self.allocation, edge) for edge in (e, f)}
-        shared = cut and len(links) == 1
-        borders = sorted((min(e, facts.tasks - e), min(f, facts.tasks - f)))
-        opposite = int(full and (e < facts.layers) != (f < facts.layers))
-        first = shared and self._before(Activity(0, e, is_transfer=True), Activity(0, f, is_transfer=True))
-        self.values[f"zc[{borders[0]},{borders[1]},{opposite}]"] = float(shared)
-        self.values[f"wc[{e},{f}]"] = float(first)
-
-    def _shifts(self) -> bool:
-        facts = self.facts
-        for e in range(1, facts.tasks):
-            shifts = shifts_at(facts.problem, self.folded, 0, e)
-            if shifts is None:
-                return False
-            pair = Activity(0, e), Activity(0, e + 1)
-            local = self._gpu(facts.layer(e)) == self._gpu(facts.layer(e + 1))
-            if local and self.relations.concern(*pair) and sum(shifts.values()) != self.relations.shift(*pair):
-                return False
-            for name, number in shifts.items():
-                self.values[f"{name}[{e}]"] = float(number >= 1)
-                self.values[f"{name}2[{e}]"] = float(number >= 2)
-        return True
-
-    def _memory(self) -> None:
-        facts = self.facts
-        laps = self.folded.laps
-        for i in range(1, facts.layers + 1):
-            for m in facts.kept:
-                if m != i:
-                    behind = laps[Activity(0, facts.backward(m))] - laps[Activity(0, m)]
-                    self.values[f"sigma[{i},{m}]"] = float(behind if self._gpu(i) == self._gpu(m) else 0)
-            for j in range(1, facts.layers):
-                if facts.current and i not in (j, j + 1):
-                    one = (self._gpu(j) == self._gpu(i)) != (self._gpu(j + 1) == self._gpu(i))
-                    self.values[f"b[{i},{j}]"] = float(one)
-        for e in facts.waiting:
-            for t in range(1, facts.tasks + 1):
-                concerned = any(self.relations.concern(Activity(0, t), Activity(0, k)) for k in (e, e + 1))
-                if t not in (e, e + 1) or (t == e and concerned):
-                    self.values[f"o[{t},{e}]"] = float(self._waits(e, t))
-
-    def _waits(self, e: int, t: int) -> bool:
-        layers = {self._gpu(self.facts.layer(task)) for task in (e, e + 1, t)}
-        a, b, x = Activity(0, e), Activity(0, e + 1), Activity(0, t)
-        if len(layers) > 1:
-            return False
-        relations = self.relations
-        if {a, b, x} & relations.timeless:
-            behind = self.folded.laps[b] - self.folded.laps[a]
-            return behind + self._count(a, x, ends=True) - self._count(b, x, ends=False) > 0
-        circle = ((a, x), (x, b), (b, a))
-        return sum(self._before(*pair) for pair in circle) == 2
-
-    def _count(self, a: Activity, at: Activity, *, ends: bool) -> int:
-        """Starts or ends of one task up to the start of another one, less those in earlier periods."""
-        relations = self.relations
-        if a == at:
-            return int(a in relations.timeless)
-        if not relations.concern(a, at):
-            return int(self._before(a, at))
-        if ends and a not in relations.timeless:
-            return int((a, at) in relations.ended)
-        sooner = int((a, at) in relations.order)
-        return (
-            sooner - ((at, a) in relations.far) if a in relations.timeless else sooner + ((a, at) in relations.far)
-        )
+    edges = range(1, facts.tasks)
+    values = orders_and_shifts(problem, plan.allocation, folded, 1, edges, named, "{0}{3}[{2}]".format)
+    if values is None:
+        return None
+    values["T"] = float(folded.period / facts.time_unit)
+    for activity, position in folded.positions.items():
+        if not activity.is_transfer or activity.number in facts.staged:
+            values[f"{'tc' if activity.is_transfer else 'tau'}[{activity.number}]"] = float(
+                position / facts.time_unit
+            )
+    for (i, here), (j, there) in combinations(enumerate(plan.allocation, 1), 2):
+        values[f"Z[{i},{j}]"] = float(here == there)
+    for e, f in combinations([e for e in facts.edges if facts.transfers[e]], 2):
+        if problem.duplex == "half" or e + f != facts.tasks:
+            first, second = (Activity(0, edge, is_transfer=True) for edge in (e, f))
+            links = {link_of(problem, plan.allocation, edge) for edge in (e, f)}
+            shared = len(links) == 1 and folded.positions.keys() >= {first, second}
+            values[f"wc[{e},{f}]"] = float(shared and folded.is_before(first, second, problem))
+    return values

@@ -52,6 +52,14 @@ def allocations(problem: ChainProblem, held: tuple[int, ...] = ()) -> Iterator[t
         yield from allocations(problem, (*held, gpu))
 
 
+def least_load(problem: ChainProblem, choices: Iterable[tuple[int, ...]] | None = None) -> Fraction | None:
+    """The smallest load of the busiest GPU or link among allocations that fit with one batch at a time."""
+    tiny = _Tiny.of(problem)
+    fitting = filter(tiny.sequential_fits, allocations(problem) if choices is None else choices)
+    best = min((max(tiny.loads(allocation)) for allocation in fitting), default=None)
+    return None if best is None else best * tiny.time_unit
+
+
 def least_memory(problem: ChainProblem) -> Fraction:
     """Of one batch at a time, with the best allocation: less is never enough."""
     tiny = _Tiny.of(problem)

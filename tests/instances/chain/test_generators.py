@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
+from oracles.chain import least_load
 from problems.chains import theory_chains
 from recipes.chain import known_chains
 
@@ -31,21 +32,10 @@ from pipeplan.instances.chain.generators import (
 )
 from pipeplan.instances.chain.problem import ChainProblem
 
-# ---- Chains with known answers, checked where trying everything is cheap; the recipe gives the same chains for
-# ever.
-
-
 ALL = (*theory_chains(), *golden_chains(), *guard_chains())
 
 
 # ---- by trying all allocations: without activations, loads and weights decide -----------------------------
-
-
-def allocations(problem: ChainProblem) -> Iterator[tuple[int, ...]]:
-    """One of each set of allocations that differ in the GPUs' numbers only."""
-    for allocation in itertools.product(range(problem.gpus), repeat=problem.layers):
-        if all(gpu <= max(allocation[:i], default=-1) + 1 for i, gpu in enumerate(allocation)):
-            yield allocation
 
 
 def runs_of_layers(problem: ChainProblem) -> Iterator[tuple[int, ...]]:
@@ -54,36 +44,11 @@ def runs_of_layers(problem: ChainProblem) -> Iterator[tuple[int, ...]]:
             yield tuple(sum(cut <= i for cut in cuts) for i in range(problem.layers))
 
 
-def least_load(problem: ChainProblem, choices: Iterator[tuple[int, ...]]) -> float | None:
-    """The smallest load of the busiest GPU or link among allocations whose weights fit."""
-    periods = [load(problem, a) for a in choices if problem.memory_mode != "weights" or weights_fit(problem, a)]
-    return min(periods, default=None)
-
-
-def load(problem: ChainProblem, allocation: Sequence[int]) -> float:
-    loads: dict[frozenset[int], float] = {}
-    for task, duration in enumerate(problem.durations):
-        here = frozenset({allocation[problem.layer_of[task]]})
-        loads[here] = loads.get(here, 0) + duration
-    for edge in problem.remote_edges:
-        ends = frozenset(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
-        if len(ends) == 2:
-            loads[ends] = loads.get(ends, 0) + problem.edge_times[edge - 1]
-    return max(loads.values())
-
-
-def weights_fit(problem: ChainProblem, allocation: Sequence[int]) -> bool:
-    held = [0.0] * problem.gpus
-    for gpu, weight in zip(allocation, problem.weights, strict=True):
-        held[gpu] += problem.weight_copies * weight
-    return problem.memory_bytes is None or max(held) <= problem.memory_bytes
-
-
 @pytest.mark.parametrize(
     "known", [three_chain(), lemma_2(), lemma_3(), lemma_3(2, 4, 5), theorem_2()], ids=lambda k: k.name
 )
 def test_general_answers_are_those_of_all_allocations(known: KnownChain) -> None:
-    assert least_load(known.problem, allocations(known.problem)) == known.answers["general"]
+    assert least_load(known.problem) == known.answers["general"]
 
 
 @pytest.mark.parametrize("known", [three_chain(), family(2), lemma_2(), lemma_3()], ids=lambda k: k.name)
@@ -93,7 +58,7 @@ def test_contiguous_answers_are_those_of_all_runs_of_layers(known: KnownChain) -
 
 @pytest.mark.parametrize("known", [figure_4(), figure_5(), *golden_chains()], ids=lambda k: k.name)
 def test_answers_without_a_memory_limit_are_those_of_all_allocations(known: KnownChain) -> None:
-    assert least_load(known.problem, allocations(known.problem)) == known.answers["unlimited"]
+    assert least_load(known.problem.replace(memory_bytes=None)) == known.answers["unlimited"]
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7])
