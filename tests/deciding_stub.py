@@ -30,13 +30,14 @@ def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
     measured = {own.candidate: own.seconds for own in trials if own.seconds is not None}
     common = statistics.median([math.log(t / times[i]) for i, t in measured.items()]) if measured else 0.0
     best = min(measured, key=measured.__getitem__) if measured else None
-    low, high = ({i: t * math.exp(common + sign * question.rho) for i, t in enumerate(times)} for sign in (-1, 1))
+    likely = {i: t * math.exp(common) for i, t in enumerate(times)}
+    low = {i: t * math.exp(-question.rho) for i, t in likely.items()}
     left = [i for i in range(len(times)) if i not in {own.candidate for own in trials}]
     most = math.inf if best is None else measured[best] / (1 + question.delta)
     may = tuple(i for i in left if low[i] < most)
     excluded = {i: f"at least {low[i]:.4g} s" for i in left if i not in may}
     fastest = min((low[i] for i in may), default=math.inf)
-    regret = None if best is None else max(0.0, 1 - fastest / measured[best])
+    regret = None if best is None else max(0.0, measured[best] / fastest - 1)
     certified = best is not None and not may
     ahead = min(may, key=times.__getitem__) if may and not certified else None
     notes = tuple(
@@ -45,8 +46,8 @@ def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
         if own.seconds is not None and abs(math.log(own.seconds / times[own.candidate]) - common) > question.rho
     )
     return Verdict(
-        best, regret, certified, may, excluded, ahead, "It is the fastest by prediction.", question.rho, notes,
-        {i: (low[i], high[i]) for i in range(len(times))},
+        best, regret, certified, may, excluded, ahead, "it is the fastest by prediction", question.rho, notes,
+        likely, low,
     )  # fmt: skip
 
 

@@ -69,11 +69,16 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     if verdict.next is None:
         return
     own = campaign.candidates[verdict.next]
-    low, high = verdict.predicted.get(verdict.next, (own.seconds, own.seconds))
     text, _ = in_words_of(campaign.problem, own.plan)
-    words = shortest_words(campaign.problem, own.plan)
-    yield f"Next run: {words}: {low:.4g} to {high:.4g} s, {own.bytes / GIB:.1f} GiB. {verdict.why}"
+    words, why = shortest_words(campaign.problem, own.plan), verdict.why.rstrip(".")
+    yield f"Next run: {words}: {_seconds(verdict, verdict.next, own.seconds)}, {own.bytes / GIB:.1f} GiB; {why}."
     yield text.strip() if text.startswith(("[", "{")) else " ".join(text.split())
+
+
+def _seconds(verdict: Verdict, number: int, predicted: float) -> str:
+    """What is expected of a candidate after the runs so far."""
+    least = f", at least {verdict.least[number]:.4g} s" if number in verdict.least else ""
+    return f"{verdict.likely.get(number, predicted):.4g} s{least}"
 
 
 def status(campaign: Campaign, verdict: Verdict, stopped: str | None) -> Mapping[str, Any]:
@@ -165,10 +170,9 @@ def _possible(campaign: Campaign, verdict: Verdict) -> Any:
     rows = []
     for number in verdict.may[:MOST_LISTED]:
         own = campaign.candidates[number]
-        low, high = verdict.predicted.get(number, (own.seconds, own.seconds))
-        rows.append([words_of(own.plan), f"{low:.4g} to {high:.4g}", f"{own.bytes / GIB:.1f}"])
+        rows.append([words_of(own.plan), _seconds(verdict, number, own.seconds), f"{own.bytes / GIB:.1f}"])
     more = len(verdict.may) - len(rows)
     caption = "Configurations that may still be the fastest by more than allowed" + f", and {more} more" * (
         more > 0
     )
-    return html.table(("configuration", "seconds that agree with all runs", "GiB"), rows, caption)
+    return html.table(("configuration", "expected by all runs", "GiB"), rows, caption)

@@ -41,6 +41,7 @@ from ..instances.training.model import Model
 from ..instances.training.plan import Configuration
 from ..instances.training.problem import TrainingProblem
 from ..instances.training.referee import framework_faults, shape_faults
+from ..instances.training.scope import usual_errors
 from ..instances.training.words import configuration_from_words, words_of
 from ..planners.training import deciding
 from ..planners.training.deciding import Question, Trial, Verdict
@@ -114,7 +115,7 @@ class Campaign:
     candidates: tuple[Candidate, ...]
     error: float
     """The share that the search allowed times to be wrong by."""
-    rho: float = 0.07
+    rho: float
     within: float = 0.02
     common: float = 0.5
     fix: tuple[str, ...] = ()
@@ -359,7 +360,8 @@ def campaign_of(
     heard: Callable[[Any], None],
 ) -> Campaign:
     """A campaign without runs: the list of `plan configure`."""
-    known = Campaign(problem, (), asked.error, fix=asked.fixed, forbid=asked.forbidden).asking(rho=rho)
+    rho = usual_errors(problem).form if rho is None else rho
+    known = Campaign(problem, (), asked.error, rho, fix=asked.fixed, forbid=asked.forbidden)
     asked = replace(asked, error=max(asked.error, known.rho))  # the list allows for what rho allows
     report = search_configurations(problem, asked, time_limit_s, heard)
     found = {own.plan: own.seconds for own in (*report.listed, *filter(None, (report.best,)))}
@@ -602,7 +604,7 @@ def tune(
     forbid: Sequence[str] = (),
     runs: int = USUAL_RUNS,
     within: float = 0.02,
-    rho: float = 0.07,
+    rho: float | None = None,
     output: str | os.PathLike[str] | None = None,
     time_limit_s: float | None = None,
     **more: Any,
@@ -630,8 +632,9 @@ def tune(
         The most runs.
     within : float
         The share by which the answer may be slower than the fastest.
-    rho : float
-        The share by which the form of the model may be wrong for one configuration.
+    rho : float, optional
+        The share by which the form of the model may be wrong for one configuration. None: what a fit leaves on
+        published runs, 10 % where there are none.
     output : str or PathLike, optional
         The file of the campaign, which goes on if it is there. None: nothing is kept.
     time_limit_s : float, optional

@@ -197,12 +197,11 @@ COMMANDS = (
 )
 EACH = [pytest.param(words, marks=() if words in QUICK else pytest.mark.slow) for words in COMMANDS]
 PACKAGE = Path(pipeplan.__file__).parent
-# Streams of solvers and ranks, files in temporary folders, a journal of whole lines, and the makers of the package.
+# Streams of solvers, ranks and runs, files in temporary folders, a journal of whole lines, and the package's makers.
 OTHERS = {
     "instances/base/json_file.py", "planners/backends/client.py", "planners/backends/cp_sat.py",
     "planners/backends/scip.py", "pipeplan/models/calibration.py", "pipeplan/models/run/launch.py",
     "pipeplan/studies/journal.py", "pipeplan/studies/supervisor.py",
-    "pipeplan/studies/trials.py", "pipeplan/studies/tune.py",
 }  # fmt: skip
 
 

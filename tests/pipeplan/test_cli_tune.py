@@ -88,7 +88,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
     said = plan("tune", "c.json", *COMMAND, "--json")
     answer = said.json
     assert (said.code, answer["certified"]) == (0, True), said
-    has(answer["certificate"], "llama-3-8b on 2 h100-80gb", "prove", "faster by more than 3 %", "within 7 %")
+    has(answer["certificate"], "llama-3-8b on 2 h100-80gb", "prove", "faster by more than 3 %", "within 10 %")
     assert [run["words"] for run in answer["runs"]] == Path("started").read_text().splitlines()
     assert read_campaign("c.json").within == 0.03
     assert done(plan("tune", "c.json")).out.count("run 1: ") == 1

@@ -185,7 +185,7 @@ def test_a_function_is_called_until_the_fastest_is_certain(tmp_path: Path) -> No
         seen.append(words)
         return slower(words, plan)
 
-    tuned = pipeplan.tune(PROBLEM, run=run, output=tmp_path / "c.json")
+    tuned = pipeplan.tune(PROBLEM, run=run, output=tmp_path / "c.json", rho=0.07)
     assert tuned.best == configuration_from_words(PROBLEM, seen[0])
     assert len(set(seen)) == len(seen) == len(tuned.campaign.finished) < len(tuned.campaign.candidates)
     assert tuned.certificate is not None
