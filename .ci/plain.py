@@ -167,6 +167,7 @@ WITHOUT = {
     "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",
     "solve tiny-chain --planner partition": "partition",
     "solve tiny-chain --planner latency-partition": "partition",
+    "compare tiny-chain -m dp --cluster tcp://127.0.0.1:1 -o cluster": "compare",
 }
 """Commands that are nothing without an extra, and that extra."""
 FILES = {

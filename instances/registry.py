@@ -84,6 +84,7 @@ CHAIN = kind_in(
         note="chains: best known periods of all and of contiguous allocations",
     ),
     rules=Function("referee:rules_of"),
+    periodic=True,
     each_memory=None,
 )
 

@@ -190,6 +190,8 @@ class Kind(Generic[ProblemT, PlanT]):
     """How its packaged instances are listed; None: there are none."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
     """Families of its problems by name, each with its parameters."""
+    periodic: bool = False
+    """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
     stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
     """The names of what holds a plan's stages, in their order; None where they have none."""
     held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None

@@ -51,6 +51,7 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     resume flag: Continue the comparison in the folder.
     retry_failed flag: With --resume, repeat runs that crashed or were killed.
     jobs int: Number of runs at a time; default: half the cores.
+    cluster text tcp://HOST:PORT: Run on this dask cluster.
     cite flag: Print BibTeX of this program and of every method compared, and run nothing.
     """,
     workloads={"envvar": "PIPEPLAN_WORKLOADS"},
@@ -73,6 +74,7 @@ def command(
     resume: bool = False,
     retry_failed: bool = False,
     jobs: int | None = None,
+    cluster: str | None = None,
     cite: bool = False,
     json: Json = False,
 ) -> None:
@@ -116,7 +118,9 @@ def command(
         raise UsageError(f"--workloads (or PIPEPLAN_WORKLOADS) is {str(workloads)!r}, which is not a folder.")
     going_on = {"resume": resume, "retry_failed": retry_failed}
     with graceful():
-        comparison = compare_suite(chosen, output, workloads=workloads, jobs=jobs, watch=_line_each(), **going_on)
+        comparison = compare_suite(
+            chosen, output, workloads=workloads, jobs=jobs, cluster=cluster, watch=_line_each(), **going_on
+        )
     paths = write_tables(comparison, output) | draw_profile(comparison, output)
     if comparison.interrupted:
         say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")

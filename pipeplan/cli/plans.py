@@ -266,12 +266,14 @@ def verdict_facts(case: Case, violations: tuple[Violation, ...]) -> dict[str, An
 @described(
     """
     plan input PLAN: A plan, a result, an expert split or a CSV of PyTorch; without it, show the instance.
+    unrolled flag: For patterns: show the pipeline from the first batch on, by batch number.
     """
 )
 def show_plan(
     *,
     instance: InstanceArgument,
     plan: str | None = None,
+    unrolled: bool = False,
     picture: Picture = None,
     json: Json = False,
     given: dict[str, Any],
@@ -284,14 +286,18 @@ def show_plan(
     """
     # --inference and the size of a parameter are about the model alone.
     sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
-    bare = plan is None and picture is None and replace(on, training=None) == Cluster(profile=sizes)
+    bare = (
+        plan is None and picture is None and not unrolled and replace(on, training=None) == Cluster(profile=sizes)
+    )
     if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
     lowered, _ = load_lowered(instance, on) if plan is None else load_lowered_for(plan, instance, on)
     problem, samples = lowered.problem, lowered.samples
+    if unrolled and not kind_of(problem).periodic:
+        raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
     if plan is None:
-        if picture is not None:
+        if picture is not None or unrolled:
             raise UsageError(f"There is no plan to draw; name its file after {instance}.")
         _show_instance(problem, json)
         raise typer.Exit(OK)
@@ -306,7 +312,7 @@ def show_plan(
         iteration = iteration_json(problem, None if violations else case.plan, samples)
         print_json({**verdict_facts(case, violations), **latency, **iteration})
     else:
-        _draw_case(case, seen, [str(violation) for violation in violations], samples)
+        _draw_case(case, seen, [str(violation) for violation in violations], unrolled, samples)
     if picture is not None:
         from ..show.pictures import draw_view
         from ..show.views import PlanView
@@ -362,6 +368,7 @@ def _draw_case(
     case: Case,
     seen: PlanView | PipeplanError | None,
     violations: list[str],
+    unrolled: bool,
     samples: Samples | None,
 ) -> None:
     from ..show.answer import about_plan, describe_iteration
@@ -375,7 +382,7 @@ def _draw_case(
             put(about_plan(case.problem, case.plan, seen, case.rules, value), style="bold")
             iteration = describe_iteration(case.problem, case.plan, samples)
             put(iteration and iteration.in_words())
-        draw(seen)
+        draw(seen, unrolled)
         of_sample = _latency(case) if "contiguity" in case.rules.to_options() else None
         if of_sample is not None:
             unit = case.problem.time_unit

@@ -224,8 +224,8 @@ SAY_LEAST = ("level", "binds", "after", "held")
 LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 
-def draw(view: PlanView, briefly: bool = False) -> None:
-    """Print a plan with its first timeline; `briefly`: without what the answer says."""
+def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
+    """Print a plan. `unrolled`: all timelines, not the first one alone; `briefly`: without what the answer says."""
     console, in_full = out(), list[str]()
     for table in filter(lambda table: table.rows, view.tables):
         rows, left = table.rows[:MAX_DEVICES_DRAWN], len(table.rows) - MAX_DEVICES_DRAWN
@@ -237,8 +237,9 @@ def draw(view: PlanView, briefly: bool = False) -> None:
             f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}" for row in cut if row.held is not None
         ]
     put(view.legend, "full names:" if in_full else "", *in_full, *(() if briefly else view.sentences))
-    for timeline in view.timelines[:1]:
-        for line in (*gantt(timeline, view.time_unit), *map(styled, memory_lines(view))):
+    for i, timeline in enumerate(view.timelines if unrolled else view.timelines[:1]):
+        lines = gantt(timeline, view.time_unit)
+        for line in (*lines, *map(styled, memory_lines(view))) if i == 0 else lines:
             console.print(line, soft_wrap=True)
 
 

@@ -250,6 +250,12 @@ def test_terminal_and_picture_show_one_view_of_a_plan(
     assert len(views) == 1, "machines are told facts, no view"
 
 
+@pytest.mark.slow
+def test_the_pipeline_is_unrolled_on_demand(plan: Plan, pattern: Path) -> None:
+    said = plan("show", "golden-4", pattern, "--unrolled").out
+    has(said, "gpu0 |00", "^ from here on everything repeats")
+
+
 def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None:
     said = plan("solve", "golden-4", "--memory", 8)
     told = plan("solve", "golden-4", "--memory", 8, "--json").json["messages"]

@@ -127,6 +127,7 @@ OF_PLANS = {
     "show ends.json late.json": "later than 1e300",
     "show tiny-chain placed.json --objective speed": "max-load, gpipe",
     "show golden-4 --picture plan.svg": "There is no plan to draw",
+    "show tiny-stages plan.json --unrolled": "--unrolled is for patterns of chains",
     "show schedule.csv": "is PyTorch's file of a schedule, an order without times; give it as PLAN",
     "simulate tiny-chain placed.json": "give --micro-batches",
     "simulate tiny-chain placed.json --schedule gpip": "(did you mean 'gpipe'?)",

@@ -23,7 +23,7 @@ from ...instances.stored_results import result_from_json
 from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
 from ..journal import Journal, changed
-from .run import SCHEMA, Record, Run, Status, run_here
+from .run import SCHEMA, Record, Run, Status, run_here, run_on_cluster
 from .suite import Expanded, Instance, Suite, competitor, default_jobs, expand
 from .table import tidy
 
@@ -118,14 +118,16 @@ def compare_suite(
     *,
     workloads: Path | None = None,
     jobs: int | None = None,
+    cluster: str | None = None,
     resume: bool = False,
     retry_failed: bool = False,
     watch: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Run what is not yet in the folder's journal. An interrupt keeps all finished runs.
 
-    `jobs` runs go at a time, by default as many as leave two cores to each. A folder that has a journal is refused
-    unless `resume`; `retry_failed` repeats its failed runs.
+    `jobs` runs go at a time on this machine, by default as many as leave two cores to each; or all on the workers of
+    the dask scheduler at the address `cluster`. A folder that has a journal is refused unless `resume`; `retry_failed`
+    repeats its failed runs.
     """
     expanded = expand(suite, workloads)
     try:
@@ -159,7 +161,10 @@ def compare_suite(
     stored_problems = {key: problem_to_text(problem) for key, problem in expanded.problems.items()}
     interrupted = False
     try:
-        run_here(todo, stored_problems, jobs or default_jobs(), keep)
+        if todo and cluster is None:
+            run_here(todo, stored_problems, jobs or default_jobs(), keep)
+        elif todo:
+            run_on_cluster(todo, stored_problems, str(cluster), keep)
     except KeyboardInterrupt:
         interrupted = True
     return Comparison(expanded, records, reused, interrupted, differences)

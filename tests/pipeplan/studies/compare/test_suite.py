@@ -297,7 +297,7 @@ def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(t
 # where a None stands in its place.)
 PLAIN = """
 import sys
-sys.modules.update(dict.fromkeys(("pymetis", "openpyxl")))
+sys.modules.update(dict.fromkeys(("pymetis", "openpyxl", "distributed")))
 from pipeplan.studies.compare.suite import expand, load_suite
 suite = load_suite(sys.argv[1], quick=len(sys.argv) == 3)
 expanded = expand(suite)
