@@ -50,8 +50,9 @@ ENOUGH_ITERATIONS = 3
 # ---- the command ---------------------------------------------------------------------------------------
 
 
-# By framework the placeholder that stands for a configuration in its words.
-PLACEHOLDERS = {"megatron": "{flags}", "torchtitan": "{toml}", "deepspeed": "{json}"}
+# By framework the placeholder that stands for a configuration in its words; others are told the flags of Megatron.
+PLACEHOLDERS = {"torchtitan": "{toml}", "deepspeed": "{json}"}
+FLAGS = "{flags}"
 # The placeholder that every framework has: key=value, each a word.
 WORDS = "{words}"
 
@@ -71,7 +72,7 @@ class Command:
             raise InputError(
                 "--command", f"cannot be split into words ({str(error).lower()})", "close every quote"
             ) from None
-        usual = PLACEHOLDERS.get(framework, WORDS)
+        usual = PLACEHOLDERS.get(framework, FLAGS)
         if not parts:
             raise InputError("--command", "is empty", f"give one, as in './train.sh {usual}'")
         for name in re.findall(r"\{\w*\}", text):
@@ -83,7 +84,7 @@ class Command:
             raise InputError(
                 "--command", "names no configuration, so that all runs would be the same", f"add {usual} or {WORDS}"
             )
-        for name in ("{flags}", WORDS):
+        for name in (FLAGS, WORDS):
             if any(name in part and part != name for part in parts):
                 raise InputError("--command", f"has {name} within a word", "write it as a word of its own")
         program = shutil.which(parts[0])
@@ -105,7 +106,7 @@ class Command:
         path = os.path.join(folder or "FOLDER", name)
         words: list[str] = []
         for part in self.parts:
-            if part == "{flags}":
+            if part == FLAGS:
                 words += shlex.split(text)
             elif part == WORDS:
                 words += words_of(plan).split()
@@ -120,10 +121,8 @@ def in_words_of(problem: TrainingProblem, plan: Configuration) -> tuple[str, str
     """A configuration as the framework is told it, and the name of the file with that text."""
     from ..kinds import EXPORT_OPTIONS, shown_kind
 
-    make = shown_kind(problem).exports.get(problem.framework)
-    if make is None:
-        return words_of(plan) + "\n", "configuration.args"
-    exported = make(problem, plan, EXPORT_OPTIONS())
+    exports = shown_kind(problem).exports
+    exported = exports.get(problem.framework, exports["megatron"])(problem, plan, EXPORT_OPTIONS())
     return exported.text, next(iter(exported.files))
 
 
