@@ -16,7 +16,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..instances.base.clock import wall
+from ..instances.base.compiled import own_python
 from ..instances.base.errors import InputError, PipeplanError, UsageError, show
 from ..instances.base.json_file import write_text_atomically
 from ..instances.base.quantities import several
@@ -184,16 +184,7 @@ def start(words: Sequence[str], folder: str) -> tuple[Process, Callable[[], None
             "--command needs process groups, which Windows does not have; use WSL (docs/platforms.md)."
         )
     theirs, ours = os.pipe()
-    program = [
-        sys.executable,
-        "-I",
-        "-S",
-        str(supervisor.__file__),
-        str(theirs),
-        folder,
-        str(MOST_LOG_BYTES),
-        *words,
-    ]
+    program = own_python("-I", "-S", str(supervisor.__file__), str(theirs), folder, str(MOST_LOG_BYTES), *words)
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(

@@ -113,16 +113,6 @@ def test_the_nasty_problems_exceed_memories() -> None:
     assert sum(any(v.rule == "memory" for plan in all_plans(p) for v in verify(p, plan)) for p in problems) > 5
 
 
-def test_a_plan_that_divides_what_the_model_keeps_together_is_no_start() -> None:
-    """v is free and reads u alone: some best plan has both on one device."""
-    nodes = (Node("u", 2.0, 9.0, 1.0, 3.0), Node("v", 0.0, 0.0, 0.0, 1.0), Node("w", 2.0, 9.0, 1.0))
-    problem = PlacementProblem(nodes, (("u", "v"), ("v", "w")), 2, 0)
-    answer = built(problem, "stages")
-    assert isinstance(answer, BuiltModel)
-    assert answer.encode(PlacementPlan.from_assignment(problem, {"u": 0, "v": 1, "w": 1})) is None
-    assert answer.encode(PlacementPlan.from_assignment(problem, {"u": 0, "v": 0, "w": 1})) is not None
-
-
 @pytest.mark.parametrize("model", ["stages, native", "devices, native", "latency, native"])
 def test_rows_reach_a_native_model(model: str) -> None:
     """A row that forbids all makes the model infeasible: it is obeyed."""
