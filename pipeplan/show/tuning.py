@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -53,7 +55,7 @@ def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     )
     yield (
         f"Assumed: the form of the model is right within {per_cent(verdict.rho)} for each configuration, and all times "
-        f"are off by at most {2.718281828**campaign.common:.3g} times together."
+        f"are off by at most {math.exp(campaign.common):.3g} times together."
     )
     if campaign.undecided:
         yield f"The search has left {several(campaign.undecided, 'choice')} open: nothing is claimed of them."
@@ -61,7 +63,8 @@ def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
         best = campaign.candidates[verdict.best].plan
         took = f"{shortest_words(problem, best)}, {best_seconds(campaign, best):.4g} s"
         yield f"The best run so far: {took}; it {_left(verdict)}."
-    yield from verdict.notes
+    for note in verdict.notes:
+        yield re.sub(r"candidate (\d+)", lambda found: _named(campaign, int(found[1])), note)
 
 
 def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
@@ -73,6 +76,11 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     words, why = shortest_words(campaign.problem, own.plan), verdict.why.rstrip(".")
     yield f"Next run: {words}: {_seconds(verdict, verdict.next, own.seconds)}, {own.bytes / GIB:.1f} GiB; {why}."
     yield text.strip() if text.startswith(("[", "{")) else " ".join(text.split())
+
+
+def _named(campaign: Campaign, number: int) -> str:
+    """The shortest words of a candidate."""
+    return shortest_words(campaign.problem, campaign.candidates[number].plan)
 
 
 def _seconds(verdict: Verdict, number: int, predicted: float) -> str:

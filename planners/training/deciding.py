@@ -35,6 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...instances.base.errors import InputError
+from ...instances.base.quantities import GIB, listed
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import memory_of_ranks
@@ -49,6 +50,8 @@ PULL = 0.3
 GROWTH = 1.1
 # The most that a run may be off before rho grows no more: such a run says nothing.
 MOST_RHO = 3.0
+# The same of memory, a share.
+MOST_SHARE = 0.99
 # A bound of no seconds, which divides.
 NO_TIME = 1e-12
 # Why a candidate without a time is none any more.
@@ -250,8 +253,8 @@ class Decision:
             without = {k: self._needed({i: t for i, t in times.items() if i != k}) for k in times}
             odd = f"the run of candidate {min(without, key=lambda k: without[k])}"
         return rho, (
-            f"The runs agree with the form of the model only within {needed:.1%}, and {odd} is the most at odds: "
-            f"{rho:.1%} are allowed now in place of {asked:.1%}.",
+            f"The runs agree with the form of the model only within {100 * needed:.3g} %, and {odd} is the most at odds: "
+            f"{100 * rho:.3g} % are allowed now in place of {100 * asked:.3g} %.",
         )
 
     def _needed(self, times: Mapping[int, float]) -> float:
@@ -291,27 +294,34 @@ class Decision:
     def _memory(self, trials: Sequence[Trial]) -> tuple[dict[int, str], float, float, tuple[str, ...]]:
         """Candidates that cannot fit, the least and the greatest common share, and sentences on contradictions."""
         limit, own, most = self.question.problem.memory_bytes, self.question.memory_rho, self.question.memory_common
-        low, high = 1 - most, 1 + most
         if limit is None:
-            return {}, low, high, ()
+            return {}, 1 - most, 1 + most, ()
+        # (1 + m)(1 + e) is at least, and at most, so much for these candidates.
+        least, greatest = [(0.0, -1)], [(math.inf, -1)]
         for trial in trials:
             held = self.bytes[trial.candidate]
-            if trial.outcome == "measured":
-                high = min(high, limit / (held * (1 - own)))
-            if trial.outcome == "out of memory":
-                low = max(low, limit / (held * (1 + own)))
-            if trial.peak_bytes is not None:
-                low = max(low, trial.peak_bytes / (held * (1 + own)))
-                high = min(high, trial.peak_bytes / (held * (1 - own)))
+            peak = limit if trial.peak_bytes is None else trial.peak_bytes
+            if trial.outcome == "out of memory" or trial.peak_bytes is not None:
+                least.append((peak / held, trial.candidate))
+            if trial.outcome == "measured" or trial.peak_bytes is not None:
+                greatest.append((peak / held, trial.candidate))
+        (low, first), (high, last) = max(least), min(greatest)
+        between = (low - high) / (low + high) if high < math.inf else 0.0
+        needed = max(own, between, low / (1 + most) - 1, 1 - high / (1 - most))
         notes: tuple[str, ...] = ()
-        if low > high:
-            notes = ("Runs contradict each other about memory: nothing is excluded by it.",)
-            low, high = 1 - most, 1 + most
-        least = (1 - own) * low
+        if needed > own:
+            those = sorted({c for c in (first, last) if c >= 0})
+            named = listed([f"candidate {c}" for c in those])
+            own = min(MOST_SHARE, needed)
+            notes = (
+                f"Memory agrees with the predictions only within {100 * needed:.3g} % of each candidate's: {named} "
+                f"{'is' if len(those) == 1 else 'are'} the most at odds.",
+            )
+        low, high = max(1 - most, low / (1 + own)), min(1 + most, high / (1 - own))
         unfit = {
-            c: f"holds {held * least / 2**30:.4g} GiB at least, and {limit / 2**30:.4g} GiB fit"
+            c: f"holds {held * low * (1 - own) / GIB:.4g} GiB at least, and {limit / GIB:.4g} GiB fit"
             for c, held in enumerate(self.bytes)
-            if held * least > limit
+            if held * low * (1 - own) > limit
         }
         return unfit, low, high, notes
 

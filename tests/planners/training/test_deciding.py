@@ -118,6 +118,22 @@ def test_out_of_memory_excludes_what_holds_more_and_a_crash_excludes_itself_alon
     assert set(crashed.may) == set(order) - {low}, "a crash says nothing of the others"
 
 
+def test_runs_that_contradict_each_other_about_memory_are_named_and_memory_is_trusted_less() -> None:
+    world = World(2)
+    decision = world.decision
+    order = sorted(range(len(decision.bytes)), key=lambda c: decision.bytes[c])
+    small, large = order[0], order[-1]
+    problem = world.question.problem
+    problem = problem.replace(gpu=replace(problem.gpu, memory_bytes=decision.bytes[large] * 0.9))
+    question = Question(problem, world.question.candidates)
+    told = verdict(question, [Trial(small, "out of memory"), Trial(large, "measured", 1.0)])
+    first, last = sorted((small, large))
+    assert f"candidate {first} and candidate {last} are the most at odds" in told.notes[0]
+    assert not any("GiB" in why for why in told.excluded.values()), (
+        "what holds less than one that ran is not excluded"
+    )
+
+
 def test_what_cannot_be_asked_is_refused() -> None:
     question = World(0).question
     with pytest.raises(InputError, match="candidates are none"):
