@@ -253,8 +253,8 @@ class Decision:
             without = {k: self._needed({i: t for i, t in times.items() if i != k}) for k in times}
             odd = f"the run of candidate {min(without, key=lambda k: without[k])}"
         return rho, (
-            f"The runs agree with the form of the model only within {100 * needed:.3g} %, and {odd} is the most at odds: "
-            f"{100 * rho:.3g} % are allowed now in place of {100 * asked:.3g} %.",
+            f"The runs agree with the form of the model only within {100 * needed:.3g} %, and {odd} is the most at "
+            f"odds: {100 * rho:.3g} % are allowed now in place of {100 * asked:.3g} %.",
         )
 
     def _needed(self, times: Mapping[int, float]) -> float:
