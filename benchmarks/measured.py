@@ -1,10 +1,14 @@
 """Thousands of training runs of others beside the model: how accurate the numbers are, where, and what that decides.
 
-    python benchmarks/measured.py FOLDER [--draws 20] [--page docs/accuracy.md] [--residuals SET]
+    python benchmarks/measured.py FOLDER [--draws 20] [--page docs/accuracy.md] [--peer CHECKOUT]
+    python benchmarks/measured.py FOLDER --residuals SET
+    python benchmarks/measured.py FOLDER --left-out [--page docs/accuracy.md]
 
 FOLDER has the tables that docs/accuracy.md names. Every run is judged by the defaults of its framework, kernel of
 attention and GPU, as `plan configure --judge` does; nothing is fitted to it. With `--draws` each group of runs (one
-model on one number of GPUs with one kernel) is also judged after a fit on four of its runs, drawn that often.
+model on one number of GPUs with one kernel) is also judged after a fit on four of its runs, drawn that often. With
+`--peer` a checkout of Calculon is asked for the same runs (peer.py); without it a page keeps the column that it has.
+`--left-out` judges each source by what the other ones say (left_out.py).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from peer import Answer, ask
 from training_time import configuration
 
 from pipeplan.instances.base.errors import PipeplanError
@@ -357,8 +362,37 @@ def fitted_errors(runs: Sequence[Run], draws: int) -> tuple[list[float], list[fl
 
 # ---- what is printed -------------------------------------------------------------------------------------------
 
+BEGIN, END = "<!-- made by benchmarks/measured.py -->\n", "<!-- end -->"
+BEGIN_LEFT_OUT = "<!-- made by benchmarks/measured.py --left-out -->\n"
+PEER = "Calculon"
 
-def lines(folder: Path, draws: int) -> Iterator[str]:
+
+def peer_cell(runs: Sequence[Run], answers: Sequence[Answer]) -> str:
+    """The peer's mean error; where it refuses some of the runs, how many it judges, and ours on these."""
+    pairs = [(run, own) for run, own in zip(runs, answers, strict=True) if not isinstance(own, str)]
+    if not pairs:
+        return "refuses all"
+    own = mean(seconds / run.seconds - 1 for run, seconds in pairs if run.seconds is not None)
+    if len(pairs) == len(runs):
+        return f"{own:.1%}"
+    return f"{own:.1%} on {len(pairs):,}, where ours is {mean(time_errors([run for run, _ in pairs])):.1%}"
+
+
+def peer_cells(folder: Path, checkout: Path) -> dict[str, str]:
+    """By table, what the peer's column says."""
+    timed = {table.name: [run for run in runs_of(folder, table) if run.seconds is not None] for table in TABLES}
+    return {name: peer_cell(runs, ask(checkout, runs)) for name, runs in timed.items()}
+
+
+def peer_cells_on(page: str) -> dict[str, str]:
+    """By table, what the peer's column of a page says, which stands there until a checkout is asked again."""
+    rows = [line.split(" | ") for line in page.partition(BEGIN)[2].partition("\n\n")[0].splitlines()]
+    head, *rest = [[cell.strip("| ") for cell in row] for row in rows] or [[]]
+    place = head.index(PEER) if PEER in head else None
+    return {} if place is None else {row[0]: row[place] for row in rest[1:]}
+
+
+def lines(folder: Path, draws: int, peers: Mapping[str, str]) -> Iterator[str]:
     head = [
         "runs",
         "rows",
@@ -367,6 +401,7 @@ def lines(folder: Path, draws: int) -> Iterator[str]:
         "median",
         "at most",
         "flat share",
+        *([PEER] if peers else []),
         *(["before and after a fit"] if draws else []),
     ]
     yield "| " + " | ".join(head) + " |"
@@ -377,6 +412,8 @@ def lines(folder: Path, draws: int) -> Iterator[str]:
         errors, flats = time_errors(runs), time_errors(runs, flat)
         cells = [table.name, f"{len(errors):,}", f"{mean(errors):.1%}", f"{ninetieth(errors):.0%}"]
         cells += [f"{statistics.median(errors):+.1%}", f"{table.wanted:.0%}", f"{mean(flats):.1%}"]
+        if peers:
+            cells.append(peers[table.name])
         if draws:
             before, after = fitted_errors(runs, draws)
             cells.append(f"{mean(before):.1%} / {mean(after):.1%}" if before else "")
@@ -423,18 +460,27 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=0, help="fits of each group on four of its runs")
     parser.add_argument("--page", type=Path, help="write the tables into this page, between its marks")
     parser.add_argument("--residuals", metavar="SET", help="errors of one table by degree instead")
+    parser.add_argument("--peer", type=Path, metavar="CHECKOUT", help="ask this checkout of Calculon as well")
+    parser.add_argument("--left-out", action="store_true", help="what each source's own numbers are worth instead")
     given = parser.parse_args()
+    begin = BEGIN
     try:
-        found = list(
-            residuals(given.folder, given.residuals) if given.residuals else lines(given.folder, given.draws)
-        )
+        if given.left_out:
+            from left_out import lines_of_sources
+
+            begin, found = BEGIN_LEFT_OUT, list(lines_of_sources(given.folder))
+        elif given.residuals:
+            found = list(residuals(given.folder, given.residuals))
+        else:
+            peers = peer_cells_on(given.page.read_text("utf-8")) if given.page else {}
+            peers = peer_cells(given.folder, given.peer) if given.peer else peers
+            found = list(lines(given.folder, given.draws, peers))
     except (OSError, PipeplanError) as error:
         parser.error(str(error))
     print(*found, sep="\n")
     if given.page is not None:
-        begin, end = "<!-- made by benchmarks/measured.py -->\n", "<!-- end -->"
         before, _, rest = given.page.read_text("utf-8").partition(begin)
-        given.page.write_text(before + begin + "\n".join(found) + "\n" + end + rest.partition(end)[2], "utf-8")
+        given.page.write_text(before + begin + "\n".join(found) + "\n" + END + rest.partition(END)[2], "utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pipeplan.instances.training.words import configuration_from_words
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", BENCHMARKS.parent.parent / "shared" / "workloads"))
 MEASURED = WORKLOADS.parent / "data" / "training"
+PAGE = BENCHMARKS.parent / "docs" / "accuracy.md"
 LLAMA = (
     "llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",
     "llama3_70b_l12_tp8_pp1_dp1_mbc4_cef",
@@ -79,12 +80,78 @@ def test_thousands_of_published_runs_are_met_and_the_page_says_how_well(monkeypa
         error = measured.mean(measured.time_errors(runs))
         assert error <= table.wanted, table.name
         assert error < measured.mean(measured.time_errors(runs, measured.flat)), table.name
-    page = (BENCHMARKS.parent / "docs" / "accuracy.md").read_text("utf-8")
-    assert "\n".join(measured.lines(MEASURED, 0)) in page
+    page = PAGE.read_text("utf-8")
+    assert "\n".join(measured.lines(MEASURED, 0, measured.peer_cells_on(page))) in page
     for key, (runs, nine_in_ten) in measured.errors_by_default(MEASURED).items():
         if (own := MEASURED_ERRORS.get(key)) is not None:
             assert own.runs == runs, key
             assert own.time == pytest.approx(nine_in_ten, abs=0.002), key
+
+
+@pytest.mark.sweeps
+@pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
+def test_the_page_says_what_each_source_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    left_out = importlib.import_module("left_out")
+    assert "\n".join(left_out.lines_of_sources(MEASURED)) in PAGE.read_text("utf-8")
+
+
+def test_the_page_has_the_peers_errors_and_ours_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a checkout of Calculon its numbers are those on the page, where the program's own stand beside them."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    measured = importlib.import_module("measured")
+    page = PAGE.read_text("utf-8")
+    cells = measured.peer_cells_on(page)
+    assert [*cells] == [table.name for table in measured.TABLES]
+    for name, cell in cells.items():
+        if cell != "refuses all":
+            row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+            ours, theirs = row.split(" | ")[2], cell
+            if "ours is" in cell:
+                theirs, _, ours = cell.partition(" ours is ")
+            assert float(ours.partition("%")[0]) < float(theirs.partition("%")[0]), name
+
+
+def test_a_peer_is_asked_in_a_process_of_its_own_and_what_it_refuses_is_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the peer is a module that takes a second for each layer and asserts that micro-batches are short."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    measured, peer = importlib.import_module("measured"), importlib.import_module("peer")
+    (tmp_path / "systems").mkdir()
+    (tmp_path / "calculon" / "llm").mkdir(parents=True)
+    (tmp_path / "calculon" / "__init__.py").write_text(
+        "from . import io\n\n\nclass System:\n    def __init__(self, read):\n        self.name = read\n"
+    )
+    (tmp_path / "calculon" / "io.py").write_text("def read_json_file(path):\n    return path\n")
+    (tmp_path / "calculon" / "llm" / "__init__.py").write_text(
+        "class Llm:\n"
+        "    class Error(Exception):\n        pass\n\n"
+        "    class Execution:\n        from_json = dict\n\n"
+        "    Application = dict\n\n"
+        "    def __init__(self, app, log):\n        self.app = app\n\n"
+        "    def compile(self, system, execution):\n"
+        "        assert execution['microbatch_size'] < 4, 'too long'\n"
+        "        assert system.name.endswith('h100_80g_nvl8.json')\n\n"
+        "    def run(self, system):\n        self.seconds = self.app['num_blocks'] * 1.0\n\n"
+        "    def get_total_time(self):\n        return self.seconds\n"
+    )
+
+    def run(words: str, micro_batch: int, gpu: str = "h100-80gb") -> object:
+        problem = problem_of("llama-3-8b", f"8x{gpu}", batch=64, sequence=4096)
+        plan = configuration_from_words(problem, f"{words} micro-batch={micro_batch}")
+        return measured.Run(("llama",), problem, plan, 40.0)
+
+    runs = [
+        run("tensor=2", 1),
+        run("tensor=2", 4),
+        run("context=2", 1),
+        run("tensor=2", 1, "a100-40gb"),
+    ]
+    answers = peer.ask(tmp_path, runs)
+    assert answers == [32.0, "too long", "no context parallelism", "no file for a100-40gb"]
+    assert measured.peer_cell(runs, answers).startswith("20.0% on 1, where ours is ")
+    assert measured.peer_cell(runs[1:], answers[1:]) == "refuses all"
 
 
 @pytest.mark.sweeps
