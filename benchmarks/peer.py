@@ -12,7 +12,9 @@ nearest: the matrix is computed again and not kept. A gated MLP is a plain one o
 
 from __future__ import annotations
 
+import importlib
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from measured import Run
 
-Answer = float | str
-"""Seconds, or why there are none."""
+Answer = float | str  # seconds, or why there are none
 # Its files for systems by the names that GPUs have here.
 SYSTEMS = {"a100-80gb": "a100_80g", "h100-80gb": "h100_80g_nvl8"}
 NODE = 8
@@ -58,9 +59,7 @@ def question(run: Run) -> dict[str, Any]:
     hides = problem.rules.hides[plan.zero].gradients and (degrees.pipeline == 1 or problem.rules.pipelines_hide)
     execution = {
         "num_procs": problem.devices,
-        "tensor_par": degrees.tensor,
-        "pipeline_par": degrees.pipeline,
-        "data_par": degrees.data,
+        **{f"{name}_par": getattr(degrees, name) for name in ("tensor", "pipeline", "data")},
         # Its first network joins the GPUs of a node, its second one all of them.
         "tensor_par_net": int(degrees.tensor > NODE),
         "pipeline_par_net": int(problem.devices > NODE),
@@ -77,9 +76,7 @@ def question(run: Run) -> dict[str, Any]:
         "tensor_par_overlap": "ring" if degrees.tensor > 1 and problem.efficiencies.tensor_hidden else "none",
         "seq_par_ag_redo": divided and again != "full",
         "data_par_overlap": hides and degrees.data > 1,
-        "weight_offload": False,
-        "activations_offload": False,
-        "optimizer_offload": False,
+        **dict.fromkeys(("weight_offload", "activations_offload", "optimizer_offload"), False),
         "training": True,
     }
     return {"application": application, "execution": execution, "system": SYSTEMS[problem.gpu.name]}
@@ -100,9 +97,6 @@ def ask(checkout: Path, runs: Sequence[Run]) -> list[Answer]:
 def answer_questions(checkout: Path, asked: Sequence[dict[str, Any]]) -> list[Answer]:
     """In the process of the checkout: its own steps (calculon/llm/runner.py). What it does not run it refuses by an
     error of its own or by an assertion."""
-    import importlib
-    import logging
-
     sys.path[:0] = [str(checkout)]
     its, llm = importlib.import_module("calculon"), importlib.import_module("calculon.llm").Llm
     answers: list[Answer] = []
