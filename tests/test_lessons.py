@@ -349,6 +349,8 @@ WRONG = {
         "lambda low, high: (1 + max(high - 1, 1 - low)) / (1 - max(high - 1, 1 - low))",
         "lambda low, high: 1 + high - low",
     ),
+    "13.1": ("lambda rho, delta: math.exp(rho) / (1 + delta)", "lambda rho, delta: math.exp(2 * rho)"),
+    "13.2": ("22", "0", "5"),
 }
 """Answers of each exercise that its check refuses, as arguments of the check."""
 
