@@ -32,7 +32,7 @@ from ...instances.physics.efficiencies import ABOUT, Efficiencies
 from ...instances.training.iteration import Iteration
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from .judging import judged
+from .judging import judged, longest_path
 
 Point = Mapping[str, float]
 Range = tuple[float, float]
@@ -150,7 +150,7 @@ class Timed:
         """Coefficients of the terms, with which (1) holds: of the longest path where everything is as believed."""
         centre = believed(self.problem.efficiencies)
         own = self._at(centre)
-        path = own.path()
+        path = longest_path(own)
         time = own.along(path)
         steps = {name: STEP * max(q, 0.1) * (-1 if name in HIDDEN and q > 0.5 else 1) for name, q in centre.items()}
 
