@@ -414,10 +414,8 @@ def longest_path(iteration: Iteration) -> Path:
     degrees, divided = plan.degrees, plan.rule.divided
     check_tasks([micro_batches] * degrees.chunks)
     loop = loop_of(plan.schedule, degrees.pipeline, degrees.virtual, micro_batches)
-    passes = [
-        [getattr(chunk, name) for chunk in iteration.chunks] for name in ("forward", "inputs", "again", "weights")
-    ]
-    forward, inputs, again, weights = np.array(passes, float)
+    times = [(own.forward, own.inputs + own.again, own.weights) for own in iteration.chunks]
+    forward, inputs, weights = np.array(times, float).T
     tails = np.array([sum(tail) for tail in iteration.tails], float)
     brief = loop[0].shape[0] * loop[0].shape[1] <= BRIEF_INTERVALS
     _, rank, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(

@@ -24,7 +24,7 @@ from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.iteration import Iteration, Timing, model_operations, timing_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
-from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
+from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute, read_recompute
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.planners.training import judging
@@ -86,6 +86,8 @@ def test_the_longest_path_is_the_iteration(schedule: str) -> None:
     virtual = 2 if schedule in TWO_CHUNKS else 1
     own = problem(16, own=model(layers=14), batch=32)
     plan = replace(configuration(own, pipeline=4, virtual=virtual, data=4), schedule=schedule, zero=1)
+    if not SCHEDULES[schedule].divided:
+        plan = replace(plan, recompute=(read_recompute("", "full:2"),) * len(plan.layout))
     made = Iteration(own, plan)
     assert made.along(longest_path(made)) == pytest.approx(made.seconds())
     slow = Iteration(own.replace(efficiencies=replace(PLAIN, products=0.5, links=0.1)), plan)
