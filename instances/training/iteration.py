@@ -30,7 +30,7 @@ of its matrix where a token sees all before it), for all tokens; recomputation i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -115,7 +115,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What the time of an iteration consists of: passes that wait for each other, up to the end of one rank."""
+    """What the time of an iteration consists of: passes that wait for each other, up to the end of one rank.
+    `planners/training/judging.py` finds the longest one."""
 
     rank: int
     """The rank whose tail ends last."""
@@ -179,26 +180,6 @@ class Iteration:
             return ends_of_gpipe(_stages(self.chunks, divided=False), self.delays, micro_batches)
         return ends_of_ranks(self.pipeline, ranks, micro_batches)
 
-    def path(self) -> Path:
-        """A longest path: from the end back, each pass to one that it waited for."""
-        micro_batches = self.plan.micro_batches(self.problem.batch)
-        check_tasks([micro_batches] * self.plan.degrees.chunks)
-        pipeline = self.pipeline(micro_batches)
-        spans = {
-            StagePass(x, task.micro_batch if task.kind == "forward" else -task.micro_batch): (task.start, task.end)
-            for x, stage in enumerate(run(pipeline).stages)
-            for task in stage.tasks
-        }
-        over = [spans[order[-1]][1] + sum(tail) for order, tail in zip(pipeline.shared, self.tails, strict=True)]
-        rank = over.index(max(over))
-        before = {later: order[i] for order in pipeline.shared for i, later in enumerate(order[1:])}
-        passes, delays = [[0, 0] for _ in pipeline.stages], [0] * len(self.delays)
-        current: StagePass | None = pipeline.shared[rank][-1]
-        while current is not None:
-            passes[current[0]][current[1] < 0] += 1
-            current = _awaited(current, spans, before, delays)
-        return Path(rank, tuple((forward, backward) for forward, backward in passes), tuple(delays))
-
     def along(self, path: Path) -> float:
         """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
         seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
@@ -206,26 +187,6 @@ class Iteration:
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
             seconds += count * forward + count_back * backward
         return seconds + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
-
-
-def _awaited(
-    current: StagePass,
-    spans: Mapping[StagePass, tuple[float, float]],
-    before: Mapping[StagePass, StagePass],
-    delays: list[int],
-) -> StagePass | None:
-    """The pass whose end, with its transfer, is this pass's start; None: it starts with the iteration."""
-    (x, j, _), start = current, spans[current][0]
-    previous = before.get(current)
-    if start == 0:
-        return None
-    if previous is not None and spans[previous][1] == start:
-        return previous
-    arc, source = (x - 1, StagePass(x - 1, j)) if j > 0 else (x, StagePass(x + 1, j))
-    if not 0 <= arc < len(delays):
-        return None
-    delays[arc] += 1
-    return source
 
 
 def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ..base.checks import check_text, check_whole
@@ -153,11 +154,7 @@ class Configuration:
     @property
     def intervals(self) -> tuple[range, ...]:
         """The units of each chunk, by their positions in the model's row."""
-        intervals, start = [], 0
-        for count in self.layout:
-            intervals.append(range(start, start + count))
-            start += count
-        return tuple(intervals)
+        return _intervals(self.layout)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -187,6 +184,11 @@ class Configuration:
 
 # Its name among the public ones, where a staging's configurations have the shorter one.
 TrainingConfiguration = Configuration
+
+
+@lru_cache(maxsize=1000)  # a plan is asked for each of its chunks
+def _intervals(layout: tuple[int, ...]) -> tuple[range, ...]:
+    return tuple(range(start, end) for start, end in pairwise(accumulate(layout, initial=0)))
 
 
 def _layout(where: str, value: object) -> tuple[int, ...]:

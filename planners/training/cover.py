@@ -11,14 +11,16 @@ Over a finite set of points P the cover is the solution of
 Between the points a linear program for each family f says how much the cover S may lose against it (of S those that fit
 for sure where f does): with c_f . y = 1,
 
-    (9)  max t,   t <= (1 + excess_s) c_s . y  for all s of S,   y terms of the box
+    (9)  max t,   t <= u_s . y  for all s of S,   y terms of the box
 
-By (1) and (2) one of the members is no slower than f by more than the share t - 1, wherever the cluster lies. All of it
-is about the model, whose form may be wrong besides (`deciding`).
+By (1) and (2) one of the members is no slower than f by more than the share t - 1, wherever the cluster lies. `others`
+says the same of all choices of the scope, by weaker bounds. All of it is about the model, whose form may be wrong
+besides (`deciding`).
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ import numpy as np
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from .forms import AMOUNTS, HIDDEN, NAMES, Box, Point, Timed, believed, plausible, relations, solve, used, values_of
+from .others import Others, others_of
+from .space import Space
 
 # By how much the fastest family may be faster than the cover at a point: the first with at most MOST_MEMBERS.
 DELTAS = (0.01, 0.02, 0.03, 0.05, 0.1)
@@ -37,6 +41,8 @@ MOST_MEMBERS = 10
 MOST_FAMILIES = 40
 # Points of the box beside its middle and the ends of each coordinate.
 RANDOM_POINTS = 300
+# Bytes that fit where there is no limit.
+ANY = (math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,16 @@ class Cover:
     """One of the members is within this share of the fastest at all points."""
     proven: float
     """One of them is within this share of every family anywhere in the box."""
+    others: Others
 
 
-def cover_of(problem: TrainingProblem, plans: Sequence[Configuration], sure: Sequence[bool]) -> Cover:
-    """The cover of families, each given by its fastest configuration, the fastest first; `sure`: does it fit for sure?
-    One of the first MOST_FAMILIES does."""
+def cover_of(
+    space: Space, plans: Sequence[Configuration], sure: Sequence[bool], limits: tuple[float, float] = ANY
+) -> Cover:
+    """The cover of families of a space, each given by its fastest configuration, the fastest first; `sure`: does it fit
+    for sure? One of the first MOST_FAMILIES does. `limits`: bytes by the model up to which something fits for sure, and
+    up to which it may fit."""
+    problem = space.problem
     box, own = plausible(problem), believed(problem.efficiencies)
     timed = [Timed(problem, plan) for plan in plans[:MOST_FAMILIES]]
     forms = np.array([each.form for each in timed])
@@ -98,7 +109,10 @@ def cover_of(problem: TrainingProblem, plans: Sequence[Configuration], sure: Seq
         )
         for f in members
     )
-    return Cover(told, len(timed), len(points), delta, _proven(box, timed, forms, members, fits))
+    uppers = np.array([timed[s].above(box) for s in members])
+    worlds = [(uppers[fits[members]], limits[0]), (uppers, limits[1])]
+    others = others_of(space, box, worlds)
+    return Cover(told, len(timed), len(points), delta, _proven(box, forms, members, uppers, fits), others)
 
 
 def _points(box: Box, own: Point) -> Iterator[Point]:
@@ -128,19 +142,18 @@ def chosen(near: Any, best: int) -> list[int]:
     return [f for f in range(families) if found.x[f] > 0.5]
 
 
-def _proven(box: Box, timed: Sequence[Timed], every: Any, members: Sequence[int], fits: Any) -> float:
+def _proven(box: Box, forms: Any, members: Sequence[int], uppers: Any, fits: Any) -> float:
     """The greatest t - 1 of (9), over all families."""
-    terms = used(every)
-    forms, rows = every[:, terms], relations(box, terms)
-    above = {s: 1 + timed[s].excess(box) for s in members}
-    faster = {s: [*(-above[s] * forms[s]), 0.0, 1.0] for s in members}
+    terms = used(np.vstack([forms, uppers]))
+    rows = relations(box, terms)
     costs = np.zeros(len(terms) + 2)
     costs[-1] = -1
     most = 0.0
-    for f in range(len(timed)):
-        if f not in above:
-            one = np.array([[*forms[f], 0.0, 0.0], [*-forms[f], 0.0, 0.0]])
-            own = np.array([row for s, row in faster.items() if fits[s] or not fits[f]])
+    for f, form in enumerate(forms[:, terms]):
+        if f not in members:
+            one = np.array([[*form, 0.0, 0.0], [*-form, 0.0, 0.0]])
+            against = [upper for s, upper in zip(members, uppers[:, terms], strict=True) if fits[s] or not fits[f]]
+            own = np.array([[*-upper, 0.0, 1.0] for upper in against])
             limits = [np.zeros(len(rows)), np.zeros(len(own)), np.array([1.0, -1.0])]
             found = solve(costs, [np.hstack([rows, np.zeros((len(rows), 1))]), own, one], limits)
             most = max(most, np.inf if found is None else float(found[-1]) - 1)
@@ -163,6 +176,6 @@ def _condition(problem: TrainingProblem, box: Box, behind: Any) -> Condition | N
             known = getattr(problem.efficiencies, name)
             value = 1 - q if name in HIDDEN else known * q if name in AMOUNTS else known / q
             found.append(
-                (abs(q - centre[name]) / (high - low), Condition(name, float(value), value < known, known))
+                (abs(q - centre[name]) / (high - low), Condition(name, float(value), bool(value < known), known))
             )
     return min(found, key=lambda each: each[0])[1] if found else None

@@ -5,7 +5,7 @@ the efficiencies, anywhere in a box (`forms.plausible`), z a factor that all tim
 the *form* of the model gets wrong for c alone, |r_c| <= rho. With `forms` (1) and (2), s = exp(z) y(q) the scaled terms
 and w = exp(z), a run k of t_k seconds says
 
-    (3)  c_k . s <= t_k exp(rho)        (4)  (1 + excess_k) c_k . s >= t_k exp(-rho)
+    (3)  c_k . s <= t_k exp(rho)        (4)  u_k . s >= t_k exp(-rho)
 
 and the box says linear things of s and w:
 
@@ -141,7 +141,7 @@ class Decision:
         self.forms = every[:, self.terms]
         self.centre = centre[self.terms]
         self.relations = relations(self.box, self.terms)
-        self._excess: dict[int, float] = {}
+        self._above: dict[int, Any] = {}
         self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
         """By candidate a least time with what it was proven from: rho and runs."""
 
@@ -229,15 +229,14 @@ class Decision:
         """(3) and (4), each divided by the measured time."""
         rows, limits = [], []
         for k, seconds in times.items():
-            own = np.append(self.forms[k] / seconds, 0.0)
-            rows += [own, -own * (1 + self._excess_of(k))]
+            rows += [np.append(self.forms[k] / seconds, 0.0), np.append(-self._above_of(k) / seconds, 0.0)]
             limits += [math.exp(rho), -math.exp(-rho)]
         return np.array(rows), np.array(limits)
 
-    def _excess_of(self, k: int) -> float:
-        if k not in self._excess:
-            self._excess[k] = self.timed[k].excess(self.box)
-        return self._excess[k]
+    def _above_of(self, k: int) -> Any:
+        if k not in self._above:
+            self._above[k] = self.timed[k].above(self.box, self.terms)
+        return self._above[k]
 
     def _rho(self, times: Mapping[int, float]) -> tuple[float, tuple[str, ...]]:
         """The share within which all runs agree with some point, and a sentence where it is not the one asked for."""
@@ -274,7 +273,7 @@ class Decision:
         errors = runs if each else 1
         single = [len(TERMS[i]) == 1 for i in self.terms]
         own = np.array([self.forms[k] / seconds for k, seconds in times.items()])
-        above = own if each else own * [[1 + self._excess_of(k)] for k in times]
+        above = own if each else np.array([self._above_of(k) / seconds for k, seconds in times.items()])
         zero, which = np.zeros((runs, 1)), np.eye(runs) if each else np.ones((runs, 1))
         moved = np.hstack([np.eye(n), -self.centre[:, None]])[single]
         distance = np.eye(n)[single][:, single]

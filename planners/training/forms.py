@@ -7,11 +7,11 @@ left of tensor-parallel communication times seconds of links, and so on. On one 
 maximum on it, the time is a linear form in the terms:
 
     (1)  T(q) >= c . y(q) everywhere,            y(q) the values of the terms
-    (2)  T(q) <= (1 + excess) c . y(q) in a box
+    (2)  T(q) <= u . y(q) in a box
 
-(1) holds since a form is one argument of the maximum. For (2): T is convex in each coordinate alone and the form is
-affine in it, so T - (1 + excess) c . y is greatest at a corner of the box, where it is computed. T is monotone as well,
-so coordinates that matter little need no corners: T has them at their worst and the form at their best.
+(1) holds since a form is one argument of the maximum. For (2): T is convex in each coordinate alone and u . y is affine
+in it, so T - u . y is greatest at a corner of the box. A linear program makes it 0 or less at all corners. T is
+monotone as well, so coordinates that matter little need no corners: T has them at their worst and y at their best.
 
 To add an efficiency to the coordinates, name it below, with the range that is plausible and, where the model multiplies
 it with another one, the pair.
@@ -20,7 +20,7 @@ it with another one, the pair.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -32,7 +32,7 @@ from ...instances.physics.efficiencies import ABOUT, Efficiencies
 from ...instances.training.iteration import Iteration
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from .judging import judged
+from .judging import judged, longest_path
 
 Point = Mapping[str, float]
 Range = tuple[float, float]
@@ -67,12 +67,13 @@ TERMS: tuple[tuple[str, ...], ...] = (
     *(("half_side", name) for name in ("products", "grouped_products", "products_fp8")),
     *((hidden, name) for hidden in HIDDEN for name in ("links", "collective_seconds")),
 )
+ALL = range(len(TERMS))
 PLACE = {term: i for i, term in enumerate(TERMS)}
 
 # Of a coordinate: the step by which slopes are measured.
 STEP = 1e-4
 # Coordinates that get corners, and the share of the time that one without corners may change it by.
-MOST_CORNERS, LITTLE = 6, 0.01
+MOST_CORNERS, LITTLE = 8, 0.01
 # What rounding and steps may cost (1) and (2), as a share of the time.
 ROUNDING = 1e-6
 
@@ -127,6 +128,36 @@ def efficiencies_at(own: Efficiencies, point: Point) -> Efficiencies:
     return replace(own, **changes)
 
 
+def names_of(problem: TrainingProblem) -> list[str]:
+    """Coordinates that any time of a problem may depend on."""
+    among = {"grouped_products": problem.model.experts is not None, "products_fp8": problem.precision == "fp8"}
+    nothing = {name for name in AMOUNTS if not getattr(problem.efficiencies, name)}
+    return [name for name in NAMES if among.get(name, True) and name not in nothing]
+
+
+def linear(own: Efficiencies, names: Iterable[str], evaluate: Callable[[Point], Any]) -> Any:
+    """Coefficients [..., term] of seconds that are maxima of sums of terms of these coordinates: by differences, of the
+    arguments that are greatest where everything is as believed."""
+    centre = believed(own)
+    steps = {name: STEP * max(q, 0.1) * (-1 if name in HIDDEN and q > 0.5 else 1) for name, q in centre.items()}
+    here = np.asarray(evaluate(centre))
+
+    def change(*moved: str) -> Any:
+        return evaluate({**centre, **{name: centre[name] + steps[name] for name in moved}}) - here
+
+    slopes = {name: change(name) / steps[name] for name in names}
+    pairs = [term for term in TERMS if len(term) == 2 and all(np.any(slopes.get(name, 0.0)) for name in term)]
+    found = np.zeros((*here.shape, len(TERMS)))
+    for a, b in pairs:
+        both = (change(a, b) - slopes[a] * steps[a] - slopes[b] * steps[b]) / (steps[a] * steps[b])
+        found[..., PLACE[a, b]] = np.where(abs(both) > ROUNDING * here, both, 0.0)
+    for name, slope in slopes.items():
+        others = ((term, other) for term in pairs if name in term for other in term if other != name)
+        found[..., PLACE[name,]] = slope - sum(found[..., PLACE[term]] * centre[other] for term, other in others)
+    found[..., 0] = here * (1 - ROUNDING) - found @ values_of(centre)
+    return found
+
+
 @dataclass(frozen=True)
 class Timed:
     """A configuration whose time is asked for at many points."""
@@ -148,40 +179,15 @@ class Timed:
     @cached_property
     def form(self) -> Any:
         """Coefficients of the terms, with which (1) holds: of the longest path where everything is as believed."""
-        centre = believed(self.problem.efficiencies)
-        own = self._at(centre)
-        path = own.path()
-        time = own.along(path)
-        steps = {name: STEP * max(q, 0.1) * (-1 if name in HIDDEN and q > 0.5 else 1) for name, q in centre.items()}
+        path = longest_path(self._at(believed(self.problem.efficiencies)))
+        return linear(self.problem.efficiencies, self._names, lambda point: self._at(point).along(path))
 
-        def change(*names: str) -> float:
-            moved = {name: centre[name] + steps[name] for name in names}
-            return float(self._at({**centre, **moved}).along(path)) - time
-
-        slopes = {name: change(name) / steps[name] for name in NAMES if self._counts(name)}
-        found = np.zeros(len(TERMS))
-        for term in TERMS:
-            if len(term) == 2 and all(slopes.get(name) for name in term):
-                a, b = term
-                both = change(a, b) - slopes[a] * steps[a] - slopes[b] * steps[b]
-                own_slope = both / (steps[a] * steps[b])
-                if abs(own_slope) > ROUNDING * time:
-                    found[PLACE[term]] = own_slope
-        for name, slope in slopes.items():
-            pairs = ((term, other) for term in TERMS if len(term) == 2 and name in term for other in term)
-            found[PLACE[name,]] = slope - sum(
-                found[PLACE[term]] * centre[other] for term, other in pairs if other != name
-            )
-        found[0] = time * (1 - ROUNDING) - found @ values_of(centre)
-        return found
-
-    def _counts(self, name: str) -> bool:
-        """May the time depend on this coordinate? To say yes where it does not costs a moment, and nothing else."""
+    @property
+    def _names(self) -> list[str]:
+        """Coordinates that the time may depend on. One too many costs a moment, and nothing else."""
         own, degrees = self.problem, self.plan.degrees
         experts = degrees.expert * degrees.expert_tensor > 1
         among = {
-            "grouped_products": own.model.experts is not None,
-            "products_fp8": own.precision == "fp8",
             "links": own.devices > 1,
             "collective_seconds": degrees.tensor * degrees.context > 1 or experts,
             "tensor_hidden": degrees.tensor > 1,
@@ -190,29 +196,36 @@ class Timed:
             "data_hidden": own.devices > degrees.pipeline,
             "pipeline_hidden": degrees.pipeline > 1,
         }
-        return among.get(name, True) and (name not in AMOUNTS or bool(getattr(own.efficiencies, name) > 0))
+        return [name for name in names_of(own) if among.get(name, True)]
 
-    def excess(self, box: Box) -> float:
-        """The share by which the time may exceed the form in the box: (2)."""
-        form, centre = self.form, believed(self.problem.efficiencies)
-        values = values_of(centre)
-        spans = {
-            name: sum(abs(form[i]) * values[i] for i, term in enumerate(TERMS) if name in term)
-            * (high - low)
-            / (centre[name] or 1)
+    def above(self, box: Box, terms: Sequence[int] = ALL) -> Any:
+        """Coefficients of these terms with which (2) holds in the box: the least around what is believed and in the
+        middle of the box."""
+        from scipy.optimize import linprog
+
+        centre = believed(self.problem.efficiencies)
+        time, ends = self.seconds(centre), {name: high for name, (_, high) in box.ranges.items()}
+        more = {
+            name: self.seconds({**centre, name: high}) - self.seconds({**centre, name: low})
             for name, (low, high) in box.ranges.items()
         }
-        order = sorted(spans, key=lambda name: -spans[name])
-        main = [name for name in order[:MOST_CORNERS] if spans[name] > LITTLE * (form @ values)]
-        rest = [name for name in NAMES if name not in main]
-        worst = {name: box.ranges[name][1] for name in rest}
-        found = 0.0
-        for corner in product(*(box.ranges[name] for name in main)):
-            at = dict(zip(main, corner, strict=True))
-            low, high = Box({**box.ranges, **{name: (q, q) for name, q in at.items()}}).terms.T
-            best = np.minimum(form * low, form * high).sum()
-            found = max(found, self.seconds({**worst, **at}) / best - 1)
-        return found + ROUNDING
+        main = sorted((name for name in NAMES if more[name] > LITTLE * time), key=lambda name: -more[name])
+        main, lows = main[:MOST_CORNERS], {name: low for name, (low, _) in box.ranges.items()}
+        corners = [dict(zip(main, at, strict=True)) for at in product(*(box.ranges[name] for name in main))]
+        times = np.array([self.seconds({**ends, **at}) for at in corners])
+        rows = np.array([values_of({**lows, **at})[terms] for at in corners])
+        # Terms of other coordinates are at their least in these rows, where only a coefficient above 0 is safe.
+        free = [(None if {*TERMS[i]} <= {*main} else 0.0, None) for i in terms]
+        near = np.vstack([rows / times[:, None], values_of(centre)[terms] / time])
+        costs = np.append(near.mean(axis=0), 1.0)
+        limits = np.hstack(
+            [np.vstack([-near[:-1], near]), np.repeat([[0.0], [-1.0]], [len(rows), len(near)], axis=0)]
+        )
+        found = linprog(
+            costs * time, limits, np.repeat([-1.0, 0.0], [len(rows), len(near)]), bounds=[*free, (0, None)]
+        )
+        above = np.array([times.max() * (not TERMS[i]) for i in terms]) if found.x is None else found.x[:-1]
+        return above * (1 + ROUNDING + max(0.0, (times / (rows @ above)).max() - 1))
 
 
 # ---- linear programs -----------------------------------------------------------------------------------------

@@ -389,8 +389,10 @@ class _Search:
 
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """
+        from .judging import longest_path  # loads what compiles
+
         here = [run.iteration(self.efficiencies(point)) for run in self.runs]
-        paths = [iteration.path() for iteration in here]
+        paths = [longest_path(iteration) for iteration in here]
         old = [iteration.along(path) for iteration, path in zip(here, paths, strict=True)]
         columns = []
         for i, x in enumerate(point):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
-from ...instances.physics.efficiencies import HALF, WORKSPACE_BYTES
+from ...instances.physics.efficiencies import HALF, WORKSPACE_BYTES, Efficiencies
 from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ...instances.training.cases import (
     AT_THE_END,
@@ -27,6 +28,7 @@ from ...instances.training.cases import (
     update_seconds,
 )
 from ...instances.training.frameworks import fault_of_word, hidden_shares, one_name_each
+from ...instances.training.model import UnitType
 from ...instances.training.plan import (
     LARGEST,
     NOTHING,
@@ -38,6 +40,9 @@ from ...instances.training.plan import (
 )
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
+
+# The units at the ends of the row.
+ENDS: tuple[UnitType, ...] = ("embedding", "head")
 
 Column = np.ndarray[Any, np.dtype[Any]]
 
@@ -153,13 +158,13 @@ class Space:
         t, c, p, d, e, s, b, zero = (int(column[row]) for column in self.columns.values())
         batches = self.problem.batch // (d * b)
         choices = []
-        for schedule, v in self._ways(p, batches):
+        for schedule, v in self.ways(p, batches):
             degrees = Degrees(t, c, p, v, d, e, s)
             if self._can(degrees, zero, schedule, b):
                 choices.append(ParallelismChoice(degrees, b, zero, schedule))
         return choices
 
-    def _ways(self, p: int, batches: int) -> list[tuple[str, int]]:
+    def ways(self, p: int, batches: int) -> list[tuple[str, int]]:
         """Schedules, each with a number of chunks on a rank, for p ranks and so many micro-batches."""
         key = p, batches
         if key not in self._ways_by_key:
@@ -194,7 +199,7 @@ class Space:
         """Number of choices (schedule and chunks) of each family."""
         batches = self.problem.batch // (self.columns["data"] * self.columns["micro_batch"])
         pairs, index = np.unique(np.stack([self.columns["pipeline"], batches]), axis=1, return_inverse=True)
-        counts = np.array([len(self._ways(int(p), int(m))) for p, m in pairs.T], np.int64)
+        counts = np.array([len(self.ways(int(p), int(m))) for p, m in pairs.T], np.int64)
         return counts[np.asarray(index).ravel()] if len(counts) else np.zeros(0, np.int64)
 
     # ---- bounds of families ---------------------------------------------------------------------------------
@@ -208,6 +213,22 @@ class Space:
             strict=True,
         )
         return np.array([self.maker.row_of[key] for key in keys], np.int64)
+
+    @property
+    def shards(self) -> tuple[Column, Column]:
+        """For each family, the ranks with the same weights, and with the same experts."""
+        columns = self.columns
+        shards = columns["context"] * columns["data"]
+        return shards, np.maximum(1, columns["tensor"] * shards // (columns["expert"] * columns["expert_tensor"]))
+
+    @cached_property
+    def standing(self) -> dict[UnitType, Column]:
+        """For each family, bytes of weights, gradients and optimizer of one unit of each type."""
+        each, each_of_experts = (
+            self.per_zero(lambda zero, n=n: state_bytes(self.problem, zero, n)) for n in self.shards
+        )
+        numbers = {name: self.maker.numbers(name, "usual", "experts")[self.key_rows].T for name in self.maker.names}
+        return {name: usual * each + experts * each_of_experts for name, (usual, experts) in numbers.items()}
 
     def per_zero(self, value: Any) -> Column:
         """For each family, what `value` gives for its ZeRO stage: a number, or a column of which it is one row."""
@@ -223,12 +244,32 @@ class Space:
     @cached_property
     def bounds(self) -> tuple[Column, Column]:
         """Lower bounds of each family: seconds of an iteration, and bytes of its fullest rank."""
+        seconds, held = self.ways_of_bounds
+        return seconds.min(axis=1).max(axis=0), held
+
+    @property
+    def layers(self) -> tuple[UnitType, ...]:
+        """The types of units that are no ends of the row."""
+        return tuple(name for name in self.problem.model.counted if name not in ENDS)
+
+    def with_efficiencies(self, own: Efficiencies) -> Space:
+        """The same families on other hardware."""
+        other = copy(self)
+        other.problem = self.problem.replace(efficiencies=own)
+        other.maker = CaseMaker(other.problem, self.maker.row_of, self.maker.words)
+        for name in ("bounds", "ways_of_bounds"):
+            other.__dict__.pop(name, None)
+        return other
+
+    @cached_property
+    def ways_of_bounds(self) -> tuple[Any, Column]:
+        """[way, type, family]: seconds of each family by two ways of counting, each a bound with the type of layer that
+        takes least by it, and bytes of its fullest rank."""
         if self.problem.model.own:
             return self._measured_bounds()
         columns, maker = self.columns, self.maker
         p, batches = columns["pipeline"], self.problem.batch // (columns["data"] * columns["micro_batch"])
-        shards = columns["context"] * columns["data"]
-        expert_shards = np.maximum(1, columns["tensor"] * shards // (columns["expert"] * columns["expert_tensor"]))
+        shards, expert_shards = self.shards
         dense = maker.cluster.groups(columns["tensor"], shards)
         experts = maker.cluster.groups(columns["expert_tensor"] * columns["expert"], expert_shards)
         states = self.problem.states
@@ -239,14 +280,10 @@ class Space:
         )
         busy, standing, stash = (np.zeros(len(p)) for _ in range(3))
         tails = [np.zeros(len(p)) for _ in range(4)]
-        least_layer = np.full(len(p), np.inf)
         first, first_forward, first_tail = (np.zeros(len(p)) for _ in range(3))
-        least_forward = np.full(len(p), np.inf)
+        layers: list[tuple[Column, Column]] = []
         ranks = (shards, expert_shards)
-        each, updates = (
-            [self.per_zero(lambda zero, of=of, n=n: of(self.problem, zero, n)) for n in ranks]
-            for of in (state_bytes, update_seconds)
-        )
+        updates = [self.per_zero(lambda zero, n=n: update_seconds(self.problem, zero, n)) for n in ranks]
         often = [self.per_zero(lambda zero, way=way: AT_THE_END[zero][way]) for way in (0, 1)]
         one_chunk = (p == 1) | all(SCHEDULES[name].shape == ROW for name in self.problem.rules.schedules)
         for name, count in self.problem.model.counted.items():
@@ -273,30 +310,27 @@ class Space:
             ends = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
             tails = [before + count * (update + sum(way)) for before, way in zip(tails, ends, strict=True)]
             tail = update + (1 - reduced) * sums + (1 - gathered) * gathers
-            usual, of_experts = maker.numbers(name, "usual", "experts")[row].T
-            standing += count * (usual * each[0] + of_experts * each[1])
+            standing += count * self.standing[name]
             stashes = maker.bytes[name].stash
             stash += count * np.minimum.reduce([stashes[word] for word in self.words or (NONE,)])[row]
             if name == "embedding":
                 first, first_forward, first_tail = seconds, forward, tail
             elif name != "head":
-                least_layer = np.minimum(least_layer, seconds)
-                least_forward = np.minimum(least_forward, forward)
+                layers.append((forward, seconds))
 
         def ramp(end: Column, layer: Column) -> Column:
-            layer = np.where(np.isfinite(layer), layer, 0)
             return np.asarray(((p - 1) * end + (p - 1) * (p - 2) / 2 * layer) / p)
 
         # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
         # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
-        seconds = np.maximum.reduce(tails) / p + ramp(first_forward, least_forward)
+        layers = layers or [(np.zeros(len(p)), np.zeros(len(p)))]
+        filling = [[ramp(first_forward, forward) + np.maximum.reduce(tails) / p for forward, _ in layers]]
         if not any(SCHEDULES[name].divided for name in self.problem.rules.schedules):
-            seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
-        seconds = batches * busy / p + seconds
+            filling.append([ramp(first, seconds) + first_tail for _, seconds in layers])
         fixed = WORKSPACE_BYTES + self.problem.reserve_bytes
-        return seconds, (standing + stash) / p + fixed
+        return batches * busy / p + np.array(filling), (standing + stash) / p + fixed
 
-    def _measured_bounds(self) -> tuple[Column, Column]:
+    def _measured_bounds(self) -> tuple[Any, Column]:
         """The bounds of models with measured layers: seconds of the work alone, and bytes that are always there."""
         seconds = np.zeros(len(self))
         for i in range(len(self)):
@@ -305,7 +339,7 @@ class Space:
             for layer in self.problem.model.own:
                 time = next(x for x in layer.times if (x.tensor, x.micro_batch) == (t, b))
                 seconds[i] += batches * (time.forward_seconds + time.backward_seconds)
-        return seconds / self.columns["pipeline"], np.zeros(
+        return (seconds / self.columns["pipeline"])[None, None], np.zeros(
             len(self)
         ) + WORKSPACE_BYTES + self.problem.reserve_bytes
 

@@ -26,7 +26,7 @@ from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import both_sides, fit_of, usual_errors
 from ...instances.training.words import layout_word, recompute_word, words_of
-from ...studies.configure.answer import BUBBLE, IMBALANCE, PARTS, by_part
+from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
 from ...studies.configure.judge import memory_of_few
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
 from ..lanes import Amount, amount_lanes
@@ -49,7 +49,7 @@ from . import (
 if TYPE_CHECKING:
     from ...planners.training.cover import Condition
     from ...planners.training.search import Found, Report
-    from ...studies.configure.answer import Answer
+    from ...studies.configure.answer import Answer, Preferred
     from ...studies.configure.judge import Judged
 
 
@@ -271,6 +271,8 @@ def best_in_words(answer: Answer) -> Iterator[str]:
         return
     yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
+    if answer.preferred is not None:
+        yield _preferred_in_words(answer.preferred, best)
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
@@ -278,6 +280,17 @@ def best_in_words(answer: Answer) -> Iterator[str]:
             f"Proven: no configuration of the scope that fits for sure takes less than {amount(report.bound, 's', 4)}, "
             f"which is {percent(report.gap or 0.0)} less."
         )
+
+
+def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
+    what = "the simplest" if own.prefer == "simplest" else "the one that holds least"
+    if own.fastest.plan == best.plan:
+        return f"It is the fastest, and {what} of {own.near} that take at most {percent(NEAR)} longer."
+    more = percent(best.timing.seconds / own.fastest.seconds - 1)
+    return (
+        f"It is {what} of {own.near} that take at most {percent(NEAR)} longer than the fastest, and takes {more} "
+        f"longer than {shortly(own.fastest.plan)}."
+    )
 
 
 def _nothing(answer: Answer, report: Report) -> Iterator[str]:
@@ -535,6 +548,12 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"best if: wherever this cluster's efficiencies lie, {those} is nearly the best of {cover.families} "
             f"families: within {percent(cover.delta)} at the {cover.points} points that were tried, and within "
             f"{percent(cover.proven)} anywhere, which is proven, by the model."
+        )
+        others, left = cover.others, cover.others.open
+        yield (
+            f"No other of the {several(others.choices, 'choice', ',')} is faster than {those} by more than "
+            f"{percent(others.within)}, wherever the efficiencies lie"
+            + (f", but for {left:,} for which that is open." if left else ": that is proven, too.")
         )
 
 

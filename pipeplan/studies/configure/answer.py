@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError, show
@@ -19,11 +19,18 @@ from ...instances.base.kind import Displayed
 from ...instances.base.quantities import GIB
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.build import problem_of
+from ...instances.training.frameworks import even_layout
 from ...instances.training.iteration import model_operations
 from ...instances.training.kind_functions import facts
 from ...instances.training.model import Model
+from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
+from ...instances.training.referee import (
+    ConfigurationEvaluation,
+    evaluate_configuration,
+    framework_faults,
+    shape_faults,
+)
 from ...instances.training.scope import Margin, fit_of, plain_margin, usual_errors
 from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts, memory_of_few
@@ -73,6 +80,9 @@ SCHEMA = "pipeplan.configurations/1"
 # The most configurations of a shortlist whose time the referee tells; the times of the others are the
 # search's own.
 MOST_JUDGED = 20
+Prefer = Literal["fastest", "simplest", "least-memory"]
+# A configuration that takes longer by at most this share is as good as the fastest one.
+NEAR = 0.01
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,31 @@ class Family:
     """How many more the list has."""
 
 
+@dataclass(frozen=True)
+class Preferred:
+    """What was preferred to the fastest configuration."""
+
+    prefer: Prefer
+    fastest: Found
+    near: int
+    """How many configurations that fit for sure take at most NEAR longer, the fastest included."""
+
+
+def _preferred_to_json(own: Preferred) -> dict[str, Any]:
+    fastest = {"words": words_of(own.fastest.plan), "seconds": own.fastest.seconds}
+    return {"prefer": own.prefer, "fastest": fastest, "near": own.near, "within": NEAR}
+
+
+def simplicity(own: ConfigurationEvaluation) -> tuple[float, ...]:
+    """Less is simpler: kinds of parallelism, an uneven layout, recomputation, chunks of a rank, and then bytes."""
+    plan, degrees = own.plan, own.plan.degrees
+    kinds = (degrees.tensor, degrees.context, degrees.pipeline, degrees.expert, degrees.expert_tensor)
+    inner = plan.layout[1:-1]
+    uneven = len({*inner}) > 1 or any(abs(end - inner[0]) > 1 for end in plan.layout if inner)
+    again = sum(bool(word.modules) for word in plan.recompute)
+    return sum(degree > 1 for degree in kinds), uneven, again > 0, degrees.virtual, own.fullest.bytes
+
+
 @dataclass(frozen=True, repr=False)
 class Answer(Displayed):
     """A problem with the configurations that were found for it, and those that were judged."""
@@ -144,12 +179,40 @@ class Answer(Displayed):
     """The error of times that the search without the runs allowed for."""
     seconds: float = 0.0
     """Seconds that the search took."""
+    preferred: Preferred | None = None
+    """What the best configuration was preferred to; None: it is the fastest."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
-        """The fastest configuration that fits for sure, judged by the referee."""
+        """The fastest configuration that fits for sure, or what is preferred to it, judged by the referee."""
         best = None if self.report is None else self.report.best
         return None if best is None else evaluate_configuration(self.problem, best.plan)
+
+    def preferring(self, prefer: Prefer) -> Answer:
+        """The same answer with another best one, of those that fit for sure and take at most NEAR longer: the simplest,
+        or the one that holds least. Entries of the list are there with an even layout, too."""
+        fastest = None if self.report is None else self.report.best
+        if self.report is None or fastest is None or prefer == "fastest":
+            return self
+        near = [own.plan for own in self.listed if own.seconds <= (1 + NEAR) * fastest.seconds]
+        evens = [even for plan in near if (even := self._even(plan)) is not None]
+        plans = dict.fromkeys([fastest.plan, *near, *evens])
+        own = [evaluate_configuration(self.problem, plan) for plan in plans]
+        fit = [one for one in own if one.fit(self.asked.memory_error) == "yes"]
+        fit = [one for one in fit if one.timing.seconds <= (1 + NEAR) * fastest.seconds] or own[:1]
+        best = min(fit, key=lambda one: (one.fullest.bytes,) if prefer == "least-memory" else simplicity(one))
+        found = replace(fastest, plan=best.plan, seconds=best.timing.seconds)
+        return replace(
+            self, report=replace(self.report, best=found), preferred=Preferred(prefer, fastest, len(fit))
+        )
+
+    def _even(self, plan: Configuration) -> Configuration | None:
+        """The same with an even layout; None where there is none that may be run, or the scope names layouts."""
+        layout = even_layout(self.problem, len(plan.layout))
+        if layout is None or any("layout" in text for text in (*self.asked.fixed, *self.asked.forbidden)):
+            return None
+        even = replace(plan, layout=layout)
+        return None if shape_faults(self.problem, even) or framework_faults(self.problem, even) else even
 
     @cached_property
     def result(self) -> Result:
@@ -196,11 +259,17 @@ class Answer(Displayed):
         if self.report is None or not self.report.finished:
             return None
         from ...planners.training.cover import MOST_FAMILIES, cover_of  # loads scipy
+        from ...planners.training.search import Settings
+        from ...planners.training.space import Space
+        from .search import scope_in
 
         plans = [own.best.plan for own in self.families[:MOST_FAMILIES]]
         held = (max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans)
         sure = [fit_of(size, self.problem.memory_bytes, self.asked.memory_error) == "yes" for size in held]
-        return cover_of(self.problem, plans, sure) if any(sure) else None
+        if not any(sure):
+            return None
+        limits = Settings(memory_error=self.asked.memory_error).limits(self.problem.memory_bytes)
+        return cover_of(Space(self.problem, scope_in(self.problem, self.asked)), plans, sure, limits)
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
@@ -215,6 +284,25 @@ class Answer(Displayed):
     def lost(self, own: Judged) -> dict[str, float] | None:
         """Seconds that a configuration loses against the best one, by part; None without a best one."""
         return None if self.best is None else lost(own.evaluation, self.best)
+
+    def _cover_to_json(self) -> dict[str, Any] | None:
+        """Families of which one is nearly the best anywhere, and by how much others may be faster."""
+        cover = None if self.report is None or self.report.best is None else self.cover
+        if cover is None:
+            return None
+        members = [
+            {
+                "words": words_of(self.families[own.family].best.plan),
+                "best_if": plain_fields(own.wins) if own.wins else None,
+            }
+            for own in cover.members
+        ]
+        return {
+            "families": members,
+            **{"of": cover.families, "points": cover.points, "within_at_points": cover.delta},
+            "within_anywhere": cover.proven,
+            "others": plain_fields(cover.others),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The answer as `pipeplan.configurations/1`; fields of a search are None where there was none."""
@@ -236,6 +324,8 @@ class Answer(Displayed):
             "undecided": None if report is None else report.undecided,
             "best": None if self.best is None else configuration_facts(self.best, error),
             "shortlist": [*(configuration_facts(own, error) for own in self.shortlist), *rest],
+            "preferred": None if (own := self.preferred) is None else _preferred_to_json(own),
+            "cover": self._cover_to_json(),
             "not_excluded": None if report is None else not_excluded(report),
             "nearest": None if self.nearest is None else configuration_facts(self.nearest, error),
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
@@ -299,6 +389,7 @@ def configure(
     error: float | None = None,
     memory_error: float | None = None,
     time_limit_s: float | None = None,
+    prefer: Prefer = "fastest",
     **more: Any,
 ) -> Answer:
     """Find the fastest configuration of a training framework, as `plan configure` does, and judge given ones.
@@ -326,6 +417,8 @@ def configure(
         The share by which memory may be wrong.
     time_limit_s : float, optional
         Seconds that the search may take. None: no limit.
+    prefer : "fastest", "simplest" or "least-memory"
+        Which configuration is the best one, of those that take at most 1 % longer than the fastest.
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
         layers, dense_layers, prediction_layers, efficiencies, name, flash_attention, sequence_parallel, dropout,
@@ -354,7 +447,7 @@ def configure(
     asked, begun = asked_of(problem, error, memory_error, fix, forbid), now()
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge)
     report = search_configurations(problem, asked, time_limit_s, lambda record: None)
-    return Answer(problem, asked, judged, report, seconds=now() - begun)
+    return Answer(problem, asked, judged, report, seconds=now() - begun).preferring(prefer)
 
 
 def problem_given(model: Any, devices: Any, sequence: Any, batch: Any, more: Any) -> TrainingProblem:

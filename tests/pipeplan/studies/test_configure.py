@@ -26,10 +26,10 @@ from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, memory_of_ranks, verify_configuration
 from pipeplan.instances.training.scope import fit_of
-from pipeplan.instances.training.words import configuration_from_words
+from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.planners.run.claims import recompute
 from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
-from pipeplan.studies.configure.answer import Answer, Asked, by_part, lost
+from pipeplan.studies.configure.answer import NEAR, Answer, Asked, Prefer, by_part, lost, simplicity
 from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
 from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
 from pipeplan.studies.configure.search import nearest_miss, search_configurations
@@ -57,6 +57,25 @@ def test_a_difference_below_rounding_is_no_difference() -> None:
     answer = Answer(problem, asked, report=report)
     assert list(best_in_words(answer))[-1] == "Proven: no configuration of the scope that fits for sure is faster."
     assert counted_in_words(answer).startswith("1 choice in the scope")
+
+
+@pytest.mark.parametrize("prefer", ["simplest", "least-memory"])
+def test_what_is_preferred_fits_takes_little_longer_and_says_so(prefer: Prefer) -> None:
+    problem = tiny()
+    answer = Answer(problem, ASKED, report=search_configurations(problem, ASKED, None, nobody))
+    fastest, own = answer.best, answer.preferring(prefer)
+    assert fastest is not None
+    assert own.best is not None
+    assert own.best.fit(ASKED.memory_error) == "yes"
+    assert fastest.timing.seconds <= own.best.timing.seconds <= (1 + NEAR) * fastest.timing.seconds
+    if prefer == "simplest":
+        assert simplicity(own.best) <= simplicity(fastest)
+    else:
+        assert own.best.fullest.bytes <= fastest.fullest.bytes
+    assert any("at most 1 % longer" in sentence for sentence in best_in_words(own))
+    assert own.result.bound == answer.result.bound
+    assert own.to_json()["preferred"]["fastest"]["words"] == words_of(fastest.plan)
+    assert answer.preferring("fastest") is answer
 
 
 # ---- losses ------------------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from pipeplan.instances.training.scope import Scope
 from pipeplan.planners.training.cover import Cover, chosen, cover_of
 from pipeplan.planners.training.forms import AMOUNTS, HIDDEN, Timed, believed, plausible, values_of
+from pipeplan.planners.training.space import Space
 
 from ...oracles.training import configurations
 from ...problems.trainings import random_training
@@ -29,7 +31,7 @@ def asked(seed: int) -> tuple[list[Timed], list[bool], Cover]:
     timed.sort(key=lambda each: each.seconds(own))
     sure = [draw.random() < 0.7 for _ in timed]
     sure[-1] = True
-    return timed, sure, cover_of(problem, [each.plan for each in timed], sure)
+    return timed, sure, cover_of(Space(problem, Scope()), [each.plan for each in timed], sure)
 
 
 @pytest.mark.parametrize("seed", range(300))

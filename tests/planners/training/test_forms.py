@@ -44,11 +44,11 @@ def test_a_time_lies_between_its_form_and_a_little_more(seed: int) -> None:
     draw = random.Random(seed)
     for own in timed(seed, 3):
         box = plausible(own.problem)
-        excess = own.excess(box)
+        above = own.above(box)
         for _ in range(10):
             at = point(box, draw)
-            form = own.form @ values_of(at)
-            assert form * (1 - CLOSE) <= own.seconds(at) <= (1 + excess) * form * (1 + CLOSE)
+            values, seconds = values_of(at), own.seconds(at)
+            assert own.form @ values * (1 - CLOSE) <= seconds <= above @ values * (1 + CLOSE)
 
 
 def test_a_form_is_the_time_where_everything_is_as_believed() -> None:
