@@ -101,14 +101,12 @@ STAGING = kind_in(
     choices={
         "objective": ("throughput", "flush"),
         "semantics": ("paper", "reference"),
-        "hierarchy": ("precise", "crude", "basic"),
     },
     cluster={
         "devices": "devices",
         "memory_bytes": "memory_bytes",
         "bandwidth": "bandwidth",
         "batch": "micro_batches",
-        "exact_batches": "exact_batches",
         "levels": "levels",
         "time_unit": "time_unit",
     },

@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 
 
 _SYNCHRONISED = {"paper": "as published", "reference": "once per batch"}
-_MEMORY = {
-    "precise": "memory counted on all levels",
-    "crude": "memory counted crudely",
-    "basic": "memory not counted",
-}
 
 
 def family(problem: StagingProblem, options: Mapping[str, Any]) -> Family:
     if problem.levels:
-        return Family(f"stages within stages that are differences of downsets, {_MEMORY[options['hierarchy']]}")
+        return Family("stages within stages that are differences of downsets, memory counted on all levels")
     semantics = options["semantics"]
     return Family(f"stages that are differences of downsets, weights synchronised {_SYNCHRONISED[semantics]}")
 
@@ -87,18 +82,17 @@ class _Case:
 
     digest: str
     semantics: str
-    hierarchy: str
     problem: StagingProblem = field(compare=False)
 
 
 def _case(problem: StagingProblem, options: Options) -> _Case:
-    return _Case(problem.hash, options["semantics"], options.get("hierarchy", "precise"), problem)
+    return _Case(problem.hash, options["semantics"], problem)
 
 
 @lru_cache(maxsize=4)
 def _book(case: _Case) -> StageBook:
     """The book of a case, kept so that stages are priced once for all cut-offs and for backends side by side."""
-    return StageBook(case.problem, case.semantics, case.hierarchy)
+    return StageBook(case.problem, case.semantics)
 
 
 @lru_cache(maxsize=16)

@@ -123,7 +123,6 @@ CLUSTER_OPTIONS = (
     cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
     inference flag: For profiles: leave the backward nodes out.
     batch int: Micro-batches (staging) or samples of a batch.
-    exact_batches flag: For staging problems: all stages together must have exactly --batch replicas.
     levels levels LEVELS: Devices within devices: 8x300GB/s,2x25GB/s.
     time_unit text UNIT: Unit of the times in a staging file that names none: s, ms, us or ns; rates per second
         are converted.

@@ -303,7 +303,7 @@ def reasons(request: Request, options: Mapping[str, Any], stop: Stop) -> tuple[s
 # ---- A second exact method, which shares no arithmetic with the first: do the two proofs agree?
 
 # Options that change the question; others are a method's own affair.
-ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
+ASKED = {"objective", "semantics", "micro_batch", "mixed_micro_batches", "k", "degrees"}
 
 
 def cross_check(

@@ -222,8 +222,7 @@ def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_
     assert before.err == (
         "Note: --k is written --option k=2 now.\nNote: --join is written --option join=tree now.\n"
     )
-    flags = plan("solve", "tiny-stages", "--no-exact-batches", "--uniform")
-    assert "exact-batches=false now" in flags.err
+    flags = plan("solve", "tiny-stages", "--uniform")
     assert "--option uniform now" in flags.err
     denied = plan("solve", "tiny-stages", "--uniform=false", "--no-k")
     assert "--option uniform=false now" in denied.err

@@ -103,7 +103,7 @@ def test_it_finds_the_best_plan_without_a_list_of_all_stages(
         monkeypatch.setattr(near, "MAX_STAGES", most)
     proven = 0
     for seed in range(12):
-        problem = random_staging(seed, layers=(4, 6), exact_batches=False)
+        problem = random_staging(seed, layers=(4, 6))
         best = best_stages(problem)
         if best is None or near_stages(problem).few_within(best[0] * (1 + 1e-6)) is None:
             continue  # the optimum itself needs more
@@ -146,7 +146,7 @@ def test_too_many_stages_cost_the_proof_and_not_the_plan(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("no_list")
 def test_without_time_no_limit_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a pass over all pairs of sets: it has to end between two of them."""
-    problem = random_staging(1, exact_batches=False)
+    problem = random_staging(1)
     stages, asked = near_stages(problem), 0
 
     def out_of_time() -> bool:
@@ -162,7 +162,7 @@ def test_without_time_no_limit_is_sought(monkeypatch: pytest.MonkeyPatch) -> Non
 def _loosely_bounded() -> tuple[StagingProblem, float]:
     """A problem whose optimum shortest paths alone do not prove."""
     for seed in range(60):
-        problem = random_staging(seed, exact_batches=False)
+        problem = random_staging(seed)
         best = best_stages(problem)
         if best is not None and near_stages(problem).possible(0.9 * best[0]):
             return problem, best[0]

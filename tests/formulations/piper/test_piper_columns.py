@@ -94,11 +94,10 @@ def test_a_column_is_dropped_for_another_that_can_always_stand_in() -> None:
     base = Column(0, 1, members=1, t=2, d=2, low=0, high=4, cost=3.0)
     worse = [replace(base, t=3), replace(base, high=3), replace(base, cost=4.0)]
     faster, longer = replace(base, t=1, d=4, cost=2.0), replace(base, high=5, cost=4.0)
-    assert undominated([*worse, faster, base, longer], exact=False) == [faster, base, longer]
+    assert undominated([*worse, faster, base, longer]) == [faster, base, longer]
     # As many devices but fewer replicas: earlier stages need less memory.
     fewer = replace(base, t=4, d=1)
-    assert undominated([base, fewer], exact=False) == [fewer]
-    assert undominated([base, fewer], exact=True) == [fewer, base]
+    assert undominated([base, fewer]) == [fewer]
 
 
 def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
@@ -117,10 +116,9 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
     "problem",
     [
         chain(3, memory_bytes=0.5),
-        chain(3, exact_batches=True),
         StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1),
     ],
-    ids=["too little memory", "more micro-batches than devices", "a layer that needs more devices"],
+    ids=["too little memory", "a layer that needs more devices"],
 )
 def test_what_cannot_run_is_refuted_without_a_solver(problem: StagingProblem) -> None:
     assert isinstance(FORMULATION.build(problem, PAPER, native=False), Refuted)

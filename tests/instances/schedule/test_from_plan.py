@@ -348,7 +348,7 @@ def random_pattern(seed: int) -> tuple[ChainProblem, PatternPlan]:
 
 
 def random_stages(seed: int, copies: bool = False) -> tuple[StagingProblem, StagedPlan]:
-    problem, rng = random_staging(seed).replace(memory_bytes=None, exact_batches=False, devices=20), Random(seed)
+    problem, rng = random_staging(seed).replace(memory_bytes=None, devices=20), Random(seed)
     order = [problem.ids[i] for i in problem.topological_order]
     cuts = sorted(rng.sample(range(1, len(order)), rng.randrange(len(order))))
     stages = []
