@@ -363,7 +363,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.formulation:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
-            compiles_on=("bert-large-stages",),
             proves_anew=({},),
             explained_in=("docs/models/mip-piper.md",),
         ),

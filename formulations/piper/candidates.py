@@ -92,7 +92,7 @@ class _Search:
         self.floor = floor
         self.devices = problem.devices
         self.batches = book.most
-        self.lattice = book.lattice(cutoff)
+        self.lattice = book.lattice
 
     def need(self, members: int) -> _Need:
         if not members:

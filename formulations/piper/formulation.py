@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -46,24 +46,6 @@ class PiperMip(CommonFormulation):
     def lower_bound(self, problem: StagingProblem, options: Options) -> float:
         return _bound(_case(problem, options))
 
-    def next_cutoff(
-        self,
-        problem: StagingProblem,
-        options: Options,
-        bound: float | None,
-        cutoff: float | None,
-        out_of_time: Callable[[], bool],
-    ) -> float | None:
-        """A limit within which there are few stages, where the graph has too many to list; else the cut-off itself."""
-        book = _book(_case(problem, options))
-        if book.all_stages is not None:
-            return cutoff
-        if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
-            return cutoff
-        highest = book.worst_load if cutoff is None else cutoff
-        limit = book.near_stages.next_limit(bound or 0.0, highest, out_of_time)
-        return cutoff if limit >= highest else limit
-
     def model(self, problem: StagingProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         case, flushed = _case(problem, options), options.get("objective") == FLUSH
         cutoff, floor = wanted.cutoff, self.lower_bound(problem, options)
@@ -100,7 +82,7 @@ def _bound(case: _Case) -> float:
     """The lower bound by columns; where there are too many stages to list, the one by the work alone."""
     book = _book(case)
     try:
-        return work_bound(book) if book.all_stages is None else column_bound(book)
+        return column_bound(book)
     except TooLargeError:
         return work_bound(book)
 

@@ -6,20 +6,16 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from ...instances.physics.tolerances import SUM_ROUNDING
 from ...instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from ..contract import FLOAT_ROOM
 from .knapsack import Option, Selection, enclosure, select
-from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
+from .lattice import Lattice, build_lattice, suffix_sets
 from .memory import SYNC_TRIPS, TRIPS, Bytes, full_weight, memory_of
-
-if TYPE_CHECKING:
-    from .near import NearStages
 
 
 class StageBook:
@@ -57,52 +53,9 @@ class StageBook:
         ]
 
     @cached_property
-    def sets(self) -> tuple[int, ...]:
-        return suffix_sets(self.problem)
-
-    @cached_property
-    def all_stages(self) -> Lattice | None:
-        """The lattice of all stages; None where there are too many stages to list."""
-        try:
-            return build_lattice(self.problem, self.sets, self.may_be_stage)
-        except TooManyStagesError:
-            return None
-
-    @cached_property
-    def near_stages(self) -> NearStages:
-        """Finds the few stages that a limit leaves."""
-        from .near import NearStages
-
-        degrees: dict[int, float] = {}
-        for above, kind in itertools.product(self.above, range(len(self.counts))):
-            for d in self.replicas(1, kind):
-                copies, sync = d * math.prod(above), self.sync_time(d)
-                if copies <= self.most:
-                    degrees[copies] = min(sync, degrees.get(copies, sync))
-        ascending = dict(sorted(degrees.items()))
-        return NearStages(self._at_best(), self.sets, ascending, (self.least_work, self.least_time))
-
-    def _at_best(self) -> StagingProblem:
-        """The problem on a flat network whose devices are all like the best: no stage is slower or larger there."""
-        problem, limits = self.problem, [kind.memory_bytes for kind in self.problem.types]
-        finite = [limit for limit in limits if limit is not None]
-        unlimited = len(finite) < len(limits)
-        layers = (
-            problem.layers if self.fastest == 1 else tuple(_faster(layer, self.fastest) for layer in problem.layers)
-        )
-        return problem.replace(
-            layers=layers,
-            levels=(),
-            device_types=(),
-            bandwidth=self.bandwidth,
-            memory_bytes=None if unlimited else max(finite),
-        )
-
-    def lattice(self, limit: float | None) -> Lattice:
-        """All stages, or where these are too many those of plans with all loads within the limit."""
-        if self.all_stages is not None:
-            return self.all_stages
-        return self.near_stages.within(self.worst_load if limit is None else limit)
+    def lattice(self) -> Lattice:
+        """All stages; a `TooLargeError` where there are too many to list."""
+        return build_lattice(self.problem, suffix_sets(self.problem), self.may_be_stage)
 
     @cached_property
     def worst_load(self) -> float:
@@ -312,13 +265,6 @@ def _least(problem: StagingProblem, room: int, fastest: float) -> tuple[list[flo
     ]
     work = [min((t * time for t, time in ways), default=math.inf) for ways in ways_of]
     return work, [min((time for _, time in ways), default=math.inf) for ways in ways_of]
-
-
-def _faster(layer: Layer, speed: float) -> Layer:
-    return Layer(
-        layer.id,
-        {t: tuple(replace(way, time=way.time / speed) for way in ways) for t, ways in layer.configurations.items()},
-    )
 
 
 def _ways(book: StageBook, v: int, members: int, t: int, speed: float, copies: int) -> list[_Way]:
