@@ -169,7 +169,6 @@ class Kind(Generic[ProblemT, PlanT]):
     published: tuple[str, ...] = ()
     """Keys that tell a published file of this kind; none: nobody has published any."""
     read_published: Function[[Mapping[str, Any], Cluster, str], ProblemT] | None = None
-    write_published: Function[[ProblemT], dict[str, Any]] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
     upgrades: Function[[ProblemT, Step], Found] | None = None

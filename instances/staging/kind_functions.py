@@ -189,42 +189,6 @@ def _published_edge(where: str, value: object) -> Edge:
     return Edge(*(require(where, data, key) for key in ("sourceId", "destId", "communicationCost")))
 
 
-def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
-    """Piper's JSON; what it cannot say (levels, types, no memory limit) is refused."""
-    if problem.levels or problem.zero or problem.memory_bytes is None:
-        said = {
-            "levels": problem.levels,
-            "device_types": problem.device_types,
-            "zero": problem.zero,
-        }
-        what = next((name for name, value in said.items() if value), "memory_bytes")
-        raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")
-    return {
-        "maxDevices": problem.devices,
-        "maxMemoryPerDevice": problem.memory_bytes,
-        "bandwidth": problem.bandwidth,
-        "mbsInBatch": problem.micro_batches,
-        "nodes": [_layer_to_published(layer) for layer in problem.layers],
-        "edges": [
-            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes}
-            for edge in problem.edges
-        ],
-    }
-
-
-def _layer_to_published(layer: Layer) -> dict[str, Any]:
-    name = {} if layer.name is None else {"name": layer.name}
-    lists = {str(t): [_way_to_published(way) for way in ways] for t, ways in layer.configurations.items()}
-    return {"id": layer.id, **name, "TMPCs": lists}
-
-
-def _way_to_published(way: Configuration) -> dict[str, Any]:
-    amounts = {name: getattr(way, name) for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")}
-    sides = {"gather_in": way.gather_in, "gather_out": way.gather_out}
-    gathered = {side: {str(key): amount for key, amount in sizes.items()} for side, sizes in sides.items()}
-    return {"id": way.id, **{_PUBLISHED_NAMES[name]: value for name, value in (amounts | gathered).items()}}
-
-
 # ---- what every problem type is asked -----------------------------------------------------------------
 
 

@@ -143,8 +143,7 @@ OF_PLANS = {
     "schedule {row} --micro-batches 0": "micro_batches is 0",
     "schedule row.json row-plan.json --objective makespan": "give --micro-batches",
     "convert tiny-chain -o - --json": "drop --json, or name a file.",
-    "convert tiny-chain -o . --to own": "folder",
-    "convert tiny-chain -o x.json --to onnx": "--to is 'onnx'",
+    "convert tiny-chain -o .": "folder",
     "convert tiny-chain -o x.json --inference": "--inference is for profiles and tables",
     "convert bert-large-training -o out.json --memory 80": "write 80GB if ",
 }
