@@ -46,7 +46,6 @@ KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"
 PLACEMENT = kind_in(
     "placement",
     trains=Function("kind_functions:trains"),
-    remarks=Function("kind_functions:remarks"),
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
     read_published=Function("published:read"),
     problem=Later("problem:PlacementProblem"),

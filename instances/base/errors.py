@@ -110,19 +110,6 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return "" if near is None else f" (did you mean {near!r}?)"
 
 
-# Numbers that people write out.
-NUMBER_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-
-
-def in_digits(text: str) -> str:
-    """The end of a sentence about a text where a number belongs: how to write it, where the text is a number."""
-    word = text.strip().lower()
-    return f"; write {NUMBER_WORDS.index(word)}" if word in NUMBER_WORDS else ""
-
-
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
     """The error for a name that is none of `known`."""
     names = list(known)

@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
@@ -203,8 +203,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None
     """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
-    remarks: Function[[ProblemT], Iterable[str]] | None = None
-    """Sentences on oddities of a problem as it was given, whatever the method; None: nothing is odd enough."""
     batch_grows: bool = False
     """Are its values those of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, check_cluster, check_figure, is_real
-from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, show
+from ..instances.base.errors import InputError, PipeplanError, UsageError, show
 from ..instances.base.json_file import STDIN, read_json
 from ..instances.base.result import SCHEMA, Asked
 from ..instances.lookup import Cluster, cluster_of, holds_profile, load_with_notes
@@ -103,7 +103,7 @@ def _devices(text: str) -> dict[str, Any]:
     except ValueError:
         pass
     if not any(map(str.isdigit, text)):
-        remedy = in_digits(text) or "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
+        remedy = "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
         raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
     from ..instances.physics.hardware import devices_given  # the table of GPUs is read where one is named
 

@@ -132,7 +132,6 @@ def _result(start: Start, outcome: Outcome) -> Result:
     planned = request.board.seconds
     judged = judge(request, rules, method.name, question.family, outcome, method.is_plugin)
     why = () if judged.plan is not None else reasons(request, method.options, judged.stop)
-    odd = kind_of(problem).remarks
     build, compiled = outcome.seconds.get("build", 0.0), request.board.compile_seconds
     return replace(
         judged,
@@ -158,7 +157,7 @@ def _result(start: Start, outcome: Outcome) -> Result:
             **({"compile": compiled} if compiled else {}),
         },
         model_size=outcome.model_size,
-        messages=(*start.messages, *(odd(problem) if odd else ()), *judged.messages, *why),
+        messages=(*start.messages, *judged.messages, *why),
         history=History(request.board.history),
         subject=problem,
     )
