@@ -8,18 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from ..base.checks import NodeId
-from ..base.errors import UsageError, show
+from ..base.errors import UsageError
 from ..schedule.from_plan import (
     LoweredSchedule,
-    PlannedWork,
     ScheduleOptions,
-    check_alike,
-    evenly,
-    repeated,
     schedule_of,
     work_of,
 )
@@ -32,7 +25,6 @@ from .referee.structure import (
     level_facts,
     stage_order,
     time_of,
-    topological_ranks,
 )
 
 # Reduce-scatter and all-gather of the weights of replicas, each in and out.
@@ -133,11 +125,12 @@ def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptio
     stages = _in_order(problem, plan)
     if stages is None:
         raise UsageError("The devices form no chain of stages, so there is no schedule; give a contiguous plan.")
-    cut = _cut(problem, stages, options.chunks) if options.chunks > 1 else plan
-    chunks = _in_order(problem, cut)
-    if chunks is None:
-        raise UsageError("The chunks form no chain of stages; choose another number of them, or drop --virtual.")
-    work = _chain(problem, cut, chunks, options)
+    if options.chunks > 1:
+        raise UsageError(
+            "Placements are not cut into chunks; drop --virtual and --shape, or plan with --kind staging."
+        )
+    limits, names = [limit_of(problem, stage) for stage in stages], [stage.name for stage in stages]
+    work = work_of(placement_pipeline(problem, plan, 1), options, limits, [HELD], names=names)
     return schedule_of(work, options, lambda count: placement_pipeline(problem, plan, count))
 
 
@@ -146,53 +139,3 @@ def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | 
     names = stage_order(problem, plan)
     device_of_name = {device.name: device for device in plan.devices}
     return None if names is None else [device_of_name[name] for name in names if device_of_name[name].nodes]
-
-
-def _chain(
-    problem: PlacementProblem, plan: PlacementPlan, stages: Sequence[Device], options: ScheduleOptions
-) -> PlannedWork:
-    limits = [limit_of(problem, stage) for stage in stages]
-    names = [stage.name for stage in stages] if options.chunks == 1 else None
-    return work_of(placement_pipeline(problem, plan, 1), options, limits, [HELD], names=names)
-
-
-# ---- chunks ---------------------------------------------------------------------------------------------
-
-
-def _cut(problem: PlacementProblem, stages: Sequence[Device], chunks: int) -> PlacementPlan:
-    """The plan with each stage cut into chunks of as many forward nodes; backward nodes follow their colour."""
-    check_alike((device.type, device.accelerator_type, device.replicas) for device in stages)
-    return PlacementPlan(
-        tuple(
-            replace(device, name=f"{device.name}.{number}", nodes=nodes, subgraphs=None)
-            for device in stages
-            for number, nodes in enumerate(_chunks_of(problem, device, chunks))
-        )
-    )
-
-
-def _chunks_of(problem: PlacementProblem, device: Device, chunks: int) -> Iterator[tuple[NodeId, ...]]:
-    ranks = topological_ranks(problem)
-    held = sorted((problem.index[node_id] for node_id in device.nodes), key=ranks.__getitem__)
-    forward = [i for i in held if not problem.nodes[i].backward]
-    chunk_of: dict[int, int] = {}
-    nodes = [(i, node) for i, node in enumerate(problem.nodes) if not node.backward]
-    counted = repeated({i: (node.accelerator_time, node.weight_bytes, node.size_bytes) for i, node in nodes})
-    what = f"Device {show(device.name)}"
-    for number, members in enumerate(evenly(forward, chunks, what, counted, "forward nodes")):
-        chunk_of |= dict.fromkeys(members, number)
-    of_colour: dict[NodeId, int] = {}
-    for i in forward:
-        colour = problem.nodes[i].color
-        if colour is not None and of_colour.setdefault(colour, chunk_of[i]) != chunk_of[i]:
-            raise UsageError(
-                f"Nodes of colour {show(colour)} share a device and would be in two chunks; drop --virtual."
-            )
-    nodes_of: defaultdict[int, list[NodeId]] = defaultdict(list)
-    for i in held:
-        node = problem.nodes[i]
-        if node.backward and node.color not in of_colour:
-            raise UsageError(f"Nothing says to which forward node {show(node.id)} belongs; drop --virtual.")
-        nodes_of[of_colour[node.color] if node.backward and node.color is not None else chunk_of[i]].append(node.id)
-    for number in range(chunks):
-        yield tuple(nodes_of[number])

@@ -13,7 +13,7 @@ from typing import TypeVar
 from ..base.amounts import Amount, as_written, in_digits
 from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
-from ..base.quantities import several, singular
+from ..base.quantities import several
 from ..physics.schedules import LOOP, V_SHAPE
 from ..timeline.model import Pipeline
 from .generators import device_of
@@ -165,9 +165,7 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
     return frozenset(member for member in costs if costs[member] == cost or not alike)
 
 
-def evenly(
-    members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
-) -> Iterator[tuple[T, ...]]:
+def evenly(members: Sequence[T], chunks: int, stage: str, counted: Collection[T]) -> Iterator[tuple[T, ...]]:
     """Divide members into runs with equally many of those that are counted, the first runs with one more where they do
     not divide; a `UsageError` says why that is impossible.
 
@@ -180,7 +178,7 @@ def evenly(
     length, rest = divmod(len(places), chunks)
     if not length:
         raise UsageError(
-            f"{stage} has {several(len(members), singular(what))}, too few for {chunks} chunks; "
+            f"{stage} has {several(len(members), 'layer')}, too few for {chunks} chunks; "
             "choose another number of chunks, or another plan."
         )
     firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))

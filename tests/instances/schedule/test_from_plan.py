@@ -161,20 +161,17 @@ def test_chunks_hold_on_each_device_what_their_layers_hold() -> None:
     assert [d.standing for d in lower_to_schedule(problem, plan, virtual=2).problem.devices] == [14] * STAGES
 
 
-def test_chunks_of_a_stage_graph_and_of_a_placement() -> None:
+def test_chunks_of_a_stage_graph_and_of_no_placement() -> None:
     problem = chain_problem(4, BATCHES)
     plan = StageGraphPlan((GraphStage((0, 1), 1, 1, 1, 2), GraphStage((2, 3), 1, 1, 1, 1)), ((0, 1),))
     assert [b.devices for b in lower_to_schedule(problem, plan, virtual=2).problem.blocks if b.kind == "F"] == [
         ("d0",), ("d1",), ("d0",), ("d1",)
     ]  # fmt: skip
-    placement, _ = as_placement()
-    one = PlacementPlan((Device("acc0", "accelerator", tuple(node.id for node in placement.nodes)),))
-    lowered = lower_to_schedule(placement, one, virtual=3).problem
-    assert [block.id for block in lowered.blocks] == ["F0", "B0", "F1", "B1", "F2", "B2"]
-    assert {edge.lag for edge in lowered.edges} == {0}
+    with pytest.raises(UsageError, match="Placements are not cut into chunks"):
+        lower_to_schedule(*as_placement(), virtual=2)
 
 
-@ALL
+@pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_pattern])
 def test_stages_with_fewer_layers_than_chunks_are_refused(make: Any) -> None:
     with pytest.raises(UsageError, match="too few for 2 chunks"):
         lower_to_schedule(*make(), virtual=2)
