@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from recipes.catalogue import build
 from recipes.recipe import made_on
@@ -158,32 +157,6 @@ def _proofs(bert: Any) -> list[str]:
         seconds = time.monotonic() - began
         bound = "none" if result.bound is None else f"{result.bound:.9g}"
         lines.append(f"| {k} | {seconds:.1f} | {result.objective:.9g} | {bound} | {result.stop} |")
-    return [*lines, "", *_large_proofs()]
-
-
-def _large_proofs() -> list[str]:
-    """With the program's plan as a start, and without any: then the model itself has to find the optimum."""
-    lines = [
-        f"## Proofs by mip-piper on the large lattice, K = {GNMT_DEVICES}",
-        "",
-        f"Each run ends at a gap of {100 * MIP_GAP:g} %. 2 threads; *s* is elapsed time of everything. Columns are",
-        "made for stages below a limit, which rises with the proofs. Where two passes over the lattice refute the",
-        "limit, no columns are needed.",
-        "",
-        "| start | s | columns | objective | bound | stop |",
-        "|---|---|---|---|---|---|",
-    ]
-    problem = _gnmt_problem()
-    limits = pipeplan.SolveOptions(threads=2, time_limit_s=GNMT_LIMIT_S, rel_gap=MIP_GAP)
-    starts: tuple[Literal["auto", "none"], ...] = ("auto", "none")
-    for start in starts:
-        began = time.monotonic()
-        result = pipeplan.solve(problem, formulation="mip-piper", limits=limits, warm_start=start)
-        seconds = time.monotonic() - began
-        columns = result.model_size.get("stage_columns", 0)
-        name = "the plan of `dp-piper`" if start == "auto" else "none"
-        facts = f"{result.objective or math.nan:.9g} | {result.bound or math.nan:.9g} | {result.stop}"
-        lines.append(f"| {name} | {seconds:.0f} | {columns:,} | {facts} |")
     return [*lines, ""]
 
 

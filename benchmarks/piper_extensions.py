@@ -68,7 +68,7 @@ def _cases(extension: str) -> Iterator[tuple[StagingProblem, dict[str, str]]]:
         elif extension in ("types", "types, flush"):
             yield typed(problem), {"objective": "flush"} if "flush" in extension else {}
         else:
-            yield leveled(problem, (devices // 2, 2)), {"hierarchy": extension.removeprefix("levels, ")}
+            yield leveled(problem, (devices // 2, 2)), {}
 
 
 def typed(problem: StagingProblem) -> StagingProblem:
@@ -91,7 +91,7 @@ def _pairs(count: int) -> list[str]:
         "| extension | problems | both proven | no plan | dp-piper, s (worst) | mip-piper, s (worst) | gap, % |",
         "|---|---|---|---|---|---|---|",
     ]
-    for extension in ("flush", "types", "types, flush", "levels, precise", "levels, crude", "levels, basic"):
+    for extension in ("flush", "types", "types, flush", "levels"):
         rows = [_both(problem, options) for problem, options in itertools.islice(_cases(extension), count)]
         spent = [f"{sum(row[i] for row in rows):.1f} ({max(row[i] for row in rows):.1f})" for i in (0, 1)]
         proven, none = sum(row[2] == "proven" for row in rows), sum(row[2] == "none" for row in rows)
@@ -125,7 +125,7 @@ def _both(problem: StagingProblem, options: dict[str, str]) -> tuple[float, floa
 
 def _clusters() -> list[str]:
     lines = [
-        "`dp-piper --option hierarchy=precise`, N = the number of devices, every optimum proven:",
+        "`dp-piper`, N = the number of devices, every optimum proven:",
         "",
         "| instance | devices | levels | s | MiB in the whole process | time per micro-batch, s |",
         "|---|---|---|---|---|---|",

@@ -76,12 +76,6 @@ SEMANTICS = choice(
     "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
     ("paper", "reference"),
 )
-HIERARCHY = choice(
-    "hierarchy",
-    "How memory is counted with levels. precise: by copies on all levels; crude: more than is held; basic: not at all.",
-    ("precise", "crude", "basic"),
-)
-
 FLUSHED = choice(
     "objective",
     "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
@@ -363,13 +357,12 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
-            (SEMANTICS, FLUSHED, HIERARCHY),
+            (SEMANTICS, FLUSHED),
             paper="tarnawski2021piper",
             takes_start=True,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.formulation:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
-            compiles_on=("bert-large-stages",),
             proves_anew=({},),
             explained_in=("docs/models/mip-piper.md",),
         ),

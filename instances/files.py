@@ -13,14 +13,12 @@ from .base.errors import InputError, UsageError, did_you_mean, errors_in, show, 
 from .base.fields import as_object
 from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .base.kind import Kind, Lowered
-from .base.quantities import listed
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
 from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 
-# Formats that a caller may name when a file is read, and those in which one can be written.
+# Formats that a caller may name when a file is read.
 FORMATS = ("own", "published", "pipedream")
-WRITABLE_FORMATS = ("own", "published")
 _SCHEMAS = [f'"{kind.schema}"' for kind in KINDS.values()]
 KNOWN_FORMATS = (
     f'own JSON ("schema": {", ".join(_SCHEMAS[:-1])} or {_SCHEMAS[-1]}), a published JSON ("maxFPGAs" or "maxDevices", '
@@ -149,7 +147,7 @@ def _kind_in(data: Mapping[str, Any]) -> Kind[Any, Any]:
 # ---- writing -------------------------------------------------------------------------------------------
 
 
-def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format: str = "own") -> None:
+def save(value: Problem | Plan | Result, path: str | os.PathLike[str]) -> None:
     """Write a problem, a plan or a result to a file, whole or not at all.
 
     Parameters
@@ -158,8 +156,6 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
         What to write.
     path : str or PathLike
         The file; one that exists is replaced.
-    format : str
-        "own", our JSON; or "published", for those kinds of problems that papers published files of.
 
     Returns
     -------
@@ -170,17 +166,13 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
     ------
     InputError
         The value is no problem, plan or result, or the file cannot be written.
-    UsageError
-        There is no such format, or none for problems of this kind.
     """
-    if format not in WRITABLE_FORMATS:
-        raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
-    write_text_atomically(path, dump_json(_to_json(value, format)))
+    write_text_atomically(path, dump_json(_to_json(value)))
 
 
-def problem_to_text(problem: Problem, format: str = "own") -> str:
+def problem_to_text(problem: Problem) -> str:
     """The problem as the text of a file, for another process."""
-    return dump_json(_to_json(problem, format))
+    return dump_json(_to_json(problem))
 
 
 def problem_from_text(text: str) -> Problem:
@@ -188,14 +180,9 @@ def problem_from_text(text: str) -> Problem:
     return _parse(parse_json(text, "the message"), "the message", "own", Cluster())
 
 
-def _to_json(value: Problem | Plan | Result, format: str) -> Any:
-    kind = KINDS[value.kind] if is_problem(value) else None
-    write = None if kind is None else kind.write if format == "own" else kind.write_published
-    if write is not None:
-        return write(value)
-    if format != "own":
-        able = listed([kind.name for kind in KINDS.values() if kind.write_published])
-        raise UsageError(f"Only {able} problems have a published format; save in the own format.")
+def _to_json(value: Problem | Plan | Result) -> Any:
+    if is_problem(value):
+        return KINDS[value.kind].write(value)
     if not isinstance(value, Result) and not is_plan(value):
         raise wrong_argument("value", value, "a problem, plan or result", SAVED)
     return value.to_json()

@@ -43,7 +43,6 @@ def load(
     cpu_slowdown: float | None = None,
     training: bool | None = None,
     batch: int | None = None,
-    exact_batches: bool | None = None,
     levels: Sequence[tuple[int, float]] | None = None,
     time_unit: str | None = None,
     profile: ProfileOptions | None = None,
@@ -76,8 +75,6 @@ def load(
     batch : int, optional
         Micro-batches in a batch of a staging or a schedule, samples in a mini-batch of a graph pipeline, or sequences
         in a batch of a training problem.
-    exact_batches : bool, optional
-        For stagings: the replicas of all stages are exactly as many as `batch`.
     levels : sequence of (int, float), optional
         For stagings and training problems: devices within devices, the innermost first, with the number of devices of
         a level and its bytes per second.
@@ -107,7 +104,7 @@ def load(
 
     given = devices_given(devices)
     cluster = Cluster(
-        *(given["devices"], cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels),
+        *(given["devices"], cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, levels),
         time_unit=time_unit,
         profile=profile,
         gpus=given.get("gpus"),

@@ -27,9 +27,8 @@ from .registry import KINDS
 SETTING = ("sequence", "micro_batch")
 # Options of profiles that every lowering knows.
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter", *SETTING)
-# Options of profiles, and fields of a cluster, that make a profile a staging where no kind is asked for.
+# Options of profiles that make a profile a staging where no kind is asked for.
 FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
-CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 
 
 def load_profile(
@@ -130,7 +129,6 @@ def lower(
     bandwidth: float | None = None,
     cpu_slowdown: float | None = None,
     batch: int | None = None,
-    exact_batches: bool | None = None,
     levels: Sequence[tuple[int, float]] | None = None,
     optimizer: str | None = None,
     in_flight: int | None = None,
@@ -164,8 +162,6 @@ def lower(
         The time on a CPU, divided by that on a device. None: there are no CPUs.
     batch : int, optional
         Micro-batches in a batch, or samples in a mini-batch. None: one micro-batch for each device.
-    exact_batches : bool, optional
-        For stagings: the replicas of all stages are exactly as many as `batch`. None: no.
     levels : sequence of (int, float), optional
         For stagings and training problems: devices within devices, the innermost first, with the bytes per second of
         each level. None: all links are alike.
@@ -214,7 +210,6 @@ def lower(
         bandwidth=bandwidth,
         cpu_slowdown=cpu_slowdown,
         batch=batch,
-        exact_batches=exact_batches,
         levels=levels,
         profile=options,
         **devices_given(devices),
@@ -297,7 +292,7 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
 
 def _asked_for_staging(cluster: Cluster, options: ProfileOptions) -> list[str]:
     """The fields of cluster and options that the caller gave and that ask for a staging."""
-    asked = [name for name in CLUSTER_FOR_STAGING if getattr(cluster, name) is not None]
+    asked = [] if cluster.levels is None else ["levels"]
     return asked + [name for name in FOR_STAGING if name in options.given()]
 
 

@@ -16,7 +16,6 @@ from ..formulations.registry import (
     FLUSHED,
     FORMULATIONS,
     HEURISTIC_OPTIONS,
-    HIERARCHY,
     LARGEST_K,
     LATENCY,
     MICRO_BATCH,
@@ -93,8 +92,8 @@ UNIFORM = flag(
 )
 
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
-PIPER_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
-EQUI_OPTIONS = (SEMANTICS, HIERARCHY)
+PIPER_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, TABLE)
+EQUI_OPTIONS = (SEMANTICS,)
 UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
 
 # ---- graph pipelines ---------------------------------------------------------------------------------------

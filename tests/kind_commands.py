@@ -75,9 +75,7 @@ COMMANDS = {
     "explore": Command("explore INSTANCE RESULT -o FILE.html",
      lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
-    "convert": Command("convert INSTANCE -o FILE.json --to own"),
-    "convert to a published format": Command("convert INSTANCE -o FILE.json --to published",
-     lambda kind: KINDS[kind].write_published is not None),
+    "convert": Command("convert INSTANCE -o FILE.json"),
     "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
     "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 600"),
 }  # fmt: skip

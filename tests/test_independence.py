@@ -211,7 +211,7 @@ def test_the_page_lists_the_pairs_of_exact_methods() -> None:
 
 READINGS = {
     "dp-piper": ("planners.staging.model", "planners.staging.costs"),
-    "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.memory"),
+    "mip-piper": ("formulations.piper.stages", "formulations.piper.memory"),
     "referee": ("instances.staging.referee",),
 }
 """Who counts what a tensor takes on its way, and where."""

@@ -55,7 +55,7 @@ def test_every_row_of_the_code_is_on_a_page_once_and_no_page_has_others(model_pa
 def test_the_pages_count_the_rows_of_each_model(model_pages: Any) -> None:
     """As many as these: a model that loses its rows, or whose rows are no longer seen, is noticed here."""
     at_least = {
-        "ip-tarnawski": 47, "latency": 88, "ilp-beaumont": 44, "cp-beaumont": 84, "mip-piper": 23,
+        "ip-tarnawski": 47, "latency": 56, "ilp-beaumont": 44, "cp-beaumont": 84, "mip-piper": 23,
         "cp-graphpipe": 19, "schedules": 24, "periodic": 21,
     }  # fmt: skip
     counted = {page.stem: len(keys_on(page, model_pages)) for page in PAGES}

@@ -17,7 +17,6 @@ from problems.nasty import KINDS, SENTINELS, better, in_fifteen_digits, nasty, r
 from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.registry import Problem
-from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.training.problem import TrainingProblem
 
 POWERS = (0, -9, 6, -6, 9)
@@ -46,10 +45,7 @@ def named(method: Method) -> str:
 
 
 def posed(method: Method, seed: int) -> Problem:
-    """A problem that the method takes: two variants of levels know no exact number of batches."""
     problem: Problem = nasty(method.kind, seed)
-    if isinstance(problem, StagingProblem) and method.options.get("hierarchy") in ("crude", "basic"):
-        return problem.replace(exact_batches=False)
     return problem
 
 
@@ -131,8 +127,6 @@ def same_or_better(problem: Problem, method: Method) -> None:
             continue  # all of them must be used, so that one more may hurt
         if isinstance(problem, TrainingProblem) and "node" in change:
             continue  # the same
-        if method.options.get("hierarchy") == "crude" and "device" in change:
-            continue  # which counts memory by the devices that there are
         after = judged(variant, method)
         assert not after.faults, (change, after.faults)
         if before.outcome == "optimal":

@@ -92,9 +92,7 @@ class _Search:
         self.floor = floor
         self.devices = problem.devices
         self.batches = book.most
-        self.exact = problem.exact_batches
-        self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
-        self.lattice = book.lattice(cutoff)
+        self.lattice = book.lattice
 
     def need(self, members: int) -> _Need:
         if not members:
@@ -109,8 +107,6 @@ class _Search:
         return _Need(*counts)
 
     def columns(self) -> list[Column]:
-        if self.impossible:
-            return []
         sets = self.lattice.sets
         rest = [self.need(self.book.everything ^ members) for members in sets]
         reached: list[_Need | None] = [_Need(0, 0), *([None] * (len(sets) - 1))]
@@ -151,18 +147,15 @@ class _Search:
                     continue
                 for low, end, cost in self._ranges(stage, d, outside, before.degrees, high):
                     columns.append(Column(inner, outer, members, t, d, low, end, cost, kind, above))
-        return undominated(columns, self.exact)
+        return undominated(columns)
 
     def _ranges(self, stage: Stage, d: int, outside: int, low: int, high: int) -> Iterator[tuple[int, int, float]]:
         """Ranges of the carried sum with their cost, from `high` down to `low`; `outside`: copies of what is around."""
         copies = d * outside
-        least, most = (self.book.reserved(d, copies, carried) for carried in (low, high))
+        least, most = (-(-(carried + copies) // copies) for carried in (low, high))
         y = stage.most_in_flight(d, least, most, None if self.cutoff is None else self.cutoff * outside)
         while y is not None:
             start, cost = self._start_and_cost(stage, d, outside, least, y)
-            if not self.book.counts_copies:
-                yield low, high, cost
-                return
             yield max(low, copies * (start - 2) + 1 if start > 1 else 0), min(high, copies * (y - 1)), cost
             y = start - 1 if start > least else None
 
@@ -178,16 +171,14 @@ class _Search:
         return last_true(least, y - 1, lambda in_flight: stage.keeps_to(below, d, in_flight)) + 1, load / outside
 
 
-def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:
+def undominated(columns: Iterable[Column]) -> list[Column]:
     """Columns of one stage without those that another column can always stand in for, on as few devices in as few
     copies."""
     kept: dict[tuple[int, tuple[int, ...]], list[Column]] = defaultdict(list)
     for column in sorted(columns, key=lambda c: (c.cost, c.devices, c.copies, -c.high, c.t)):
         alike = kept[column.kind, column.above]
         if not any(
-            other.devices <= column.devices
-            and (other.copies == column.copies if exact else other.copies <= column.copies)
-            and other.high >= column.high
+            other.devices <= column.devices and other.copies <= column.copies and other.high >= column.high
             for other in alike
         ):
             alike.append(column)
@@ -201,11 +192,10 @@ def _tightened(search: _Search, columns: list[Column]) -> list[Column]:
     """The columns that are on short paths from both ends, sought anew until nothing changes."""
     while True:
         left = list(_within_windows(search, columns))
-        if not search.exact:
-            by_stage = defaultdict(list)
-            for column in left:
-                by_stage[column.inner, column.outer].append(column)
-            left = [column for group in by_stage.values() for column in undominated(group, False)]
+        by_stage = defaultdict(list)
+        for column in left:
+            by_stage[column.inner, column.outer].append(column)
+        left = [column for group in by_stage.values() for column in undominated(group)]
         if len(left) == len(columns):
             return left
         columns = left

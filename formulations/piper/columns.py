@@ -57,7 +57,7 @@ def build_columns(
     problem, columns, last = book.problem, candidates.columns, len(candidates.lattice.sets) - 1
     model = pyo.ConcreteModel("mip-piper, columns")
     model.x = pyo.Var(range(len(columns)), domain=pyo.Binary, doc="[a] has the plan the stage of column a?")
-    carrying = [a for a, column in enumerate(columns) if column.inner and book.counts_copies]
+    carrying = [a for a, column in enumerate(columns) if column.inner]
     model.g = pyo.Var(carrying, bounds=lambda m, a: (0, columns[a].high))
     model.g.doc = "[a] sum of the data-parallel degrees behind the stage of column a, else 0"
     # No plan needs so much; a bound that is met exactly would only trouble solvers.
@@ -76,11 +76,9 @@ def build_columns(
         doc="[type] all stages together have as many devices as there are",
     )
     copies = sum(c.copies * model.x[a] for a, c in enumerate(columns))
-    if book.counts_copies:
-        batches = problem.micro_batches
-        model.eq_3 = pyo.Constraint(expr=copies == batches if problem.exact_batches else copies <= batches)
-        model.eq_3.doc = "all data-parallel degrees together are at most (or exactly) the micro-batches"
-        _carried(model, columns, path, inside)
+    model.eq_3 = pyo.Constraint(expr=copies <= problem.micro_batches)
+    model.eq_3.doc = "all data-parallel degrees together are at most the micro-batches"
+    _carried(model, columns, path, inside)
     holding = [path.of(v) for v in range(len(problem.layers))]
     _loads(model, problem, columns, holding, unit)
     if counts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 
 
 _SYNCHRONISED = {"paper": "as published", "reference": "once per batch"}
-_MEMORY = {
-    "precise": "memory counted on all levels",
-    "crude": "memory counted crudely",
-    "basic": "memory not counted",
-}
 
 
 def family(problem: StagingProblem, options: Mapping[str, Any]) -> Family:
     if problem.levels:
-        return Family(f"stages within stages that are differences of downsets, {_MEMORY[options['hierarchy']]}")
+        return Family("stages within stages that are differences of downsets, memory counted on all levels")
     semantics = options["semantics"]
     return Family(f"stages that are differences of downsets, weights synchronised {_SYNCHRONISED[semantics]}")
 
@@ -51,24 +46,6 @@ class PiperMip(CommonFormulation):
     def lower_bound(self, problem: StagingProblem, options: Options) -> float:
         return _bound(_case(problem, options))
 
-    def next_cutoff(
-        self,
-        problem: StagingProblem,
-        options: Options,
-        bound: float | None,
-        cutoff: float | None,
-        out_of_time: Callable[[], bool],
-    ) -> float | None:
-        """A limit within which there are few stages, where the graph has too many to list; else the cut-off itself."""
-        book = _book(_case(problem, options))
-        if book.all_stages is not None:
-            return cutoff
-        if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
-            return cutoff
-        highest = book.worst_load if cutoff is None else cutoff
-        limit = book.near_stages.next_limit(bound or 0.0, highest, out_of_time)
-        return cutoff if limit >= highest else limit
-
     def model(self, problem: StagingProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         case, flushed = _case(problem, options), options.get("objective") == FLUSH
         cutoff, floor = wanted.cutoff, self.lower_bound(problem, options)
@@ -87,18 +64,17 @@ class _Case:
 
     digest: str
     semantics: str
-    hierarchy: str
     problem: StagingProblem = field(compare=False)
 
 
 def _case(problem: StagingProblem, options: Options) -> _Case:
-    return _Case(problem.hash, options["semantics"], options.get("hierarchy", "precise"), problem)
+    return _Case(problem.hash, options["semantics"], problem)
 
 
 @lru_cache(maxsize=4)
 def _book(case: _Case) -> StageBook:
     """The book of a case, kept so that stages are priced once for all cut-offs and for backends side by side."""
-    return StageBook(case.problem, case.semantics, case.hierarchy)
+    return StageBook(case.problem, case.semantics)
 
 
 @lru_cache(maxsize=16)
@@ -106,7 +82,7 @@ def _bound(case: _Case) -> float:
     """The lower bound by columns; where there are too many stages to list, the one by the work alone."""
     book = _book(case)
     try:
-        return work_bound(book) if book.all_stages is None else column_bound(book)
+        return column_bound(book)
     except TooLargeError:
         return work_bound(book)
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...instances.base.compiled import repays_loading
-from ...instances.base.errors import InputError
+from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import StagingProblem
 
 # Largest number of suffix sets.
-MAX_SETS = 30_000
-# Largest number of sets for which all stages between them are listed.
-LISTED_SETS = 5_000
+MAX_SETS = 5_000
 # Largest number of stages in a lattice.
 MAX_STAGES = 150_000
 # What to do about a graph with too many sets or stages.
@@ -31,15 +28,9 @@ class Lattice:
     """Per set D', indices of the sets D such that D without D' may be a stage, ascending."""
 
 
-class TooManyStagesError(Exception):
-    """There are more stages than can be listed."""
-
-
 def build_lattice(problem: StagingProblem, sets: tuple[int, ...], may_be_stage: Callable[[int], bool]) -> Lattice:
     """The lattice of all stages. `may_be_stage` is false for layers that can be no stage, nor part of one."""
     needed_by = _needed_by(problem)
-    if repays_loading(len(sets), LISTED_SETS + 1):
-        raise TooManyStagesError
     index = {members: i for i, members in enumerate(sets)}
     stages_from = []
     total = 0
@@ -55,7 +46,7 @@ def _needed_by(problem: StagingProblem) -> list[int]:
 
 
 def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
-    """All suffix sets, level by level; an `InputError` where there are too many."""
+    """All suffix sets, level by level; a `TooLargeError` where there are too many."""
     needed_by = _needed_by(problem)
     sets = [0]
     level = [0]
@@ -63,7 +54,7 @@ def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
         level = sorted({members | 1 << v for members in level for v in _addable(needed_by, members)})
         sets += level
         if len(sets) > MAX_SETS:
-            raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", REMEDY)
+            raise TooLargeError("layers", f"have more than {MAX_SETS} sets that a stage can start with", REMEDY)
     return tuple(sets)
 
 
@@ -79,7 +70,7 @@ def _outer_sets(needed_by: list[int], inner: int, may_be_stage: Callable[[int], 
                 seen.add(outer)
                 waiting.append(outer)
         if len(seen) > most:
-            raise TooManyStagesError
+            raise TooLargeError("layers", f"can form more than {MAX_STAGES} stages", REMEDY)
     return list(seen)
 
 

@@ -15,9 +15,6 @@ from ...instances.staging.problem import Layer, StagingProblem
 # Bytes for each micro-batch in flight, and bytes whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
 
-# Whole numbers of so many bits are exact as floats.
-EXACT_BITS = 53
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -48,24 +45,6 @@ class Memory:
         """What layers may take of a device; None: there is no limit."""
         limit = self.limits[kind]
         return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
-
-    def in_copies(self, copies: int) -> Memory:
-        """The memory of stages in so many copies, with nothing left to divide; what is gathered is left out."""
-        ways = tuple({t: self.held(v, t, copies) for t in of} for v, of in enumerate(self.ways))
-        return Memory(ways, self.limits)
-
-    def rounded_down(self, in_flight: int) -> Memory:
-        """The memory in a unit so coarse that floats add up any stage exactly: all that fits in truth still fits."""
-        largest = max(max(held) for of in self.ways for row in of.values() for held in row)
-        bits = (
-            max(largest, *(limit or 0 for limit in self.limits)) * len(self.ways) * (in_flight + 1)
-        ).bit_length()
-        shift = max(0, bits - EXACT_BITS)
-        ways = tuple(
-            {t: tuple((each >> shift, fixed >> shift) for each, fixed in row) for t, row in of.items()}
-            for of in self.ways
-        )
-        return Memory(ways, tuple(None if limit is None else limit >> shift for limit in self.limits))
 
 
 def memory_of(problem: StagingProblem) -> Memory:

@@ -18,7 +18,7 @@ def planned_stage(book: StageBook, column: Column, carried: int) -> PlannedStage
     """The stage of a column with its best configurations; `carried`: copies of all later stages."""
     layers, d, t = book.problem.layers, column.d, column.t
     stage = book.stage(column.members, t, column.kind, column.copies)
-    chosen = stage.configurations(d, book.reserved(d, column.copies, carried))
+    chosen = stage.configurations(d, -(-(carried + column.copies) // column.copies))
     order = [v for v in book.problem.topological_order if column.members >> v & 1]
     names = {layers[v].id: chosen[v] for v in order}
     kind = book.problem.device_types[column.kind].name if book.problem.device_types else None
@@ -81,8 +81,7 @@ class PathTranslator:
     def path_values(self, stages: Sequence[Asked]) -> dict[str, float] | None:
         """x, g and T of stages in execution order."""
         values = {f"x[{a}]": 0.0 for a in range(len(self.candidates.columns))}
-        if self.book.counts_copies:
-            values |= {f"g[{a}]": 0.0 for a, column in enumerate(self.candidates.columns) if column.inner}
+        values |= {f"g[{a}]": 0.0 for a, column in enumerate(self.candidates.columns) if column.inner}
         end, carried, largest = 0, 0, self.candidates.floor
         for stage in reversed(stages):
             outer = self.after(end, stage.nodes)
@@ -91,7 +90,7 @@ class PathTranslator:
                 return None
             column = self.candidates.columns[a]
             values[f"x[{a}]"] = 1.0
-            if end and self.book.counts_copies:
+            if end:
                 values[f"g[{a}]"] = float(carried)
             largest = max(largest, column.cost)
             carried += column.copies
@@ -113,13 +112,11 @@ class PathTranslator:
     def _stand_in(self, inner: int, outer: int, carried: int, stage: Asked) -> int | None:
         """The cheapest column that uses no more devices and degrees than the stage does."""
         columns = self.candidates.columns
-        exact = self.book.problem.exact_batches
 
         def serves(column: Column) -> bool:
-            fits = column.d == stage.d if exact else column.d <= stage.d
             alike = (column.kind, column.above) == (stage.kind, stage.above)
-            fits = fits and alike and column.t * column.d <= stage.t * stage.d
-            return fits and column.low <= carried <= column.high
+            fits = column.d <= stage.d and column.t * column.d <= stage.t * stage.d
+            return alike and fits and column.low <= carried <= column.high
 
         able = [a for a in self.by_ends.get((inner, outer), ()) if serves(columns[a])]
         return min(able, key=lambda a: columns[a].cost, default=None)

@@ -6,32 +6,27 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from ...instances.physics.tolerances import SUM_ROUNDING
 from ...instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from ..contract import FLOAT_ROOM
 from .knapsack import Option, Selection, enclosure, select
-from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
+from .lattice import Lattice, build_lattice, suffix_sets
 from .memory import SYNC_TRIPS, TRIPS, Bytes, full_weight, memory_of
-
-if TYPE_CHECKING:
-    from .near import NearStages
 
 
 class StageBook:
     """All stages of a problem, each priced once. A set of layers is a bit mask of positions.
 
-    With levels these are the stages of level 1, and `hierarchy` says how their memory is counted.
+    With levels these are the stages of level 1.
     """
 
-    def __init__(self, problem: StagingProblem, semantics: str, hierarchy: str = "precise") -> None:
+    def __init__(self, problem: StagingProblem, semantics: str) -> None:
         self.problem = problem
         self.semantics = semantics
-        self.hierarchy = hierarchy
         self.everything = (1 << len(problem.layers)) - 1
         self.near: list[list[tuple[int, Edge, bool]]] = [[] for _ in problem.layers]
         """Per layer: the one at the other end of an edge, the edge, does it come in?"""
@@ -39,16 +34,12 @@ class StageBook:
             self.near[v].append((u, edge, True))
             self.near[u].append((v, edge, False))
         self.bandwidth = problem.levels[0].bandwidth if problem.levels else problem.bandwidth
-        self.counts_copies = hierarchy == "precise"
-        """Does what a stage holds depend on the copies of later stages?"""
-        self.batches = problem.micro_batches if self.counts_copies else problem.devices
-        """Upper bound on the copies of all stages of a plan."""
-        self.most = min(problem.devices, self.batches)
-        """Upper bound on the micro-batches that a device has in flight."""
+        self.most = min(problem.devices, problem.micro_batches)
+        """Upper bound on the copies of all stages of a plan, and on the micro-batches that a device has in flight."""
         self.counts = [problem.levels[0].devices] if problem.levels else [kind.devices for kind in problem.types]
         """Devices that a stage of each type may be on."""
         self.memory = memory_of(problem)
-        self.limits = (None,) if hierarchy == "basic" else self.memory.limits
+        self.limits = self.memory.limits
         """Memory of a device of each type in the whole units in which all memory is counted here; None: there is no
         limit."""
         self.fastest = max(kind.speed for kind in problem.types)
@@ -62,54 +53,9 @@ class StageBook:
         ]
 
     @cached_property
-    def sets(self) -> tuple[int, ...]:
-        return suffix_sets(self.problem)
-
-    @cached_property
-    def all_stages(self) -> Lattice | None:
-        """The lattice of all stages; None where there are too many stages to list."""
-        try:
-            return build_lattice(self.problem, self.sets, self.may_be_stage)
-        except TooManyStagesError:
-            return None
-
-    @cached_property
-    def near_stages(self) -> NearStages:
-        """Finds the few stages that a limit leaves."""
-        from .near import NearStages
-
-        degrees: dict[int, float] = {}
-        for above, kind in itertools.product(self.above, range(len(self.counts))):
-            for d in self.replicas(1, kind):
-                copies, sync = d * math.prod(above), self.sync_time(d)
-                if copies <= self.most:
-                    degrees[copies] = min(sync, degrees.get(copies, sync))
-        ascending = dict(sorted(degrees.items()))
-        return NearStages(self._at_best(), self.sets, ascending, (self.least_work, self.least_time))
-
-    def _at_best(self) -> StagingProblem:
-        """The problem on a flat network whose devices are all like the best: no stage is slower or larger there."""
-        problem, limits = self.problem, [kind.memory_bytes for kind in self.problem.types]
-        finite = [limit for limit in limits if limit is not None]
-        unlimited = len(finite) < len(limits) or self.hierarchy == "basic"
-        layers = (
-            problem.layers if self.fastest == 1 else tuple(_faster(layer, self.fastest) for layer in problem.layers)
-        )
-        return problem.replace(
-            layers=layers,
-            levels=(),
-            device_types=(),
-            bandwidth=self.bandwidth,
-            memory_bytes=None if unlimited else max(finite),
-            micro_batches=self.batches,
-            exact_batches=False,
-        )
-
-    def lattice(self, limit: float | None) -> Lattice:
-        """All stages, or where these are too many those of plans with all loads within the limit."""
-        if self.all_stages is not None:
-            return self.all_stages
-        return self.near_stages.within(self.worst_load if limit is None else limit)
+    def lattice(self) -> Lattice:
+        """All stages; a `TooLargeError` where there are too many to list."""
+        return build_lattice(self.problem, suffix_sets(self.problem), self.may_be_stage)
 
     @cached_property
     def worst_load(self) -> float:
@@ -153,14 +99,14 @@ class StageBook:
         key = (members, t, kind, -shards if relaxed and self.problem.zero else shards)
         stage = self._stages.get(key)
         if stage is None:
-            limit = None if self.hierarchy == "basic" else self.memory.limit(kind, t, 1 if relaxed else shards)
+            limit = self.memory.limit(kind, t, 1 if relaxed else shards)
             stage = self._stages[key] = Stage(self, members, t, kind, shards, limit)
         return stage
 
     def replicas(self, t: int, kind: int = 0) -> list[int]:
         """Data-parallel degrees that a stage of tensor-parallel degree t may have; with levels on level 1."""
-        most = min(self.counts[kind] // t, self.batches if self.problem.replication else 1)
         batches = self.problem.micro_batches
+        most = min(self.counts[kind] // t, batches if self.problem.replication else 1)
         return [d for d in range(1, most + 1) if self.semantics == "paper" or batches % d == 0]
 
     @cached_property
@@ -170,12 +116,6 @@ class StageBook:
         most = [level.devices if self.problem.replication else 1 for level in levels]
         choices = itertools.product(*(range(1, count + 1) for count in most))
         return [copies for copies in choices if math.prod(copies) <= self.most]
-
-    def reserved(self, d: int, copies: int, carried: int) -> int:
-        """Micro-batches that memory is reserved for, with d replicas on level 1 and so many copies on all levels."""
-        if self.counts_copies:
-            return -(-(carried + copies) // copies)
-        return 1 if self.hierarchy == "basic" else -(-self.problem.devices // d)
 
     def sync_time(self, d: int) -> float:
         """Time to synchronise a byte of weights, times d: a stage's load is (its work + this x its bytes) / d."""
@@ -325,13 +265,6 @@ def _least(problem: StagingProblem, room: int, fastest: float) -> tuple[list[flo
     ]
     work = [min((t * time for t, time in ways), default=math.inf) for ways in ways_of]
     return work, [min((time for _, time in ways), default=math.inf) for ways in ways_of]
-
-
-def _faster(layer: Layer, speed: float) -> Layer:
-    return Layer(
-        layer.id,
-        {t: tuple(replace(way, time=way.time / speed) for way in ways) for t, ways in layer.configurations.items()},
-    )
 
 
 def _ways(book: StageBook, v: int, members: int, t: int, speed: float, copies: int) -> list[_Way]:

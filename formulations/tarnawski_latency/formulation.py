@@ -1,4 +1,4 @@
-"""`ip-tarnawski-latency`: single-stream inference or training, plain or strong, behind the common contract."""
+"""`ip-tarnawski-latency`: single-stream inference or training, behind the common contract."""
 
 from __future__ import annotations
 
@@ -71,22 +71,16 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
         bound = least_latency(problem, options["subgraphs_per_device"], further=False)
         if bound > limit:
             return Refuted("one path or row of cells alone takes longer, however it is divided")
-        if options["variant"] == "plain":
+        if options["variant"] == "plain" or not wanted.native:  # MIP solvers take the program as published
             from . import plain
 
             single = capped(atoms_of(problem, options["subgraphs_per_device"], merged=False), limit)
             return _built(
                 problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns
             )
-        atoms, rounding = capped(atoms, limit), 0.0
-        if wanted.native:
-            data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=wanted.precision)
-            model: Any = NativeModel(f"{cp.__name__}:build", data)
-            rounding = cp.rounding(atoms, data)
-        else:
-            from . import strong
-
-            model = strong.build(atoms, cutoff=limit, lower_bound=bound)
+        atoms = capped(atoms, limit)
+        data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=wanted.precision)
+        model, rounding = NativeModel(f"{cp.__name__}:build", data), cp.rounding(atoms, data)
         return _built(problem, atoms, model, read_staged, write_staged, held_columns, rounding)
 
 

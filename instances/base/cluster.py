@@ -33,7 +33,6 @@ class Cluster:
     cpu_slowdown: float | None = None
     training: bool | None = None
     batch: int | None = None
-    exact_batches: bool | None = None
     levels: Sequence[tuple[int, float]] | None = None
     """Devices and bandwidth of each level, the innermost first; empty: a flat network."""
     time_unit: str | None = None
@@ -81,9 +80,9 @@ def spelled(name: str) -> str:
 
 
 # Fields of staging problems alone, but for `levels`, which training problems have as well.
-STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
+STAGING_OPTIONS = ("levels", "time_unit")
 OF_ONE_SOURCE = frozenset(
-    ["cpu_slowdown", "exact_batches", "time_unit", "in_flight", "efficiency", "whole_layers", "bytes_per_parameter"]
+    ["cpu_slowdown", "time_unit", "in_flight", "efficiency", "whole_layers", "bytes_per_parameter"]
 )
 """What one source of problems alone takes: on the command line it is given as `--option NAME=VALUE`."""
 # Fields that say how the times of a profile or a table are made, with their options.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from difflib import get_close_matches
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -85,109 +85,29 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name that somebody may have meant; None where none is near.
 
     In this order: the same but for capitals and what stands between words; one that begins like it, or like which it
-    begins (memory_bytes, memory); one whose words are abbreviated (acc_time, accelerator_time), or some left out
-    (tensor-size, tensor-parallel-size); the one with the fewest slips of the pen, or whose first words have the fewest
-    (tarnawsky, tarnawski-table1; microbatches, micro-batch-size).
+    begins (memory_bytes, memory); the one with the same first letter that is spelt most alike.
     """
-    word, names = _plainly(str(name)[:100]), list(known)
-    ranked = [(rank, other) for other in names if (rank := _unlikeness(word, _plainly(other))) is not None]
-    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+    word, names = _plainly(str(name)[:100]), {_plainly(other): other for other in known if other}
+    same = [near for near in names if word and word.replace("-", "") == near.replace("-", "")]
+    longer = [near for near in names if len(word) >= LEAST_BEGINNING and near.startswith(word)]
+    shorter = [near for near in names if len(near) >= LEAST_BEGINNING and word.startswith(near + "-")]
+    alike = get_close_matches(word, [near for near in names if near[:1] == word[:1] != ""], 1, ALIKE)
+    return next((names[near] for near in (*same, *longer, *sorted(shorter, key=len, reverse=True), *alike)), None)
 
 
 def _plainly(name: str) -> str:
     return name.lower().replace("_", "-").replace(" ", "-").strip("-")
 
 
-def _unlikeness(word: str, name: str) -> tuple[int, ...] | None:
-    """How little the name is like the word, as a rank of the kind of likeness and numbers within it."""
-    if not word or not name:
-        return None
-    if word.replace("-", "") == name.replace("-", ""):
-        return 0, 0
-    if len(word) >= 3 and name.startswith(word):
-        return 1, 0
-    slips = distance(word, name, _most_slips(word))
-    if slips is not None and slips == 1:
-        return 2, slips
-    if len(name) >= 3 and word.startswith(name + "-"):
-        return 3, -len(name)
-    if _abbreviates(word.split("-"), name.split("-")):
-        return 4, 0
-    if slips is not None:
-        return 5, slips
-    if _leaves_out(word.split("-"), name.split("-")):
-        return 6, len(name)
-    return _like_the_beginning(word, name)
-
-
-def _abbreviates(word: list[str], name: list[str]) -> bool:
-    """Is each part of the word the beginning of the same part of the name?"""
-    return len(word) == len(name) > 1 and all(
-        len(short) >= 2 and long.startswith(short) for short, long in zip(word, name, strict=True)
-    )
-
-
-def _leaves_out(word: list[str], name: list[str]) -> bool:
-    """Are these several parts of the name in their order, the first one before all?"""
-    rest = iter(name)
-    return len(word) > 1 and word[0] == name[0] and all(part in rest for part in word)
-
-
-def _like_the_beginning(word: str, name: str) -> tuple[int, ...] | None:
-    """The rank of a name whose first words, written as one, are spelt much like the word; a short one goes first."""
-    if len(word) < LEAST_BEGINNING:
-        return None
-    joined = word.replace("-", "")
-    beginnings = [each for each in accumulate(name.split("-")) if each[:1] == joined[0]][: name.count("-")]
-    slips = [distance(joined, beginning, len(word) // 4) for beginning in beginnings]
-    least = min((each for each in slips if each is not None), default=None)
-    return None if least is None else (7, least, len(name))
-
-
-# Shorter words are like the beginning of too many others.
-LEAST_BEGINNING = 5
-
-
-def _most_slips(word: str) -> int:
-    """Slips of the pen that a word of this length may have and still be told from others."""
-    return 0 if len(word) < 3 else 1 if len(word) < 6 else 2 if len(word) < 10 else 3
-
-
-def distance(one: str, other: str, most: int) -> int | None:
-    """Letters to add, drop, change or swap with their neighbour that turn one text into the other; None: above
-    `most`."""
-    if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most:
-        return None
-    before: list[int] = []
-    last: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one):
-        before, last, row = last, row, [i + 1]
-        for j, its in enumerate(other):
-            cost = min(last[j + 1] + 1, row[j] + 1, last[j] + (letter != its))
-            if i and j and letter == other[j - 1] and one[i - 1] == its:
-                cost = min(cost, before[j - 1] + 1)
-            row.append(cost)
-    return row[-1] if row[-1] <= most else None
+# Shorter words are the beginning of too many others; and the share of two words that must be the same.
+LEAST_BEGINNING = 3
+ALIKE = 0.66
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The nearest known name as a question, to follow the unknown one; an empty text where no name is near."""
     near = nearest(name, known)
     return "" if near is None else f" (did you mean {near!r}?)"
-
-
-# Numbers that people write out.
-NUMBER_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-
-
-def in_digits(text: str) -> str:
-    """The end of a sentence about a text where a number belongs: how to write it, where the text is a number."""
-    word = text.strip().lower()
-    return f"; write {NUMBER_WORDS.index(word)}" if word in NUMBER_WORDS else ""
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:

@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
@@ -169,7 +169,6 @@ class Kind(Generic[ProblemT, PlanT]):
     published: tuple[str, ...] = ()
     """Keys that tell a published file of this kind; none: nobody has published any."""
     read_published: Function[[Mapping[str, Any], Cluster, str], ProblemT] | None = None
-    write_published: Function[[ProblemT], dict[str, Any]] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
     upgrades: Function[[ProblemT, Step], Found] | None = None
@@ -204,8 +203,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None
     """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
-    remarks: Function[[ProblemT], Iterable[str]] | None = None
-    """Sentences on oddities of a problem as it was given, whatever the method; None: nothing is odd enough."""
     batch_grows: bool = False
     """Are its values those of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 

@@ -5,17 +5,15 @@ its plans completed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..base.amounts import exact_sum
 from ..base.checks import NodeId
 from ..base.cluster import Cluster, changes
-from ..base.errors import show
 from ..base.fields import as_entries, as_tuple, each, facts_of, read_problem, read_record, to_record, write_problem
 from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
@@ -112,57 +110,6 @@ def with_colours(problem: PlacementProblem, plan: PlacementPlan) -> PlacementPla
 def trains(problem: PlacementProblem) -> bool:
     """Does some node belong to the backward pass?"""
     return any(node.backward for node in problem.nodes)
-
-
-# ---- what a reader should know about a problem as it was given, whatever the method ---------------------------
-
-# A time of at least this much, and of this many times all smaller times together, looks like a word: forbidden.
-SENTINEL = 1e6
-
-REMEDIES = {
-    "accelerator_time": 'if it means that no accelerator can run this, say "supported": false',
-    "other_times": "if it means that this type cannot run this, say null",
-    "cpu_time": "if it means that this must not be on a CPU: plans have it there only where nothing else is possible",
-}
-
-
-def remarks(problem: PlacementProblem) -> Iterator[str]:
-    """A sentence on the times of each field that are far above all others together. Plans take them as they stand, and
-    they cost no digit of the answer."""
-    times = sorted(_times(problem))
-    least = _far_above([time for time, _, _ in times])
-    if least is None:
-        return
-    far = sorted((field, i, time) for time, field, i in times if time >= least)
-    for field, group in groupby(far, key=lambda entry: entry[0]):
-        entries = list(group)
-        others = f" and of {len(entries) - 1} more" if len(entries) > 1 else ""
-        yield (
-            f"the {field} {entries[0][2]:g} of node {show(problem.nodes[entries[0][1]].id)}{others} is more than a "
-            f"million times all smaller times together; {REMEDIES[field]}"
-        )
-
-
-def _times(problem: PlacementProblem) -> Iterator[tuple[float, str, int]]:
-    """Every time that some device may take, with the name of its field and its node."""
-    for i, node in enumerate(problem.nodes):
-        if problem.accelerators and node.supported:
-            yield node.accelerator_time, "accelerator_time", i
-        if problem.cpus:
-            yield node.cpu_time, "cpu_time", i
-        for time in node.other_times:
-            if time is not None:
-                yield time, "other_times", i
-
-
-def _far_above(ascending: Iterable[float]) -> float | None:
-    """The first time that is far above all before it together; None: there is none."""
-    total = 0.0
-    for time in ascending:
-        if time >= SENTINEL and 0 < SENTINEL * total <= time:
-            return time
-        total = math.fsum((total, time))
-    return None
 
 
 # ---- memory of each device ----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""The JSON files that Tarnawski et al. published: reader and writer, and their expert splits.
+"""The JSON files that Tarnawski et al. published, and their expert splits.
 
-Two keys are ours, and other programs ignore them: `name` and `timeUnit` at the top keep what published files do not
-say. `maxSizePerFPGA` may be null: no limit.
+Two keys are ours: `name` and `timeUnit` at the top say what published files do not. `maxSizePerFPGA` may be null: no
+limit.
 """
 
 from __future__ import annotations
@@ -106,36 +106,6 @@ def _flag(where: str, data: Mapping[str, Any], key: str) -> bool:
     if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise InputError(join(where, key), f"is {show(value)}, not a truth value", "give true, false, 1 or 0")
-
-
-def placement_to_published(problem: PlacementProblem) -> dict[str, Any]:
-    """The problem as data in the published format, without loss; what the format cannot hold is refused."""
-    _check_writable(problem)
-    costs = {node.id: node.transfer_time for node in problem.nodes}
-    top: dict[str, Any] = {
-        "name": problem.name,
-        "maxSizePerFPGA": problem.memory_bytes,
-        "maxFPGAs": problem.accelerators,
-        "maxCPUs": problem.cpus,
-    }
-    if problem.time_unit is not None:
-        top["timeUnit"] = problem.time_unit
-    top["nodes"] = [_node_to_json(node) for node in problem.nodes]
-    top["edges"] = [{"sourceId": u, "destId": v, "cost": costs[u]} for u, v in problem.edges]
-    return top
-
-
-def _check_writable(problem: PlacementProblem) -> None:
-    weights = next((f"nodes[{i}].weight_bytes" for i, node in enumerate(problem.nodes) if node.weight_bytes), None)
-    for field, used in (("other_types", problem.other_types), ("levels", problem.levels), (weights, weights)):
-        if field and used:
-            raise InputError(field, "has no place in the published format", "write the problem in our own format")
-
-
-def _node_to_json(node: Node) -> dict[str, Any]:
-    always = ("id", "supported", "cpu_time", "accelerator_time", "backward", "size_bytes")
-    written = (*always, *(field for field in ("color", "name") if getattr(node, field) is not None))
-    return {FIELD_NAMES.get(field, field): getattr(node, field) for field in written}
 
 
 # ---- expert splits -------------------------------------------------------------------------------------

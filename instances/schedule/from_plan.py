@@ -13,7 +13,7 @@ from typing import TypeVar
 from ..base.amounts import Amount, as_written, in_digits
 from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
-from ..base.quantities import several, singular
+from ..base.quantities import several
 from ..physics.schedules import LOOP, V_SHAPE
 from ..timeline.model import Pipeline
 from .generators import device_of
@@ -108,11 +108,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A convex piece of what a device holds: its passes over one micro-batch. None: it has no such pass."""
+    """A stage, or a chunk of one: its passes over one micro-batch."""
 
     device: int
-    forward: Amount | None
-    backward: Amount | None
+    forward: Amount
+    backward: Amount
     stash: Amount = 0
     """Bytes that one forward pass keeps until its backward pass."""
     inputs: Amount = 0
@@ -125,13 +125,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Part `source` runs forward before `target`, and backward after it; a delay of None: not in that direction."""
+    """Part `source` runs forward before `target`, and backward after it."""
 
     source: int
     target: int
-    forward: Amount | None = 0
+    forward: Amount = 0
     """Time from the end of a forward pass to where its result can be read."""
-    backward: Amount | None = 0
+    backward: Amount = 0
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,6 @@ class PlannedWork:
     joints: tuple[Joint, ...]
     name: str
     time_unit: str | None
-    turns: tuple[tuple[int, int], ...] | None = None
-    """Parts (a, b) such that b may go backward when a has gone forward; None: each part itself."""
     notes: tuple[str, ...] = ()
 
 
@@ -167,9 +165,7 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
     return frozenset(member for member in costs if costs[member] == cost or not alike)
 
 
-def evenly(
-    members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
-) -> Iterator[tuple[T, ...]]:
+def evenly(members: Sequence[T], chunks: int, stage: str, counted: Collection[T]) -> Iterator[tuple[T, ...]]:
     """Divide members into runs with equally many of those that are counted, the first runs with one more where they do
     not divide; a `UsageError` says why that is impossible.
 
@@ -182,7 +178,7 @@ def evenly(
     length, rest = divmod(len(places), chunks)
     if not length:
         raise UsageError(
-            f"{stage} has {several(len(members), singular(what))}, too few for {chunks} chunks; "
+            f"{stage} has {several(len(members), 'layer')}, too few for {chunks} chunks; "
             "choose another number of chunks, or another plan."
         )
     firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
@@ -409,8 +405,8 @@ class _Builder:
 
     def __init__(self, work: PlannedWork, options: ScheduleOptions) -> None:
         self.work, self.options = work, options
-        passes = [time for part in work.parts for time in (part.forward, part.backward) if time is not None]
-        lags = [lag for joint in work.joints for lag in (joint.forward, joint.backward) if lag is not None]
+        passes = [time for part in work.parts for time in (part.forward, part.backward)]
+        lags = [lag for joint in work.joints for lag in (joint.forward, joint.backward)]
         self.times = _Grid([*passes, *lags], TIME_DIGITS)
         amounts = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
         self.memory = _Grid(amounts, MEMORY_DIGITS)
@@ -451,11 +447,8 @@ class _Builder:
         """
         stash = self.memory.down(part.stash)
         kept = min(stash, self.memory.down(part.inputs)) if self.options.recompute else stash
-        forward = Fraction(0) if part.forward is None else self.times.nearest(part.forward)
-        if part.forward is not None:
-            yield "F", forward, kept, self.memory.down(part.forward_workspace)
-        if part.backward is None:
-            return
+        forward = self.times.nearest(part.forward)
+        yield "F", forward, kept, self.memory.down(part.forward_workspace)
         backward = self.times.nearest(part.backward)
         again = forward if self.options.recompute else Fraction(0)
         space = self.memory.down(part.backward_workspace)
@@ -473,25 +466,21 @@ class _Builder:
         parts = self.work.parts
         for number, part in enumerate(parts):
             yield from self._within(number, part)
-        turns = self.work.turns
-        for a, b in turns if turns is not None else [(number, number) for number in range(len(parts))]:
-            for turn, before in self._covering(parts[b].passes, parts[a].passes):
-                yield BlockEdge(self._id("F", a, before), self._id(self._back, b, turn))
+        for number, part in enumerate(parts):
+            for turn in range(part.passes):
+                yield BlockEdge(self._id("F", number, turn), self._id(self._back, number, turn))
         for joint in self.work.joints:
-            if joint.forward is not None:
-                yield from self._joined("F", joint.source, joint.target, joint.forward)
-            if joint.backward is not None:
-                yield from self._joined(self._back, joint.target, joint.source, joint.backward)
+            yield from self._joined("F", joint.source, joint.target, joint.forward)
+            yield from self._joined(self._back, joint.target, joint.source, joint.backward)
 
     def _within(self, number: int, part: Part) -> Iterator[BlockEdge]:
         """Edges within a part: from its backward pass for inputs to that for weights, and between passes that follow
         each other."""
-        present = [kind for kind, time in (("F", part.forward), (self._back, part.backward)) if time is not None]
         for turn in range(part.passes):
-            if self._back == "I" and part.backward is not None:
+            if self._back == "I":
                 yield BlockEdge(self._id("I", number, turn), self._id("W", number, turn))
             if turn:
-                for kind in present:
+                for kind in ("F", self._back):
                     yield BlockEdge(self._id(kind, number, turn - 1), self._id(kind, number, turn))
 
     def _joined(self, kind: str, source: int, target: int, lag: Amount) -> Iterator[BlockEdge]:

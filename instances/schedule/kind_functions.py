@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
-from ..base.errors import InputError, distance
+from ..base.errors import InputError, nearest
 from ..base.fields import (
     as_object,
     as_tuple,
@@ -38,8 +38,6 @@ from .referee import evaluate_schedule
 SCHEMA = "pipeplan.schedule/1"
 # Fields of an edge that have other names in a file.
 ENDS = {"source": "from", "target": "to"}
-# A key that is one of ours but for a slip in so many letters is taken for that one.
-LETTERS_PER_SLIP = 4
 
 
 def schedule_to_json(problem: ScheduleProblem) -> dict[str, Any]:
@@ -66,9 +64,8 @@ def schedule_from_json(data: object) -> ScheduleProblem:
 
 def _refuse_slips(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
     for key in data:
-        most = len(key) // LETTERS_PER_SLIP
-        close = next((name for name in known if distance(key, name, most) is not None and name not in data), None)
-        if key not in known and close is not None:
+        close = None if key in known else nearest(key, (name for name in known if name not in data))
+        if close is not None:
             raise InputError(join(where, shorten(key)), "is an unknown key", f'write "{close}" or remove it')
 
 

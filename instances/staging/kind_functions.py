@@ -34,7 +34,7 @@ from ..registry import STAGING
 from ..timeline.model import Pipeline, check_tasks
 from .plan import LeveledPlan, PlannedStage, StagedPlan
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
-from .referee import evaluate_leveled, evaluate_stages, held_bytes, rules_of, verify_leveled, verify_stages, ways_of
+from .referee import evaluate_leveled, evaluate_stages, held_bytes, verify_leveled, verify_stages, ways_of
 from .simulated import leveled_pipeline, staged_pipeline
 
 # ---- files -----------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ STAGING_SCHEMA = "pipeplan.staging/1"
 
 # Fields that are written even where they equal their defaults.
 ALWAYS = (
-    "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
+    "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "levels",
 )  # fmt: skip
 
 
@@ -68,7 +68,10 @@ def _way_to_json(way: Configuration) -> dict[str, Any]:
 
 
 def staging_from_json(data: object) -> StagingProblem:
-    """The problem in JSON data, or an `InputError` that names the field."""
+    """The problem in JSON data, or an `InputError` that names the field. `exact_batches` once was a field that every
+    file had."""
+    if isinstance(data, Mapping) and data.get("exact_batches") is False:
+        data = {name: value for name, value in data.items() if name != "exact_batches"}
     return read_problem(
         StagingProblem,
         STAGING_SCHEMA,
@@ -186,43 +189,6 @@ def _published_edge(where: str, value: object) -> Edge:
     return Edge(*(require(where, data, key) for key in ("sourceId", "destId", "communicationCost")))
 
 
-def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
-    """Piper's JSON; what it cannot say (levels, types, exactly N, no memory limit) is refused."""
-    if problem.levels or problem.exact_batches or problem.zero or problem.memory_bytes is None:
-        said = {
-            "levels": problem.levels,
-            "device_types": problem.device_types,
-            "exact_batches": problem.exact_batches,
-            "zero": problem.zero,
-        }
-        what = next((name for name, value in said.items() if value), "memory_bytes")
-        raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")
-    return {
-        "maxDevices": problem.devices,
-        "maxMemoryPerDevice": problem.memory_bytes,
-        "bandwidth": problem.bandwidth,
-        "mbsInBatch": problem.micro_batches,
-        "nodes": [_layer_to_published(layer) for layer in problem.layers],
-        "edges": [
-            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes}
-            for edge in problem.edges
-        ],
-    }
-
-
-def _layer_to_published(layer: Layer) -> dict[str, Any]:
-    name = {} if layer.name is None else {"name": layer.name}
-    lists = {str(t): [_way_to_published(way) for way in ways] for t, ways in layer.configurations.items()}
-    return {"id": layer.id, **name, "TMPCs": lists}
-
-
-def _way_to_published(way: Configuration) -> dict[str, Any]:
-    amounts = {name: getattr(way, name) for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")}
-    sides = {"gather_in": way.gather_in, "gather_out": way.gather_out}
-    gathered = {side: {str(key): amount for key, amount in sizes.items()} for side, sizes in sides.items()}
-    return {"id": way.id, **{_PUBLISHED_NAMES[name]: value for name, value in (amounts | gathered).items()}}
-
-
 # ---- what every problem type is asked -----------------------------------------------------------------
 
 
@@ -242,7 +208,7 @@ def adjusted(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
     changes: dict[str, Any] = {}
     if cluster.memory_bytes is not None:
         changes["memory_bytes"] = None if cluster.memory_bytes == math.inf else cluster.memory_bytes
-    counts = {"devices": cluster.devices, "micro_batches": cluster.batch, "exact_batches": cluster.exact_batches}
+    counts = {"devices": cluster.devices, "micro_batches": cluster.batch}
     changes |= {field: value for field, value in counts.items() if value is not None}
     if cluster.levels is not None:
         changes |= _levels(problem, cluster)
@@ -332,10 +298,6 @@ def pipeline(
 # ---- memory of each device ----------------------------------------------------------------------------
 
 
-# The variant of the hierarchy that does not count memory.
-BASIC = "basic"
-
-
 def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """The problem with so much memory on devices of every type."""
     if not problem.device_types:
@@ -351,10 +313,7 @@ def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mappi
         costs = evaluate_stages(problem, plan).stages
         counts = [(stage.data_parallel, cost.in_flight) for stage, cost in zip(plan.stages, costs, strict=True)]
         return _largest(problem, plan.stages, counts)
-    hierarchy = str(rules_of(problem, options).to_options()["hierarchy"])
-    if hierarchy == BASIC:
-        return Fraction(0)
-    leaves = evaluate_leveled(problem, plan, hierarchy).leaves
+    leaves = evaluate_leveled(problem, plan).leaves
     stages = [PlannedStage(x.nodes, x.data_parallel, x.tensor_parallel, x.configurations) for x in plan.leaves()]
     return _largest(problem, stages, [(leaf.copies, leaf.in_flight) for leaf in leaves])
 

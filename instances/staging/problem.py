@@ -22,7 +22,6 @@ from ..base.checks import (
     check_distinct,
     check_flag,
     check_id,
-    check_known,
     check_labels,
     check_limit,
     check_positive,
@@ -122,8 +121,6 @@ class StagingProblem(AnyProblem, Graph):
     """Number of micro-batches of a batch: the data-parallel degrees sum to at most this."""
     memory_bytes: float | None = None
     """Memory of one device; None: no limit."""
-    exact_batches: bool = False
-    """Must the data-parallel degrees sum to `micro_batches` exactly?"""
     replication: bool = True
     """May stages have replicas? Where not, every data-parallel degree is 1."""
     levels: tuple[StagingLevel, ...] = ()
@@ -181,7 +178,7 @@ class StagingProblem(AnyProblem, Graph):
             float(self.bandwidth),
             self.micro_batches,
             canonical_or_none(self.memory_bytes),
-            self.exact_batches,
+            False,  # the place of a field that went, so that digests stay
             [_layer_facts(layer) for layer in self.layers],
             [[edge.source, edge.target, float(edge.bytes)] for edge in self.edges],
             [[level.devices, float(level.bandwidth)] for level in self.levels],
@@ -248,8 +245,7 @@ def _check_cluster(problem: StagingProblem) -> None:
     check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
     check_limit("memory_bytes", problem.memory_bytes)
     check_zero("zero", problem.zero)
-    for field_name in ("exact_batches", "replication"):
-        check_flag(field_name, getattr(problem, field_name))
+    check_flag("replication", problem.replication)
     _check_levels(problem)
     _check_device_types(problem)
 
@@ -357,38 +353,19 @@ def _check_gathers(problem: StagingProblem) -> None:
 # The objective that counts how the pipeline fills and drains once per batch.
 FLUSH = "flush"
 
-VARIANTS = ("basic", "crude", "precise")
-
 # The only values of these options for which the recursion over levels is defined.
 _NEEDED = {"semantics": "paper", "knapsack": "exact"}
 
 
 def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
     """Refuse options that a problem with levels, or one without them, gives no meaning."""
-    if not problem.levels:
-        if options.get("hierarchy", "precise") != "precise":
-            raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")
-        return
     for name, needed in _NEEDED.items():
-        if options.get(name, needed) != needed:
+        if problem.levels and options.get(name, needed) != needed:
             problem_is = f"is {options[name]} and the problem has levels"
             raise InputError(f"option {name}", problem_is, f"give {needed}, or remove the levels")
-    variant = options.get("hierarchy", "precise")
-    if options.get("objective") == FLUSH and variant != "precise":
-        raise InputError(
-            "option objective",
-            f"is {FLUSH} and the {variant} variant counts no copies",
-            "give --option hierarchy=precise",
-        )
-    check_levels(problem, variant)
 
 
-def check_levels(problem: StagingProblem, variant: str) -> None:
-    """Refuse a problem for which this variant of the hierarchy makes no sense."""
-    check_known("variant", variant, VARIANTS)
+def check_levels(problem: StagingProblem) -> None:
+    """Refuse a problem without levels, where they are needed."""
     if not problem.levels:
         raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
-    if variant != "precise" and problem.exact_batches:
-        raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")
-    if variant == "crude" and problem.zero:
-        raise InputError("zero", "divides what copies hold, which crude does not count", "use the precise variant")

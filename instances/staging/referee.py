@@ -292,8 +292,6 @@ def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         yield Violation(
             "batches", f"The data-parallel degrees sum to {degrees}, a batch has {several(batches, 'micro-batch')}."
         )
-    elif problem.exact_batches and degrees < batches:
-        yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
 
 
 def _replication(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
@@ -348,13 +346,8 @@ def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
 # copies. On level 1 a stage takes the sum of compute and communication, as on a flat network. Weights are synchronised
 # once per d micro-batches.
 #
-# Three variants say how much memory counts:
-#
-# - `basic`: memory and the number of micro-batches in a batch are no matter;
-# - `crude`: a stage of level 1 with d copies holds ceil(K / d) micro-batches, K being all devices: more than it ever
-#   does, as d counts only the copies on its own level;
-# - `precise`: it holds ceil(s / D), D being the copies on all levels and s their sum over the stage and all later
-#   ones; and s of the first stage is at most the micro-batches in a batch.
+# A stage of level 1 holds ceil(s / D) micro-batches, D being its copies on all levels and s their sum over the stage
+# and all later ones; s of the first stage is at most the micro-batches in a batch.
 #
 # Above level 1 tensor parallelism is out of sight: copies exchange the whole weights of a layer, and tensors cross
 # without redistribution.
@@ -372,7 +365,7 @@ class LeafCost(Share):
     copies: int
     """Number of copies on all levels together."""
     in_flight: int
-    """Micro-batches that one copy holds, as the variant counts them."""
+    """Micro-batches that one copy holds."""
     binds: tuple[str, ...]
     """The largest part of the load, and `memory` where that is nearly full."""
 
@@ -431,15 +424,15 @@ def upper_load(problem: StagingProblem, nodes: Sequence[NodeId], copies: int, ba
     return (exchanged + TRIPS * crossing) / copies / bandwidth
 
 
-def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> LeveledEvaluation:
+def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan) -> LeveledEvaluation:
     """Every cost of the plan, from the decisions alone."""
-    check_levels(problem, variant)
+    check_levels(problem)
     fault = next(_unreadable_levels(problem, plan), None)
     if fault is not None:
         raise NotAStagingError(fault.message)
     copies = [n for stage in plan.stages for n in _copies(stage, 1)]
     leaves = tuple(
-        _leaf(problem, leaf, n, sum(copies[i:]), variant)
+        _leaf(problem, leaf, n, sum(copies[i:]))
         for i, (leaf, n) in enumerate(zip(plan.leaves(), copies, strict=True))
     )
     remaining = iter(leaves)
@@ -469,10 +462,10 @@ def _level_cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves
     return LevelCost(level, max(links, inside), links, inside, binds, children)
 
 
-def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
+def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int) -> LeafCost:
     d = leaf.data_parallel
     share, ways = share_of(problem, _planned(leaf), 1.0, d, problem.levels[0].bandwidth)
-    in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
+    in_flight = -(-suffix // copies)
     memory = float(held_bytes(problem, ways.values(), leaf.tensor_parallel, copies, in_flight))
     return LeafCost(
         **asdict(share),
@@ -481,7 +474,7 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
         suffix_sum=suffix,
         copies=copies,
         in_flight=in_flight,
-        binds=share.binding(memory, None if variant == "basic" else problem.memory_bytes),
+        binds=share.binding(memory, problem.memory_bytes),
     )
 
 
@@ -492,9 +485,9 @@ def _planned(leaf: LeveledStage) -> PlannedStage:
 # ---- broken rules on levels ----------------------------------------------------------------------------
 
 
-def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> tuple[Violation, ...]:
+def verify_leveled(problem: StagingProblem, plan: LeveledPlan) -> tuple[Violation, ...]:
     """Everything that is wrong with the plan, in words with numbers."""
-    check_levels(problem, variant)
+    check_levels(problem)
     violations = list(_unreadable_levels(problem, plan))
     if not violations:
         violations += [
@@ -502,10 +495,8 @@ def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "p
             *_level_contiguity(problem, plan),
         ]
         violations += _level_replication(problem, plan.stages, len(problem.levels))
-        if variant != "basic":
-            violations += _level_memory(problem, plan, variant)
-        if variant == "precise":
-            violations += _level_batches(problem, plan)
+        violations += _level_memory(problem, plan)
+        violations += _level_batches(problem, plan)
     return tuple(violations)
 
 
@@ -597,16 +588,15 @@ def _level_contiguity(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Vi
 
 def _level_batches(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
     degrees, batches = evaluate_leveled(problem, plan).degrees, problem.micro_batches
-    if degrees > batches or (problem.exact_batches and degrees < batches):
-        most = "exactly" if problem.exact_batches else "at most"
-        yield Violation("batches", f"The copies of all stages sum to {degrees} and must sum to {most} {batches}.")
+    if degrees > batches:
+        yield Violation("batches", f"The copies of all stages sum to {degrees} and must sum to at most {batches}.")
 
 
-def _level_memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterator[Violation]:
+def _level_memory(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
     limit = problem.memory_bytes
     if limit is None:
         return
-    for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
+    for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan).leaves, strict=True):
         ways = ways_of(problem, _planned(leaf)).values()
         bytes_held = held_bytes(problem, ways, leaf.tensor_parallel, cost.copies, cost.in_flight)
         if bytes_held > as_written(limit):
@@ -668,13 +658,17 @@ class StageRules:
     """Time per micro-batch, with or without the flush behind each batch, on a flat network or on levels."""
 
     objective: str
-    variant: str
-    """When weights are synchronised (`semantics`); on levels, how memory is counted (`hierarchy`)."""
-    plan_type: type[StagedPlan] | type[LeveledPlan]
+    semantics: str | None
+    """When weights are synchronised; None: the problem has levels, and there is one way."""
+
+    @property
+    def plan_type(self) -> type[StagedPlan] | type[LeveledPlan]:
+        return LeveledPlan if self.semantics is None else StagedPlan
 
     def violations(self, problem: StagingProblem, plan: Any) -> tuple[Violation, ...]:
-        verify: Any = verify_stages if self.plan_type is StagedPlan else verify_leveled
-        return verify(problem, plan, self.variant)  # type: ignore[no-any-return]
+        if self.semantics is None:
+            return verify_leveled(problem, plan)
+        return verify_stages(problem, plan, self.semantics)
 
     def value(self, problem: StagingProblem, plan: Any) -> float:
         evaluation = self.evaluation(problem, plan)
@@ -682,18 +676,17 @@ class StageRules:
         return evaluation.flushed_time_per_micro_batch if flushed else evaluation.time_per_micro_batch
 
     def evaluation(self, problem: StagingProblem, plan: Any) -> StagedEvaluation | LeveledEvaluation:
-        evaluate: Any = evaluate_stages if self.plan_type is StagedPlan else evaluate_leveled
-        return evaluate(problem, plan, self.variant)  # type: ignore[no-any-return]
+        if self.semantics is None:
+            return evaluate_leveled(problem, plan)
+        return evaluate_stages(problem, plan, self.semantics)
 
     def to_options(self) -> dict[str, Any]:
-        name = "semantics" if self.plan_type is StagedPlan else "hierarchy"
-        return {name: self.variant, **({"objective": FLUSH} if self.objective == FLUSH else {})}
+        options = {"semantics": self.semantics, "objective": self.objective if self.objective == FLUSH else None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def rules_of(problem: StagingProblem, options: Mapping[str, Any]) -> Rules:
-    """The rules in these options; problems with levels have a variant of their own."""
-    objective, variant = (
-        chosen(options, name, STAGING.choices[name])
-        for name in ("objective", "hierarchy" if problem.levels else "semantics")
-    )
-    return StageRules(objective, variant, LeveledPlan if problem.levels else StagedPlan)
+    """The rules in these options; the published program's semantics have no levels."""
+    objective = chosen(options, "objective", STAGING.choices["objective"])
+    semantics = None if problem.levels else chosen(options, "semantics", STAGING.choices["semantics"])
+    return StageRules(objective, semantics)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.cluster import MEMORY, OF_ONE_SOURCE, check_cluster, check_figure, is_real
-from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, show
+from ..instances.base.errors import InputError, PipeplanError, UsageError, show
 from ..instances.base.json_file import STDIN, read_json
 from ..instances.base.result import SCHEMA, Asked
 from ..instances.lookup import Cluster, cluster_of, holds_profile, load_with_notes
@@ -103,7 +103,7 @@ def _devices(text: str) -> dict[str, Any]:
     except ValueError:
         pass
     if not any(map(str.isdigit, text)):
-        remedy = in_digits(text) or "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
+        remedy = "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
         raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
     from ..instances.physics.hardware import devices_given  # the table of GPUs is read where one is named
 
@@ -123,7 +123,6 @@ CLUSTER_OPTIONS = (
     cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
     inference flag: For profiles: leave the backward nodes out.
     batch int: Micro-batches (staging) or samples of a batch.
-    exact_batches flag: For staging problems: all stages together must have exactly --batch replicas.
     levels levels LEVELS: Devices within devices: 8x300GB/s,2x25GB/s.
     time_unit text UNIT: Unit of the times in a staging file that names none: s, ms, us or ns; rates per second
         are converted.

@@ -160,7 +160,6 @@ def _write(exported: Exported, path: str) -> None:
 @described(
     """
     target text --output -o FILE: The file to write, - for stdout.
-    to choice own|published: Format to write: pipeplan's own JSON, or the published one.
     """,
     target={"callback": writable_or_stdout},
 )
@@ -168,22 +167,21 @@ def convert(
     *,
     instance: InstanceArgument,
     target: str,
-    to: str = "own",
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Convert an instance into pipeplan's JSON or the published format; what a format cannot hold is refused."""
+    """Convert an instance of any format into pipeplan's JSON."""
     from ..instances.files import problem_to_text, save
 
     if json and target == "-":
         raise UsageError("--json and --output - both print to standard output; drop --json, or name a file.")
     problem = load_instance(instance, on)
     if target == "-":
-        sys.stdout.write(problem_to_text(problem, to))
+        sys.stdout.write(problem_to_text(problem))
         return
-    save(problem, target, format=to)
-    facts = {"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}}
-    tell(json, facts, f"{target}: a {problem.kind} problem of {kind_of(problem).size(problem)}, in the {to} format")
+    save(problem, target)
+    facts = {"file": target, "problem": {"name": problem.name, "hash": problem.hash}}
+    tell(json, facts, f"{target}: a {problem.kind} problem of {kind_of(problem).size(problem)}")
 
 
 # How the plan is run, under the names of arguments of `run`.

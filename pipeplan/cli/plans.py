@@ -72,8 +72,6 @@ RULE_OPTIONS = declared(
         kind.
     semantics text {_choices("semantics")}: When weights are synchronised, for staging problems; default: that of the
         result, else paper.
-    hierarchy text {_choices("hierarchy")}: How memory is counted, for staging problems with levels; default: that of
-        the result, else precise.
     subgraphs_per_device int Q: For the latency of a sample, pieces that an accelerator may hold; default: what the
         result was made for.
     """,

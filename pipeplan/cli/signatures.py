@@ -22,7 +22,7 @@ import typer
 from typer.models import OptionInfo
 
 from ..instances.base import quantities
-from ..instances.base.errors import InputError, UsageError, did_you_mean, in_digits, one_of, show
+from ..instances.base.errors import InputError, UsageError, did_you_mean, one_of, show
 from ..instances.base.json_file import STDIN
 from ..show.console import say_note, say_written
 
@@ -147,7 +147,7 @@ def number(flag: str, text: str, wanted: Callable[[str], float]) -> float:
         return wanted(text)
     except ValueError:
         kind = "a whole number" if wanted is int else "a number"
-        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
+        remedy = f"; give {kind}, as in {4 if wanted is int else 0.5}"
         raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
 
 

@@ -354,7 +354,6 @@ IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "memory_bytes": lambda size: "no limit of memory" if size == math.inf else f"{in_bytes(size)} of memory",
     "bandwidth": lambda rate: f"{in_bytes(rate)}/s",
     "batch": lambda count: f"a batch of {count}",
-    "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
     "levels": lambda levels: _of_levels(levels),
 }
 

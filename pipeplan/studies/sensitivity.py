@@ -1,7 +1,7 @@
 """What a slightly better cluster is worth: one more device, more memory, faster links, each solved by the same method.
 
 Every plan of a problem is also a plan of each variant, at the same cost or less, so that no variant has a worse
-optimum. (Stagings that are judged by the crude hierarchy are the exception: it counts memory by the devices there are.)
+optimum.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ...instances.base.errors import show
 from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.least_memory import at_least, option
-from ...instances.staging.kind_functions import BASIC, held, with_memory
+from ...instances.staging.kind_functions import held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.referee import rules_of
 from ..options import SolveOptions
@@ -39,10 +39,9 @@ def questions(problem: StagingProblem, options: Mapping[str, Any]) -> Questions:
     ask = partial(_ask, problem, rules, problem)
     thrifty = _thrifty(problem)
     quick = ask if thrifty is None else partial(of_mine, partial(_ask, problem, rules, thrifty))
-    floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
     return Questions(
         unit=unit,
-        floor=floor,
+        floor=_floor(problem, unit),
         held=partial(held, problem, options=rules),
         first=quick,
         rounds=tuple({quick: 1, ask: 1}),
@@ -109,7 +108,7 @@ def _thrifty(problem: StagingProblem) -> StagingProblem | None:
     all. None: not all layers run on the same number of devices, or replicas are asked for.
     """
     degree = widest_degree(problem)
-    if degree is None or problem.exact_batches:
+    if degree is None:
         return None
     most = max(1, problem.devices // degree)
     layers = tuple(
@@ -142,12 +141,6 @@ def explain(
     problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan; nothing where it is none of these."""
-    if problem.exact_batches and problem.micro_batches > problem.devices:
-        most = f"{several(problem.devices, 'device')} give {problem.devices} at most"
-        return (
-            f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
-            "batches or give more devices",
-        )
     wide = next((layer for layer in problem.layers if _fewest(layer) > problem.devices), None)
     if wide is not None:
         name, fewest = show(wide.id), _fewest(wide)

@@ -132,7 +132,6 @@ def _result(start: Start, outcome: Outcome) -> Result:
     planned = request.board.seconds
     judged = judge(request, rules, method.name, question.family, outcome, method.is_plugin)
     why = () if judged.plan is not None else reasons(request, method.options, judged.stop)
-    odd = kind_of(problem).remarks
     build, compiled = outcome.seconds.get("build", 0.0), request.board.compile_seconds
     return replace(
         judged,
@@ -158,7 +157,7 @@ def _result(start: Start, outcome: Outcome) -> Result:
             **({"compile": compiled} if compiled else {}),
         },
         model_size=outcome.model_size,
-        messages=(*start.messages, *(odd(problem) if odd else ()), *judged.messages, *why),
+        messages=(*start.messages, *judged.messages, *why),
         history=History(request.board.history),
         subject=problem,
     )
@@ -303,7 +302,7 @@ def reasons(request: Request, options: Mapping[str, Any], stop: Stop) -> tuple[s
 # ---- A second exact method, which shares no arithmetic with the first: do the two proofs agree?
 
 # Options that change the question; others are a method's own affair.
-ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
+ASKED = {"objective", "semantics", "micro_batch", "mixed_micro_batches", "k", "degrees"}
 
 
 def cross_check(

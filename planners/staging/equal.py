@@ -33,11 +33,11 @@ class EqualPlanner:
         problem, board = request.problem, request.board
         options, tensor_parallel = request.options, self.tensor_parallel
         check_question(problem, options)
-        variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
-        rules = rules_of(problem, {"hierarchy": variant, "semantics": semantics})
+        semantics = options.get("semantics", "paper")
+        rules = rules_of(problem, {"semantics": semantics})
         plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, semantics, tensor_parallel)
         if problem.levels:
-            plans = equal_trees(problem, variant, tensor_parallel)
+            plans = equal_trees(problem, tensor_parallel)
         last: tuple[Violation, ...] = ()
         for plan in plans:
             if request.out_of_time():
@@ -115,15 +115,14 @@ class Share:
         return self.stages * self.copies
 
 
-def equal_trees(problem: StagingProblem, variant: str, tensor_parallel: bool) -> Iterator[LeveledPlan]:
+def equal_trees(problem: StagingProblem, tensor_parallel: bool) -> Iterator[LeveledPlan]:
     """Every grouping with every way to divide the levels alike, with and without recomputation everywhere."""
-    most = problem.micro_batches if variant == "precise" else math.inf
     degrees = usual_degrees(problem, tensor_parallel)
     for groups in groupings(problem):
         for shares in _divisions(problem.levels, len(groups)):
             if not problem.replication and any(share.copies > 1 for share in shares):
                 continue
-            if len(groups) * math.prod(share.copies for share in shares) > most:
+            if len(groups) * math.prod(share.copies for share in shares) > problem.micro_batches:
                 continue
             for t in degrees:
                 if shares[0].devices * t <= problem.levels[0].devices:
@@ -264,9 +263,9 @@ def best_quick_tree(problem: StagingProblem, rules: Rules, out_of_time: Callable
 
 
 def quick_trees(problem: StagingProblem) -> Iterator[LeveledPlan]:
-    """Trees by the number of stages on the highest level; none where a batch must have exactly so many replicas."""
+    """Trees by the number of stages on the highest level."""
     degree = widest_degree(problem)
-    if degree is None or problem.exact_batches:
+    if degree is None:
         return
     for groups in groupings(problem):
         copies = _copies(problem, degree, len(groups))

@@ -16,10 +16,8 @@ level needs only the least sum of copies by devices. A stage on `devices` device
 behind which there may be `reach` copies in all, is an `_Option`; for a stage of a higher level these are the steps of
 the last row of `most` inside of it. The rows before are needed for one D' and one number of copies above at a time.
 
-Where a plan must have exactly N copies, "at most x" is "exactly x" on all levels, and no option stands for another. The
-`basic` and `crude` variants count no copies: x = later = 0. Without levels there is one, whose devices may be of
-several types: then the least sum of copies has an axis for each type. A flush asks for at least so many copies of
-each stage.
+Without levels there is one, whose devices may be of several types: then the least sum of copies has an axis for each
+type. A flush asks for at least so many copies of each stage.
 
 Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes.
 """
@@ -28,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -37,14 +34,12 @@ import numpy as np
 from ...instances.base.errors import InputError
 from ...instances.base.graph import closed_sets
 from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
-from ...instances.staging.problem import StagingLevel, StagingProblem, check_levels
+from ...instances.staging.problem import StagingLevel, StagingProblem
 from .costs import Shape, StageCosts, StagingMemory, upper_load, whole_memory
 from .model import ROUNDING
 from .search import FASTER, FIRST_TRY, Found, least_load
 
 MAX_DOWNSETS = 300
-# The most entries of the tables of a level, for all starts and numbers of later copies, with exactly N copies.
-MAX_ENTRIES = 40_000_000
 # Without levels the table has a dimension for each type of devices, and at most so many entries.
 MAX_TYPES = 3
 MAX_TYPED_ENTRIES = 60_000_000
@@ -61,29 +56,17 @@ def decisions_of(
     `tick` is called now and then: it may raise to stop. `inside` plans in a slightly smaller memory where memory has
     too many digits to be counted exactly, so that what fits there is sure to fit.
     """
-    variant, semantics = options.get("hierarchy", "precise"), options.get("semantics", "paper")
     if problem.levels:
-        check_levels(problem, variant)
-        if problem.zero and problem.exact_batches:
-            raise InputError(
-                "exact_batches",
-                "is not planned with ZeRO on levels",
-                "plan for at most N, or give --formulation mip-piper",
-            )
         sets, in_flight = downsets(problem), problem.devices
     else:
         sets, in_flight = _flat_downsets(problem), min(problem.devices, problem.micro_batches)
     memory = whole_memory(problem, in_flight)
     memory = memory.inside() if inside else memory
-    return LevelDecisions(problem, sets, memory, tick, variant=variant, semantics=semantics)
+    return LevelDecisions(problem, sets, memory, tick, semantics=options.get("semantics", "paper"))
 
 
 def _flat_downsets(problem: StagingProblem) -> list[int]:
     """The downsets of a problem without levels that has not too many of them, of types or of devices."""
-    if problem.exact_batches:
-        raise InputError(
-            "exact_batches", "is not planned where copies or types are counted", "plan for at most N micro-batches"
-        )
     if len(problem.device_types) > MAX_TYPES:
         raise InputError("device_types", f"are {len(problem.device_types)}", f"give at most {MAX_TYPES}")
     sets = downsets(problem, what="for small graphs, where copies or types are counted")
@@ -132,14 +115,12 @@ class LevelDecisions:
         memory: StagingMemory,
         tick: Callable[[], None],
         degrees: tuple[int, tuple[int, ...]] | None = None,
-        variant: str = "precise",
         semantics: str = "paper",
     ) -> None:
         self.problem, self.sets, self.tick, self.semantics = problem, sets, tick, semantics
         self.degrees = degrees
         """The tensor-parallel degree and the replicas on each level that all stages must have; None: any."""
-        self.variant, self.counted = variant, variant == "precise"
-        self.most = min(problem.micro_batches, problem.devices) if self.counted else 0
+        self.most = min(problem.micro_batches, problem.devices)
         """The largest sum of copies."""
         levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
         self.rooms = [level.devices for level in levels]
@@ -148,7 +129,7 @@ class LevelDecisions:
         self.inside = [math.prod(self.rooms[: level + 1]) for level in range(len(self.rooms))]
         """Innermost devices that a group of a level has."""
         flat = problem.replace(levels=(), bandwidth=levels[0].bandwidth)
-        self.costs = StageCosts(flat, semantics, replace(memory, limits=(None,)) if variant == "basic" else memory)
+        self.costs = StageCosts(flat, semantics, memory)
         self.larger = [[j for j in range(i + 1, len(sets)) if not sets[i] & ~sets[j]] for i in range(len(sets))]
         works = [
             min((t * way.time for t, ways in layer.configurations.items() for way in ways if t <= self.rooms[0]),
@@ -160,25 +141,6 @@ class LevelDecisions:
         self.decisions = 0
         self.fewest_copies = 1
         """The fewest copies that a stage may have on all levels together, in the last decision."""
-        if problem.exact_batches:
-            self._check_size()
-
-    def _check_size(self) -> None:
-        levels = zip(self.rooms, self.inside, strict=True)
-        largest = max((room + 1) * (min(self.most, inside) + 1) for room, inside in levels)
-        entries = largest * (self.most + 1) * len(self.sets) ** 2
-        if entries > MAX_ENTRIES:
-            raise InputError(
-                "levels",
-                f"need a table of {entries:.3g} numbers for exactly N micro-batches",
-                "plan for at most N, or fewer devices",
-            )
-
-    def in_flight(self, d: int, suffix: int) -> int:
-        """Micro-batches that a copy of a stage with d copies holds; `suffix`: the copies of it and all behind it."""
-        if self.counted:
-            return -(-suffix // d)
-        return 0 if self.variant == "basic" else -(-self.problem.devices // d)
 
     def size(self) -> dict[str, int]:
         return {"downsets": len(self.sets), "decisions": self.decisions}
@@ -238,11 +200,7 @@ class _Decision:
     def stages(self) -> list[Any] | None:
         """The highest level's stages of a plan; None where there is none."""
         parent, counts, beyond = self.parent, self.parent.counts, self.parent.most + 1
-        last, number = len(self.sets) - 1, self.problem.micro_batches
-        if self.problem.exact_batches:
-            table = self._tables(self.top, 1, 0).get(last) if number <= parent.most else None
-            possible = table is not None and table[counts[0], number] > NONE
-            return list(self._inside(self.top, 1, 0, last, 0, number)) if possible else None
+        last = len(self.sets) - 1
         self.least = [np.full([n + 1 for n in counts], beyond, dtype=np.int64) for _ in self.sets]
         self.least[0][...] = 0
         needs = [self._need(self.sets[last] & ~members) for members in self.sets]
@@ -283,7 +241,7 @@ class _Decision:
         kept: list[_Option] = []
         for option in sorted(options, key=lambda option: (option.devices, option.copies, -option.reach)):
             beaten = any(other.copies <= option.copies and other.reach >= option.reach for other in kept)
-            if self.problem.exact_batches or not beaten:
+            if not beaten:
                 kept.append(option)
         yield from kept
 
@@ -292,31 +250,26 @@ class _Decision:
         return Shape(members, kind, 0, above if self.problem.zero else 1)
 
     def _innermost(self, shape: Shape, limit: float, copies: int, most: int, fewest: int) -> Iterator[_Option]:
-        costs, counted = self.parent.costs, self.parent.counted
+        costs = self.parent.costs
         for t in self.problem.degrees:
             shape = shape._replace(tensor_parallel=t)
             if t > most or not costs.possible(shape):
                 continue
-            largest = min(most // t, (copies if counted else most) if self.problem.replication else 1)
+            largest = min(most // t, copies if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
             for d in range(max(fewest, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
                 if not self.parent.may_have(0, d, t):
                     continue
-                if not counted:
-                    load = costs.load(shape, d, self.parent.in_flight(d, 0))
-                    if load is not None and load <= limit:
-                        yield _Option(d * t, 0, 0, d, t, shape.kind)
-                    continue
                 in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
                 if in_flight:
                     yield _Option(d * t, d, d * in_flight, d, t, shape.kind)
-                    if d * in_flight >= copies and not self.problem.exact_batches:
+                    if d * in_flight >= copies:
                         break  # more replicas reach no further
 
     def _higher(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
         parent, members, limit = self.parent, self.sets[j] & ~self.sets[i], self.limit * above
         least = parent.work(members) / (limit * parent.inside[level - 1])
-        largest = min(most, -(-parent.most // above) if parent.counted else most)
+        largest = min(most, -(-parent.most // above))
         largest = largest if self.problem.replication else min(most, 1)
         for d in range(max(1, math.ceil(min(least, largest + 1) * (1 - ROUNDING))), largest + 1):
             if not parent.may_have(level, d) or parent.links(members, level, d) > limit:
@@ -325,7 +278,7 @@ class _Decision:
             for copies, later in enumerate(reach):
                 if later > before:
                     yield _Option(d, d * copies, d * (int(later) + copies), d, 1)
-                    before = NONE if self.problem.exact_batches else later
+                    before = later
 
     def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
         """The stages of a level below the highest between two downsets."""
@@ -343,9 +296,7 @@ class _Decision:
         largest = min(parent.inside[level], parent.most // above)
         copies = np.arange(largest + 1)
         enough = -(-parent.most // above)
-        exact = self.problem.exact_batches
         tables = {start: np.full((room + 1, largest + 1), enough, dtype=np.int32)}
-        tables[start][:, 1:] = NONE if exact else enough
         reachable = self.limit * above * parent.inside[level] * (1 + ROUNDING)
         ends = [j for j in parent.larger[start] if parent.work(self.sets[j] & ~self.sets[start]) <= reachable]
         for j in ends:
@@ -362,7 +313,7 @@ class _Decision:
                         np.maximum(target, np.minimum(before, option.reach - copies[option.copies :]), out=target)
             np.maximum(table, NONE, out=table)
             if table[-1].max() > NONE:
-                tables[j] = table if exact else np.maximum.accumulate(table, axis=1)
+                tables[j] = np.maximum.accumulate(table, axis=1)
         return tables
 
     # ---- back ---------------------------------------------------------------------------------------------
@@ -394,7 +345,7 @@ class _Decision:
         ids = tuple(self.parent.costs.ids(members))
         if level == 0:
             shape = self._shape(members, option.kind, above)._replace(tensor_parallel=option.tensor_parallel)
-            in_flight = self.parent.in_flight(d, suffix)
+            in_flight = -(-suffix // d)
             ways, load = self.parent.costs.ways(shape, d, in_flight), self.parent.costs.load(shape, d, in_flight)
             assert load is not None, "a stage that was chosen fits"
             self.load = max(self.load, load / above)
@@ -408,7 +359,7 @@ class _Decision:
         """The stages of a group with at most x copies and `later` later ones, in execution order."""
         tables, k = self._tables(level, above, start), self.parent.rooms[level]
         while j != start:
-            while x and tables[j][k, x - 1] >= later and not self.problem.exact_batches:
+            while x and tables[j][k, x - 1] >= later:
                 x -= 1
             i, option = next(
                 (i, option)

@@ -33,7 +33,6 @@ from .search import (
     Found,
     Search,
     Step,
-    TooManySumsError,
     check_size,
     check_table,
     flushed_value,
@@ -80,7 +79,7 @@ def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
     def best(inside: bool) -> Found[StagedPlan] | None:
         tick()
         if path is not None:
-            check_table(request.problem, path)
+            check_table(path)
         model = model_of(request.problem, options, restriction or Restriction())
         if path is not None:
             check_size(model)
@@ -112,9 +111,6 @@ def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
         outcome = proven(request, best, fits, (), lambda: searches[0].size() if searches else {})
     except TooManyPairsError:
         return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
-    except TooManySumsError:
-        message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
-        return Outcome(Stop.MEMORY, messages=(message,))
     if not searches:
         return outcome
     decided = (
@@ -133,8 +129,6 @@ def plan_extended(request: Request) -> Outcome:
     """The best plan, proven; the best so far where time runs out, at first a tree that needs no search."""
     problem, options, board, tick = request.problem, request.options, request.board, tick_of(request)
     trees, flush = bool(problem.levels), options.get("objective") == FLUSH
-    if trees and flush and problem.exact_batches:
-        raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
     if not trees and options.get("knapsack", "exact") != "exact":
         raise InputError(
             "option knapsack", "is greedy, but flushes and types of devices need exact knapsacks", "give exact"
@@ -197,8 +191,6 @@ def plan_pipedream(request: Request) -> Outcome:
         answer = search.best()
     except OutOfTimeError:
         return Outcome(Stop.TIME)
-    except TooManySumsError:
-        return Outcome(Stop.MEMORY, messages=("too many sums of degrees for exactly N micro-batches",))
     if answer is None:
         return Outcome(Stop.COMPLETED, messages=("no cut of the path gives every layer a configuration",))
     value, steps = answer
@@ -248,8 +240,6 @@ def plan_uniform(request: Request) -> Outcome:
     """Every way to give all stages the same degrees, those first that leave no device idle."""
     problem, board = request.problem, request.board
     check_question(problem, request.options)
-    if problem.exact_batches:
-        raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
     levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
     leveled = problem.replace(levels=levels)
     tick = tick_of(request)

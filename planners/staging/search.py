@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ...formulations.contract import Problem
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import InputError
 from ...instances.base.json_file import write_bytes_atomically
 from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
@@ -37,9 +37,6 @@ FIRST_TRY, FASTER = 1.02, 2.0
 
 # Relative: how sharply the bound of relaxed knapsacks is located.
 RELAXED_GAP = 1e-7
-
-# Largest number of entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly.
-MAX_SUMS = 30_000_000
 
 
 Planned = TypeVar("Planned", StagedPlan, LeveledPlan)
@@ -113,10 +110,6 @@ def proven(
     return Outcome(stop, plan, value, board.bound, model_size=size(), messages=messages, checks=checks)
 
 
-class TooManySumsError(Exception):
-    """The degrees must sum to a number exactly, and the table of all sums would be too large."""
-
-
 @dataclass
 class Search:
     """Decides limits for one model, and finds the least."""
@@ -135,13 +128,8 @@ class Search:
         problem = self.model.problem
         self.tables = build_tables(self.model, self.tick)
         shape = (self.model.downsets, problem.devices + 1)
-        if problem.exact_batches:
-            if math.prod(shape) * (problem.micro_batches + 1) > MAX_SUMS:
-                raise TooManySumsError
-            self.came = np.zeros((*shape, problem.micro_batches + 1, 3), dtype=np.int32)
-        else:
-            self.front_size = np.zeros(shape[0], dtype=np.int64)
-            self.front = np.zeros((*shape, 6), dtype=np.int32)
+        self.front_size = np.zeros(shape[0], dtype=np.int64)
+        self.front = np.zeros((*shape, 6), dtype=np.int32)
 
     def size(self) -> dict[str, int]:
         table = self.tables.table
@@ -161,34 +149,18 @@ class Search:
         self.decisions += 1
         mode = kernel.RELAXED if relaxed else kernel.EXACT if self.exact else kernel.GREEDY
         arguments = (tables.layers, tables.table, tables.cluster, mode, limit)
-        if model.problem.exact_batches:
-            devices, undecided = loop(model, "decide_sums")(*arguments, self.came)
-            self.least_devices = int(devices)
-            possible = bool(devices)
-        else:
-            plans, undecided = loop(model, "decide")(*arguments, model.rest_work, self.front_size, self.front)
-            possible = bool(plans)
+        plans, undecided = loop(model, "decide")(*arguments, model.rest_work, self.front_size, self.front)
         self.tick()
-        self.settled = possible or not undecided
-        return possible
+        self.settled = bool(plans) or not undecided
+        return bool(plans)
 
     def steps(self) -> list[Step]:
         """The stages of the plan that the last decision found, in execution order, with the fewest devices."""
-        model, table, steps = self.model, self.tables.table, list[Step]()
-        j = model.downsets - 1
-        if not model.problem.exact_batches:
-            x = 0
-            while j > 0:
-                _, s, p, tau, d, x = (int(value) for value in self.front[j, x])
-                steps.append(Step(int(table.pair_source[p]), j, p, tau, d, s))
-                j = steps[-1].smaller
-            return steps
-        k, s = self.least_devices, model.problem.micro_batches
+        steps, j, x = list[Step](), self.model.downsets - 1, 0
         while j > 0:
-            p, tau, n = (int(value) for value in self.came[j, k, s])
-            d = int(model.replicas[n])
-            steps.append(Step(int(table.pair_source[p]), j, p, tau, d, s))
-            j, k, s = steps[-1].smaller, k - d * int(self.tables.cluster.degree[tau]), s - d
+            _, s, p, tau, d, x = (int(value) for value in self.front[j, x])
+            steps.append(Step(int(self.tables.table.pair_source[p]), j, p, tau, d, s))
+            j = steps[-1].smaller
         return steps
 
     def plan(self, steps: list[Step]) -> StagedPlan:
@@ -346,8 +318,6 @@ def least_flushed(
 
     `hear` gets the best plan and the bound at that time, and at last both equal but for rounding.
     """
-    if problem.exact_batches:
-        raise UsageError("--objective flush plans for at most --batch replicas; drop --option exact-batches.")
     batches = problem.micro_batches
     best, value = first, flushed_value(problem, first)
     open_intervals = OpenItems(_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers))
@@ -450,15 +420,9 @@ def check_size(model: PiperModel) -> None:
         )
 
 
-def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:
-    """Refuse, before anything is computed, a problem that has no such table and a file that is not a .csv."""
-    if problem.exact_batches:
-        raise InputError(
-            "exact_batches",
-            "leaves no table of smaller sums of degrees",
-            "plan for at most N, or drop --option table",
-        )
-    if path is not None and Path(path).suffix.lower() != ".csv":
+def check_table(path: str | os.PathLike[str]) -> None:
+    """Refuse, before anything is computed, a file that is not a .csv."""
+    if Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"
         raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv", str(path))
 

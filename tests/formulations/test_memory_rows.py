@@ -27,9 +27,8 @@ MODELS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "devices": ("ip-tarnawski", {**THROUGHPUT, "non_contiguous": True}, False),
     "devices, native": ("ip-tarnawski", {**THROUGHPUT, "non_contiguous": True}, True),
     "plain": ("ip-tarnawski", {**THROUGHPUT, "variant": "plain"}, False),
-    "latency": ("ip-tarnawski-latency", LATENCY, False),
     "latency, native": ("ip-tarnawski-latency", LATENCY, True),
-    "latency, two pieces": ("ip-tarnawski-latency", {**LATENCY, "subgraphs_per_device": 2}, False),
+    "latency, two pieces": ("ip-tarnawski-latency", {**LATENCY, "subgraphs_per_device": 2}, True),
     "latency, plain": ("ip-tarnawski-latency", {**LATENCY, "variant": "plain"}, False),
 }
 

@@ -82,8 +82,6 @@ _STAGING = {
     "dp-flush": "gpt2-medium-stages --planner dp-piper --objective flush",
     "dp-cross-check": "tiny-stages --planner dp-piper --cross-check",
     "levels": "tiny-levels",
-    "levels-crude": "tiny-levels --hierarchy crude",
-    "levels-basic": "tiny-levels --hierarchy basic",
     "levels-given": "resnet50-stages --levels 4x300GB/s,2x12GB/s",
     "types": "{inputs}/staging_types.json",
     "infeasible": "tiny-stages --memory 1",
@@ -194,7 +192,6 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
     ("schedule-ilp", ".proof.checks[0]"): "values are whole steps, so that the cut-off has other digits",
     ("schedule-ilp", ".proof.checks[1]"): "an integer solver takes the program now, and is a second opinion",
     ("staging-mip", ".options.variant"): "the program has one form",
-    ("staging-equi", ".options.hierarchy"): "even splits take devices within devices, so they have the option, too",
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""
 

@@ -69,20 +69,10 @@ def test_the_size_limit_is_the_caller_s(tmp_path: Path) -> None:
         load(put(tmp_path, "a.json", OWN), max_bytes=10)
 
 
-@pytest.mark.parametrize("format", ["own", "published"])
-def test_a_saved_problem_can_be_loaded(tmp_path: Path, format: str) -> None:
+def test_a_saved_problem_can_be_loaded(tmp_path: Path) -> None:
     problem = placement_from_json({**OWN, "name": "kept"})
-    save(problem, tmp_path / "a.json", format=format)
+    save(problem, tmp_path / "a.json")
     assert load(tmp_path / "a.json") == problem
-
-
-def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    problem = placement_from_json(OWN)
-    with pytest.raises(UsageError, match="'pipedream' cannot be written; give one of own, published"):
-        save(problem, tmp_path / "a.txt", format="pipedream")
-    with pytest.raises(UsageError, match="Only placement and staging problems have a published format"):
-        save(PlacementPlan.from_json(PLAN), tmp_path / "a.json", format="published")
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Results come back from their files as they were; nothing that a file claims is believed.

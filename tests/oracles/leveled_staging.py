@@ -14,8 +14,8 @@ from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, verify_leveled
 
 
-def best_leveled(problem: StagingProblem, variant: str, flush: bool = False) -> tuple[float, LeveledPlan] | None:
-    """The least time per micro-batch and a plan that takes it; None where no plan obeys the variant's rules.
+def best_leveled(problem: StagingProblem, flush: bool = False) -> tuple[float, LeveledPlan] | None:
+    """The least time per micro-batch and a plan that takes it; None where no plan obeys all rules.
 
     `flush`: filling and draining the pipeline is part of the time.
     Loads and memory of a stage of level 1 depend on its own configurations and on the degrees alone, so its
@@ -24,10 +24,10 @@ def best_leveled(problem: StagingProblem, variant: str, flush: bool = False) -> 
     best: tuple[float, LeveledPlan] | None = None
     everything = tuple(range(len(problem.layers)))
     for stages in _divisions(problem, everything, len(problem.levels)):
-        plan = _with_best_configurations(problem, LeveledPlan(stages), variant)
-        if plan is None or any(fault.rule != "memory" for fault in verify_leveled(problem, plan, variant)):
+        plan = _with_best_configurations(problem, LeveledPlan(stages))
+        if plan is None or any(fault.rule != "memory" for fault in verify_leveled(problem, plan)):
             continue
-        value = evaluate_leveled(problem, plan, variant).time_per_micro_batch
+        value = evaluate_leveled(problem, plan).time_per_micro_batch
         if flush:
             copies = list(_copies_of(plan.stages, 1))
             value *= (problem.micro_batches + sum(copies) - min(copies)) / problem.micro_batches
@@ -81,14 +81,14 @@ def _ordered_parts(problem: StagingProblem, layers: tuple[int, ...]) -> Iterator
                     yield (part, *later)
 
 
-def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, variant: str) -> LeveledPlan | None:
+def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan) -> LeveledPlan | None:
     """The fastest configurations that fit; None where a stage has none."""
     for number, leaf in enumerate(list(plan.leaves())):
         options = []
         for names in _choices(problem, leaf):
             changed = LeveledPlan(tuple(_changed(plan.stages, [number], names)))
-            cost = evaluate_leveled(problem, changed, variant).leaves[number]
-            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight, cost.copies):
+            cost = evaluate_leveled(problem, changed).leaves[number]
+            if _fits(problem, leaf, names, cost.in_flight, cost.copies):
                 options.append((cost.load, len(options), changed))
         if not options:
             return None

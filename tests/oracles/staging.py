@@ -59,7 +59,7 @@ class _Enumeration:
             # A micro-batch takes as many slots in a stage as the stage has copies; one stage is busy all the time.
             count = batches + sum(copies) - min(copies) if self.flush else batches
             value = load * count / batches
-            if value < self.value and not (self.problem.exact_batches and degrees != batches):
+            if value < self.value:
                 self.value, self.stages = value, after[::-1]
             return
         for nodes in self._last_parts(left):

@@ -86,7 +86,7 @@ def _placements() -> Iterator[Method]:
 def _latencies() -> Iterator[Method]:
     for pieces in (1, 2):
         for solver in SOLVERS:
-            for variant in ("strong", "plain"):
+            for variant in ("strong", "plain") if solver == "cp-sat" else ("plain",):
                 options = {"subgraphs_per_device": pieces, "variant": variant}
                 yield Method("latency", "ip-tarnawski-latency", solver=solver, options=options)
 
@@ -119,10 +119,9 @@ def _types() -> Iterator[Method]:
 
 
 def _levels() -> Iterator[Method]:
-    for hierarchy in ("precise", "crude", "basic"):
-        yield Method("levels", planner="dp-piper", options={"hierarchy": hierarchy})
-        for solver in SOLVERS:
-            yield Method("levels", "mip-piper", solver=solver, options={"hierarchy": hierarchy})
+    yield Method("levels", planner="dp-piper")
+    for solver in SOLVERS:
+        yield Method("levels", "mip-piper", solver=solver)
 
 
 def _graph_pipelines() -> Iterator[Method]:
@@ -215,7 +214,7 @@ def _answer(question: _Question) -> float | None:
     if question.kind == "graph-pipeline":
         return _graph_truth(problem, options)
     if question.kind == "levels":
-        tree = best_leveled(problem, options["hierarchy"], options.get("objective") == "flush")
+        tree = best_leveled(problem, options.get("objective") == "flush")
         return None if tree is None else tree[0]
     stages = best_stages(problem, options["semantics"], options.get("objective") == "flush")
     return None if stages is None else stages[0]

@@ -77,7 +77,7 @@ SOLVE = {
     "solve typed.json --devices 5": "device_types make 4 devices, not 5",
     "solve typed.json --memory 1GB": "memories",
     "solve timeless.json --planner exact-schedule": "no period is the shortest",
-    "solve tiny-graph --planner graphpipe --option k=two": "--option k is 'two', not a whole number; write 2.",
+    "solve tiny-graph --planner graphpipe --option k=two": "'two', not a whole number; give a whole number, as in 4.",
     "solve tiny-graph --planner graphpipe --option k": "--option k lacks its value; write it as --option k=VALUE.",
     "solve tiny-graph --planner graphpipe --option jion=tree": "'jion' (did you mean 'join'?); 'graphpipe' has ",
     "solve tiny-graph --option mixed-micro-batches=maybe": (
@@ -143,8 +143,7 @@ OF_PLANS = {
     "schedule {row} --micro-batches 0": "micro_batches is 0",
     "schedule row.json row-plan.json --objective makespan": "give --micro-batches",
     "convert tiny-chain -o - --json": "drop --json, or name a file.",
-    "convert tiny-chain -o . --to own": "folder",
-    "convert tiny-chain -o x.json --to onnx": "--to is 'onnx'",
+    "convert tiny-chain -o .": "folder",
     "convert tiny-chain -o x.json --inference": "--inference is for profiles and tables",
     "convert bert-large-training -o out.json --memory 80": "write 80GB if ",
 }
@@ -154,7 +153,7 @@ CURVES = {
     "memory tiny-stages --non-contiguous": "'dp-piper' has no option 'non-contiguous'",
     "memory tiny-stages --picture curve.svg --points 0": "drop one of them",
     "memory tiny-stages --memory 5GB": "drop --memory",
-    "memory tiny-chain --points four": "--points is 'four', not a whole number; write 4.",
+    "memory tiny-chain --points four": "--points is 'four', not a whole number; give a whole number, as in 4.",
     "memory tiny-chain --points -1": "--points is -1; give a number of at least 0.",
     "memory tiny-chain --points 1001": "--points is 1001; give a number of at most 1000.",
     "memory bert-large-stages --bandwidth 12": "write 12GB/s if ",

@@ -17,7 +17,6 @@ from problems.nasty import KINDS, nasty
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.registry import Problem
-from pipeplan.instances.staging.problem import StagingProblem
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]
 OWN = [method for method in ALL if method.planner]
@@ -31,8 +30,6 @@ def named(method: Method) -> str:
 
 def posed(method: Method, seed: int) -> Problem:
     problem: Problem = nasty(method.kind, seed)
-    if isinstance(problem, StagingProblem) and method.options.get("hierarchy") in ("crude", "basic"):
-        return problem.replace(exact_batches=False)
     return problem
 
 

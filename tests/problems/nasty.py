@@ -365,14 +365,12 @@ def staging(rng: random.Random, most_layers: int = 4) -> StagingProblem:
         return {t: tuple(way(v, t, number) for number in range(rng.choice((1, 1, 2, 3)))) for t in degrees}
 
     layers = tuple(Layer(names[v], ways(v)) for v in range(count))
-    exact = rng.random() < 0.2
     return StagingProblem(
         layers,
         tuple(Edge(names[u], names[v], bytes_()) for u, v in edges),
         devices,
         bandwidth=rng.choice((1.0, 0.1, 3.0, 300.0, 1e9, 1e-3)),
-        micro_batches=rng.randint(1, devices + 1) if exact else rng.choice((1, 2, 3, 4, 6, 7)),
-        exact_batches=exact,
+        micro_batches=rng.choice((1, 2, 3, 4, 6, 7)),
         memory_bytes=limit_at(rng, _staging_sums(rng, layers)),
     )
 
@@ -400,7 +398,7 @@ def on_two_types(rng: random.Random, problem: StagingProblem) -> StagingProblem:
         DeviceType("one", first, rng.choice((0.5, 1.0, 2.0)), memory),
         DeviceType("two", problem.devices - first, 1.0, rng.choice((None, memory, 0.7))),
     )
-    return problem.replace(device_types=kinds, memory_bytes=None, exact_batches=False)
+    return problem.replace(device_types=kinds, memory_bytes=None)
 
 
 SHAPES = ((2, 2), (1, 2), (2, 1), (3,), (1, 1, 2), (1, 3), (1, 1))

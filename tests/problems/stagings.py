@@ -33,22 +33,18 @@ def with_zero(problem: StagingProblem, zero: int) -> StagingProblem:
     return problem.replace(layers=layers, zero=zero, name=f"{problem.name}, ZeRO {zero}")
 
 
-def random_staging(
-    seed: int, *, layers: tuple[int, int] = (2, 6), exact_batches: bool | None = None
-) -> StagingProblem:
-    """The same problem for the same seed; every fourth asks for exactly N, every fifth has no memory limit."""
+def random_staging(seed: int, *, layers: tuple[int, int] = (2, 6)) -> StagingProblem:
+    """The same problem for the same seed; every fifth has no memory limit."""
     rng = random.Random(seed)
     count = rng.randint(*layers)
     arcs = [(u, v) for v in range(count) for u in range(v) if rng.random() < 0.45]
     devices = rng.choice((2, 3, 4, 4, 4))
-    exact = seed % 4 == 3 if exact_batches is None else exact_batches
     problem = StagingProblem(
         layers=tuple(_layer(rng, v, arcs) for v in range(count)),
         edges=tuple(Edge(u, v, float(rng.randint(0, 20))) for u, v in arcs),
         devices=devices,
         bandwidth=float(rng.choice((20, 100, 400))),
-        micro_batches=rng.randint(2, devices) if exact else rng.choice((2, 3, 4, 6, 12)),
-        exact_batches=exact,
+        micro_batches=rng.choice((2, 3, 4, 6, 12)),
         name=f"random staging {seed}",
     )
     return problem if seed % 5 == 4 else problem.replace(memory_bytes=_memory(rng, problem))
@@ -60,7 +56,7 @@ CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))
 def leveled_staging(seed: int, layers: tuple[int, int] = (2, 4)) -> StagingProblem:
     """A random problem on one of a few small clusters, the links of higher levels mostly slower."""
     rng, shape = random.Random(1000 + seed), CLUSTERS[seed % len(CLUSTERS)]
-    flat = random_staging(seed, layers=layers if len(shape) < 3 else (2, 3), exact_batches=False)
+    flat = random_staging(seed, layers=layers if len(shape) < 3 else (2, 3))
     bandwidth, levels = flat.bandwidth, []
     for devices in shape:
         levels.append(StagingLevel(devices, bandwidth))

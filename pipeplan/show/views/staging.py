@@ -39,7 +39,7 @@ def even_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
     """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
     plans: Iterator[StagedPlan | LeveledPlan] = equal_plans(problem, "paper", True)
     if problem.levels:
-        plans = equal_trees(problem, "precise", True)
+        plans = equal_trees(problem, True)
     tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
     fitting = (plan for plan in tried if not rules.violations(problem, plan))
     best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
@@ -59,9 +59,8 @@ def block_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
-    exactly = "exactly" if problem.exact_batches else "at most"
     degrees = ", ".join(map(str, problem.degrees))
-    replicas = f"data-parallel: {exactly} {problem.micro_batches} in sum" if problem.replication else "no replicas"
+    replicas = f"data-parallel: at most {problem.micro_batches} in sum" if problem.replication else "no replicas"
     memory = "" if problem.device_types else f" {with_memory(problem.memory_bytes)}"
     links = "" if problem.levels else f", {rate(problem.bandwidth, problem.time_unit)} between them"
     facts = {

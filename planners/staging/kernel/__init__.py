@@ -5,7 +5,6 @@ from .decisions import EXACT as EXACT
 from .decisions import GREEDY as GREEDY
 from .decisions import RELAXED as RELAXED
 from .decisions import decide as decide
-from .decisions import decide_sums as decide_sums
 from .decisions import exact_knapsack as exact_knapsack
 from .decisions import fill_values as fill_values
 from .stages import TIME as TIME

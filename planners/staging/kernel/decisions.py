@@ -348,51 +348,6 @@ def decide(
     return front_size[downsets - 1], undecided
 
 
-def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: Any) -> tuple[int, int]:
-    """Decide like `decide` where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
-
-    came[j, k, s]: (pair, degree's number, place of the replicas) of a plan of downset j on k devices with sum s;
-    the pair is negative where there is none. Returns the least number of devices for everything, and how many
-    knapsacks were left undecided.
-    """
-    devices, batches, replicas, sync, degree = c
-    downsets = came.shape[0]
-    choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
-    undecided = 0
-    came[:, :, :, 0] = -1
-    came[0, 0, 0, 0] = 0
-    for j in range(1, downsets):
-        for p in range(t.pair_start[j], t.pair_start[j + 1]):
-            i = t.pair_source[p]
-            for tau in range(degree.shape[0]):
-                base, weight, fastest, last, start = stage_at(x, t, p, i, j, tau)
-                for n in range(replicas.shape[0]):
-                    d = replicas[n]
-                    budget = limit * d - sync[n] * weight - base
-                    if not budget >= 0.0 or (x.only[tau] >= 0 and n != x.only[tau]):
-                        continue
-                    for s in range(d, batches + 1):
-                        y = (s + d - 1) // d
-                        if y > last:
-                            break
-                        e = start + y - fastest - 1
-                        if y > fastest and t.upper[e] > budget:
-                            if mode == GREEDY or t.lower[e] > budget:
-                                break
-                            if mode == EXACT:
-                                answer = settle_knapsack(x, t, i, j, t.row[p], tau, y, budget, choice)
-                                undecided += answer < 0
-                                if answer <= 0:
-                                    break
-                        for k in range(d * degree[tau], devices + 1):
-                            if came[i, k - d * degree[tau], s - d, 0] >= 0 and came[j, k, s, 0] < 0:
-                                came[j, k, s, 0], came[j, k, s, 1], came[j, k, s, 2] = p, tau, n
-    for k in range(1, devices + 1):
-        if came[downsets - 1, k, batches, 0] >= 0:
-            return k, undecided
-    return 0, undecided
-
-
 # ---- Least largest loads of all downsets, for every number of devices and every sum of degrees -------------
 
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from oracles.staging import best_stages
+from problems.nasty import in_fifteen_digits, nasty, scaled
 
+import pipeplan
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.columns import LARGEST_LOAD, load_unit
-from pipeplan.formulations.piper.formulation import FORMULATION
+from pipeplan.formulations.piper.formulation import FORMULATION, column_bound
 from pipeplan.formulations.piper.stages import StageBook
-from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.errors import InputError, TooLargeError
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
@@ -63,15 +66,16 @@ def test_published_graphs_have_the_published_numbers_of_sets(
 
 def test_a_graph_with_too_many_sets_is_refused_with_a_remedy() -> None:
     """Twenty layers side by side have 2^20 suffix sets."""
-    with pytest.raises(InputError, match=r"more than 30000 sets.*coarsen"):
+    with pytest.raises(InputError, match=r"more than 5000 sets.*coarsen"):
         FORMULATION.build(chain(20, edges=()), PAPER, native=False)
 
 
 def test_of_too_many_stages_no_list_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lattice, "MAX_STAGES", 9)
-    with pytest.raises(lattice.TooManyStagesError):
+    with pytest.raises(TooLargeError, match="more than 9 stages"):
         every_stage(chain(4))
-    assert StageBook(chain(4), "paper").all_stages is None
+    result = pipeplan.solve(chain(5, replication=False), formulation="mip-piper")
+    assert (result.stop, result.objective) == (pipeplan.Stop.MEMORY, 2.0), "the plan of the dynamic program stays"
     monkeypatch.setattr(lattice, "MAX_STAGES", 10)
     assert sum(map(len, every_stage(chain(4)).stages_from)) == 10
 
@@ -94,11 +98,10 @@ def test_a_column_is_dropped_for_another_that_can_always_stand_in() -> None:
     base = Column(0, 1, members=1, t=2, d=2, low=0, high=4, cost=3.0)
     worse = [replace(base, t=3), replace(base, high=3), replace(base, cost=4.0)]
     faster, longer = replace(base, t=1, d=4, cost=2.0), replace(base, high=5, cost=4.0)
-    assert undominated([*worse, faster, base, longer], exact=False) == [faster, base, longer]
+    assert undominated([*worse, faster, base, longer]) == [faster, base, longer]
     # As many devices but fewer replicas: earlier stages need less memory.
     fewer = replace(base, t=4, d=1)
-    assert undominated([base, fewer], exact=False) == [fewer]
-    assert undominated([base, fewer], exact=True) == [fewer, base]
+    assert undominated([base, fewer]) == [fewer]
 
 
 def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
@@ -117,10 +120,9 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
     "problem",
     [
         chain(3, memory_bytes=0.5),
-        chain(3, exact_batches=True),
         StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1),
     ],
-    ids=["too little memory", "more micro-batches than devices", "a layer that needs more devices"],
+    ids=["too little memory", "a layer that needs more devices"],
 )
 def test_what_cannot_run_is_refuted_without_a_solver(problem: StagingProblem) -> None:
     assert isinstance(FORMULATION.build(problem, PAPER, native=False), Refuted)
@@ -174,3 +176,16 @@ def test_loads_are_counted_in_a_unit_that_keeps_their_numbers_small() -> None:
     assert isinstance(model, BuiltModel)
     matrix = compile_pyomo(model.model)
     assert abs(matrix.coefficients).max() <= 4 * LARGEST_LOAD
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bound_without_a_solver_is_none_too_high_in_any_unit(seed: int) -> None:
+    problem, semantics = in_fifteen_digits(nasty("staging", seed)), ("paper", "reference")[seed % 2]
+    best = best_stages(problem, semantics)
+    bounds = []
+    for time, memory in ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6)):
+        book = StageBook(scaled(problem, time, memory), semantics)
+        bounds.append(column_bound(book) / 10.0**time)
+        if best is not None:
+            assert bounds[-1] <= best[0] * (1 + 1e-9)
+    assert bounds == pytest.approx([bounds[0]] * len(bounds), rel=1e-6, abs=0)

@@ -17,10 +17,10 @@ from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import candidates
 from pipeplan.formulations.piper.columns import counts_of
 from pipeplan.formulations.piper.formulation import FORMULATION
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.problem import VARIANTS, DeviceType, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import rules_of
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.backends.model import compile_pyomo
@@ -65,34 +65,32 @@ def tiny(seed: int, **changes: Any) -> StagingProblem:
 
 
 def flat_cases(seed: int) -> Iterator[Case]:
-    """Flushes and types, each alone and together, with exactly N where the seed says so; without replicas; ZeRO."""
+    """Flushes and types, each alone and together; without replicas; ZeRO."""
     semantics, zero = ("paper", "reference")[seed % 2], 1 + seed % 3
     usual, flush = {"semantics": semantics}, {"semantics": semantics, "objective": "flush"}
     yield tiny(seed), usual
     yield tiny(seed), flush
     yield typed(tiny(seed), seed), usual
     yield typed(tiny(seed), seed), flush
-    yield tiny(seed, replication=False, exact_batches=False), usual
-    yield typed(tiny(seed, replication=False, exact_batches=False), seed), flush
+    yield tiny(seed, replication=False), usual
+    yield typed(tiny(seed, replication=False), seed), flush
     yield with_zero(tiny(seed), zero), usual
-    yield typed(with_zero(tiny(seed, exact_batches=False), zero), seed), usual
+    yield typed(with_zero(tiny(seed), zero), seed), usual
 
 
 def leveled_cases(seed: int) -> Iterator[Case]:
-    """Each variant; exactly N where memory is counted precisely; without replicas; ZeRO."""
-    several, alone = (tiny(seed, exact_batches=False, replication=copied) for copied in (True, False))
+    """For throughput and with flushes; without replicas; ZeRO."""
+    several, alone = (tiny(seed, replication=copied) for copied in (True, False))
     for problem in (several, alone):
-        for hierarchy in VARIANTS:
-            yield nested(problem, seed), {"hierarchy": hierarchy}
-        yield nested(problem, seed), {"hierarchy": "precise", "objective": "flush"}
-    yield nested(tiny(seed), seed).replace(exact_batches=True, micro_batches=2 + seed % 3), {"hierarchy": "precise"}
-    yield nested(with_zero(several, 1 + seed % 3), seed), {"hierarchy": "precise"}
+        yield nested(problem, seed), {}
+        yield nested(problem, seed), {"objective": "flush"}
+    yield nested(with_zero(several, 1 + seed % 3), seed), {}
 
 
 def least(problem: StagingProblem, asked: Mapping[str, Any]) -> tuple[float, Any] | None:
     """By looking at every plan."""
     if problem.levels:
-        return best_leveled(problem, asked["hierarchy"], asked.get("objective") == "flush")
+        return best_leveled(problem, asked.get("objective") == "flush")
     return best_stages(problem, asked["semantics"], asked.get("objective") == "flush")
 
 
@@ -115,8 +113,7 @@ def test_no_plan_is_better(seed: int) -> None:
             best, solver = least(problem, asked), SOLVERS[(seed + number) % 2]
             own = {"formulation": "mip-piper", "solver": solver, "warm_start": "none"}
             check(problem, asked, best, **own, options=asked)
-            if problem.levels or not problem.exact_batches:  # which the program refuses for flat ones
-                check(problem, asked, best, planner="dp-piper", options=asked)
+            check(problem, asked, best, planner="dp-piper", options=asked)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 100))])
@@ -190,9 +187,8 @@ def test_the_rows_of_each_extension_have_their_numbers() -> None:
     flat = load_packaged("tiny-stages")
     assert numbers(flat, objective="flush") == plain | {10, 11, 12}
     levels = load_packaged("tiny-levels")
-    assert numbers(levels, hierarchy="precise") == plain | {13, 14, 15, 16, 17, 18}
-    assert numbers(levels, hierarchy="precise", objective="flush") == plain | set(range(10, 19))
-    assert numbers(levels, hierarchy="crude") == (plain | {13, 14, 15, 16, 17, 18}) - {3, 4, 5}
+    assert numbers(levels) == plain | {13, 14, 15, 16, 17, 18}
+    assert numbers(levels, objective="flush") == plain | set(range(10, 19))
 
 
 def test_a_cut_off_bounds_the_number_of_slots() -> None:
@@ -212,16 +208,6 @@ def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPa
         pipeplan.solve(problem, formulation="mip-piper", limits=LIMITS, warm_start="none")
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (
-            {"objective": "flush", "hierarchy": "crude"},
-            "the crude variant counts no copies; give --option hierarchy=precise",
-        ),
-        ({"semantics": "reference"}, "option semantics is reference and the problem has levels"),
-    ],
-)
-def test_what_levels_leave_undefined_is_refused(options: dict[str, str], why: str) -> None:
-    with pytest.raises((InputError, UsageError), match=why):
-        pipeplan.solve(load_packaged("tiny-levels"), formulation="mip-piper", options=options)
+def test_what_levels_leave_undefined_is_refused() -> None:
+    with pytest.raises(InputError, match="option semantics is reference and the problem has levels"):
+        pipeplan.solve(load_packaged("tiny-levels"), formulation="mip-piper", options={"semantics": "reference"})

@@ -1,4 +1,4 @@
-"""The latency models: the IP as published, the strong IP and the CP-SAT model find what brute force finds."""
+"""The latency models: the IP as published and the CP-SAT model find what brute force finds."""
 
 from __future__ import annotations
 

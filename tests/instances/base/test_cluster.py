@@ -26,11 +26,6 @@ def problem(**changes: Any) -> StagingProblem:
     return StagingProblem(layers, (Edge(0, 1, 1.0),), devices=4, bandwidth=1e9, micro_batches=8).replace(**changes)
 
 
-def test_exactly_so_many_replicas_may_be_asked_for() -> None:
-    assert on_cluster(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
-    assert not on_cluster(problem(exact_batches=True), Cluster(exact_batches=False)).exact_batches
-
-
 def test_levels_bring_their_devices_and_bandwidths() -> None:
     given = on_cluster(problem(), Cluster(levels=((8, 300e9), (2, 25e9))))
     assert given.levels == (StagingLevel(8, 300e9), StagingLevel(2, 25e9))
@@ -73,8 +68,8 @@ def test_other_kinds_of_problems_refuse_them(name: str, tmp_path: Path) -> None:
         load_instance(name, Cluster(levels=()))
     path = tmp_path / "file.json"
     save(load_instance(name, Cluster()), path)
-    with pytest.raises(UsageError, match="--option exact-batches is for staging problems"):
-        load(path, exact_batches=True)
+    with pytest.raises(UsageError, match="--option time-unit is for staging problems"):
+        load(path, time_unit="ms")
 
 
 EVERY_OPTION: dict[str, list[Cluster]] = {
@@ -84,7 +79,6 @@ EVERY_OPTION: dict[str, list[Cluster]] = {
     "bandwidth": [Cluster(bandwidth=1e9), Cluster(bandwidth=0.3), Cluster(bandwidth=math.inf)],
     "batch": [Cluster(batch=16)],
     "levels": [Cluster(levels=()), Cluster(levels=((2, 3e9), (2, 1e9)))],
-    "exact batches": [Cluster(exact_batches=True)],
     "time unit": [Cluster(time_unit="ms"), Cluster(time_unit="us")],
     "cpu slowdown": [Cluster(cpu_slowdown=2.0)],
     "inference": [Cluster(training=False)],

@@ -14,12 +14,9 @@ from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import dump_json
-from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json, remarks
+from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
 from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
-from pipeplan.instances.placement.published import placement_to_published
 from pipeplan.instances.schemas import read_schema
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 
 def node(node_id: Any, **fields: Any) -> Node:
@@ -278,19 +275,6 @@ def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
     assert set(data["nodes"][0]) == {"id", "accelerator_time", "cpu_time"}
 
 
-@pytest.mark.parametrize(
-    ("problem", "field"),
-    [
-        (PAIR.replace(levels=(Level(4, 2.0),)), "levels"),
-        (PAIR.replace(other_types=(FAST,)), "other_types"),
-        (PAIR.replace(nodes=(PAIR.nodes[0], Node("b", 3.0, 9.0, weight_bytes=1.0))), r"nodes\[1\].weight_bytes"),
-    ],
-)
-def test_the_published_format_refuses_what_it_cannot_hold(problem: PlacementProblem, field: str) -> None:
-    with pytest.raises(InputError, match=f"^{field} has no place in the published format; write"):
-        placement_to_published(problem)
-
-
 # ---- Our own format keeps every field, refuses what it does not know, and lets defaults be omitted.
 
 
@@ -326,52 +310,3 @@ def test_equal_looking_ids_of_two_types_stay_apart() -> None:
     nodes = [{"id": 1, "accelerator_time": 2, "cpu_time": 3}, {"id": "1", "accelerator_time": 4, "cpu_time": 3}]
     problem = placement_from_json({**MINIMAL, "nodes": nodes, "edges": [[1, "1"]]})
     assert problem.arcs == ((0, 1),)
-
-
-# ---- Times that stand for "forbidden" are taken as they are, and the reader hears how to say it better.
-
-
-def timed(*nodes: Node, accelerators: int = 1, cpus: int = 1) -> PlacementProblem:
-    return PlacementProblem(nodes, (), accelerators, cpus)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        timed(Node("a", 1.0, 2.0), Node("b", 100.0, 1e5)),
-        timed(Node("a", 1e-9, 1e-9), Node("b", 1.0, 1.0)),
-        timed(Node("a", 1e12, 3e12), Node("b", 2e12, 1e12)),
-        timed(Node("a", 1e12, 1.0, supported=False), Node("b", 1.0, 1.0)),
-        timed(Node("a", 1.0, 1e12), Node("b", 1.0, 1.0), cpus=0),
-    ],
-    ids=["ordinary", "small and large", "all are large", "said already", "no CPU"],
-)
-def test_ordinary_times_need_no_remark(given: PlacementProblem) -> None:
-    assert list(remarks(given)) == []
-
-
-OLD = AcceleratorType("old", 1)
-
-
-@pytest.mark.parametrize(
-    ("given", "said", "remedy"),
-    [
-        (timed(*(Node(name, time, 1.0) for name, time in (("a", 1e12), ("b", 1e12), ("c", 1.0)))),
-         "accelerator_time 1e+12 of node 'a' and of 1 more", '"supported": false'),
-        (timed(Node("a", 1.0, 1e9), Node("b", 1.0, 1.0)), "cpu_time 1e+09 of node 'a' is", None),
-        (PlacementProblem((Node(0, 1.0, 1.0, other_times=(1e9,)),), (), 1, 0, other_types=(OLD,)),
-         "other_times 1e+09 of node 0", "null"),
-    ],
-)  # fmt: skip
-def test_a_forbidden_device_has_a_field_of_its_own_where_it_is_no_cpu(
-    given: PlacementProblem, said: str, remedy: str | None
-) -> None:
-    (remark,) = remarks(given)
-    assert said in remark
-    assert remedy in remark if remedy else "supported" not in remark
-
-
-def test_a_result_carries_the_remark() -> None:
-    given = timed(Node("a", 1e12, 1.0), Node("b", 1.0, 1.0))
-    result = solve(given, planner="one-device", limits=SolveOptions(threads=1))
-    assert set(remarks(given)) <= set(result.messages)

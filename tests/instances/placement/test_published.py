@@ -1,4 +1,4 @@
-"""The published JSON: every published file is read, and written back without loss."""
+"""The published JSON: every published file is read without loss."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
 from problems.malformed import EXPERT, PUBLISHED
-from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.published import (
-    placement_from_published,
-    placement_to_published,
-)
+from pipeplan.instances.placement.published import placement_from_published
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.structure import stage_order
@@ -58,13 +52,6 @@ def test_the_file_s_names_become_ours() -> None:
     assert problem.edges == ((7, 8),)
 
 
-@given(placement_problems())
-def test_a_round_trip_keeps_everything(problem: PlacementProblem) -> None:
-    again = placement_from_published(json.loads(json.dumps(placement_to_published(problem))))
-    assert again == problem
-    assert again.hash == problem.hash
-
-
 def test_different_costs_name_both_edges() -> None:
     data = json.loads(json.dumps(PUBLISHED))
     data["edges"][1]["cost"] = 0.75
@@ -78,19 +65,10 @@ def published_files(workloads: Path) -> list[Path]:
 
 
 @pytest.mark.workloads
-def test_every_published_file_survives_a_round_trip(workloads: Path, tmp_path: Path) -> None:
+def test_published_numbers_are_taken_as_they_stand(workloads: Path) -> None:
     files = published_files(workloads)
     assert len(files) >= 12
     for path in files:
-        problem = load(path)
-        written = tmp_path / path.name
-        write_json(written, placement_to_published(problem))
-        assert load(written) == problem, path
-
-
-@pytest.mark.workloads
-def test_published_numbers_are_taken_as_they_stand(workloads: Path) -> None:
-    for path in published_files(workloads):
         raw: dict[str, Any] = json.loads(path.read_text())
         problem = load(path)
         assert problem.name == path.stem

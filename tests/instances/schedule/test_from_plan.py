@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from problems.chains import random_chain
 from problems.graph_pipelines_with_plans import chain_problem, random_graph_problem, random_plan
-from problems.placements import random_placement
 from problems.stagings import random_staging
 from problems.three_stages import (
     BATCHES,
@@ -30,10 +29,7 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.simulated import work_in_pieces
 from pipeplan.instances.registry import Plan, Problem
-from pipeplan.instances.schedule.from_plan import ScheduleOptions, schedule_of
 from pipeplan.instances.schedule.order import own_schedule
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
@@ -165,20 +161,17 @@ def test_chunks_hold_on_each_device_what_their_layers_hold() -> None:
     assert [d.standing for d in lower_to_schedule(problem, plan, virtual=2).problem.devices] == [14] * STAGES
 
 
-def test_chunks_of_a_stage_graph_and_of_a_placement() -> None:
+def test_chunks_of_a_stage_graph_and_of_no_placement() -> None:
     problem = chain_problem(4, BATCHES)
     plan = StageGraphPlan((GraphStage((0, 1), 1, 1, 1, 2), GraphStage((2, 3), 1, 1, 1, 1)), ((0, 1),))
     assert [b.devices for b in lower_to_schedule(problem, plan, virtual=2).problem.blocks if b.kind == "F"] == [
         ("d0",), ("d1",), ("d0",), ("d1",)
     ]  # fmt: skip
-    placement, _ = as_placement()
-    one = PlacementPlan((Device("acc0", "accelerator", tuple(node.id for node in placement.nodes)),))
-    lowered = lower_to_schedule(placement, one, virtual=3).problem
-    assert [block.id for block in lowered.blocks] == ["F0", "B0", "F1", "B1", "F2", "B2"]
-    assert {edge.lag for edge in lowered.edges} == {0}
+    with pytest.raises(UsageError, match="Placements are not cut into chunks"):
+        lower_to_schedule(*as_placement(), virtual=2)
 
 
-@ALL
+@pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_pattern])
 def test_stages_with_fewer_layers_than_chunks_are_refused(make: Any) -> None:
     with pytest.raises(UsageError, match="too few for 2 chunks"):
         lower_to_schedule(*make(), virtual=2)
@@ -270,21 +263,6 @@ def test_sizes_that_do_not_divide_are_refused() -> None:
         lower_to_schedule(problem, StageGraphPlan(stages, ((0, 1),)), micro_batches=1)
 
 
-def test_a_placement_that_is_no_chain_runs_in_convex_pieces() -> None:
-    """Device 0 holds the first and the last layer: two pieces in each direction, each with its gradients."""
-    problem, _ = as_placement()
-    devices = (Device("a", "accelerator", ("f0", "f2", "b0", "b2")), Device("b", "accelerator", ("f1", "b1")))
-    lowered = lower_to_schedule(problem, PlacementPlan(devices), micro_batches=1)
-    assert [(b.id, b.devices[0], b.time) for b in lowered.problem.blocks] == [
-        row for i, name in enumerate("aba") for row in ((f"F{i}", name, 1), (f"B{i}", name, 2))
-    ]
-    assert {(e.source, e.target): e.lag for e in lowered.problem.edges if e.lag} == {
-        ("F0", "F1"): DELAY, ("F1", "F2"): DELAY, ("B1", "B0"): DELAY, ("B2", "B1"): DELAY
-    }  # fmt: skip
-    assert [device.standing for device in lowered.problem.devices] == [20, 10]
-    assert any("3 pieces" in note for note in lowered.notes)
-
-
 def test_times_of_many_digits_are_rounded_and_said_to_be() -> None:
     problem, plan = as_stages()
     odd = problem.replace(
@@ -320,6 +298,9 @@ def test_options_that_make_no_sense_are_refused_in_a_sentence(options: Any, word
 def test_plans_without_backward_passes_or_of_other_problems_are_refused() -> None:
     with pytest.raises(UsageError, match="schedules are of training"):
         lower_to_schedule(*as_placement(training=False))
+    devices = (Device("a", "accelerator", ("f0", "f2", "b0", "b2")), Device("b", "accelerator", ("f1", "b1")))
+    with pytest.raises(UsageError, match="form no chain of stages"):
+        lower_to_schedule(as_placement()[0], PlacementPlan(devices))
     with pytest.raises(UsageError, match="does not fit a staging problem"):
         lower_to_schedule(as_stages()[0], as_placement()[1])
     lowered = lower_to_schedule(*as_stages(), micro_batches=1)
@@ -331,14 +312,6 @@ def test_plans_without_backward_passes_or_of_other_problems_are_refused() -> Non
 # ---- against the simulator -----------------------------------------------------------------------------
 
 
-def random_split(seed: int) -> tuple[PlacementProblem, PlacementPlan]:
-    problem, rng = (
-        random_placement(seed, training=True).replace(accelerators=3, cpus=1, memory_bytes=None),
-        Random(seed),
-    )
-    return problem, PlacementPlan.from_assignment(problem, {node.id: rng.randrange(4) for node in problem.nodes})
-
-
 def random_pattern(seed: int) -> tuple[ChainProblem, PatternPlan]:
     problem, rng = random_chain(seed), Random(seed)
     cuts = sorted(rng.randrange(problem.gpus) for _ in range(problem.layers))
@@ -348,7 +321,7 @@ def random_pattern(seed: int) -> tuple[ChainProblem, PatternPlan]:
 
 
 def random_stages(seed: int, copies: bool = False) -> tuple[StagingProblem, StagedPlan]:
-    problem, rng = random_staging(seed).replace(memory_bytes=None, exact_batches=False, devices=20), Random(seed)
+    problem, rng = random_staging(seed).replace(memory_bytes=None, devices=20), Random(seed)
     order = [problem.ids[i] for i in problem.topological_order]
     cuts = sorted(rng.sample(range(1, len(order)), rng.randrange(len(order))))
     stages = []
@@ -385,32 +358,3 @@ def test_a_plan_in_its_own_order_takes_as_long_as_it_is_simulated_and_holds_what
     if problem.kind != "chain":
         peaks = [float(use.peak) for use in found.devices]
         assert peaks == pytest.approx([stage.memory_bytes for stage in evaluate(problem, plan).stages])
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_any_training_placement_can_be_scheduled(seed: int) -> None:
-    """In pieces that wait for each other in no circle, each device with all of its work."""
-    problem, plan = random_split(seed)
-    lowered = lower_to_schedule(problem, plan, micro_batches=2).problem
-    assert lowered.order
-    loads = {device.name: float(load) for device, load in zip(lowered.devices, lowered.loads, strict=True)}
-    for device in (device for device in plan.devices if device.nodes):
-        nodes = [problem.nodes[problem.index[node_id]] for node_id in device.nodes]
-        times = (node.cpu_time if device.type == "cpu" else node.accelerator_time for node in nodes)
-        assert loads[device.name] == pytest.approx(sum(times), rel=1e-4)
-
-
-def test_pieces_of_a_chain_of_stages_are_its_stages() -> None:
-    """Whichever way the edges of the backward pass are written."""
-    problem, plan = as_placement()
-    edges = tuple((v, u) if u[0] == v[0] == "b" else (u, v) for u, v in problem.edges if (u[0], v[0]) != ("f", "b"))
-    # There the gradient of a tensor is sent by the backward node of whoever made the tensor.
-    last = f"b{STAGES - 1}"
-    nodes = [
-        replace(n, transfer_time=0.0 if n.id == last else DELAY / 2) if n.backward else n for n in problem.nodes
-    ]
-    reference = lower_to_schedule(problem, plan, micro_batches=1).problem
-    for same in (problem, problem.replace(nodes=tuple(nodes), edges=edges)):
-        found = schedule_of(work_in_pieces(same, plan), ScheduleOptions(1)).problem
-        assert found.blocks == reference.blocks
-        assert set(found.edges) == set(reference.edges)

@@ -9,7 +9,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schemas import read_schema
-from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json, staging_to_published
+from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import (
     MAX_DEGREE,
@@ -65,7 +65,6 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     "micro-batches": {"micro_batches": 5},
     "memory": {"memory_bytes": 99.0},
     "no memory limit": {"memory_bytes": None},
-    "exactly N": {"exact_batches": True},
     "levels": {"levels": (StagingLevel(2, 10.0),)},
     "edge bytes": {"edges": (Edge("a", "b", 6.0), *EDGES[1:])},
     "fewer edges": {"edges": EDGES[:2]},
@@ -98,7 +97,6 @@ def test_names_and_the_order_of_gathers_do_not_change_the_hash() -> None:
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("a unit of nothing", {"time_unit": "x"}, "time_unit", "give one of s, ms"),
     ("too many batches", {"micro_batches": MAX_MICRO_BATCHES + 1}, "micro_batches", str(MAX_MICRO_BATCHES)),
-    ("exactness in words", {"exact_batches": "yes"}, "exact_batches", "true or false"),
     ("levels that do not multiply", {"levels": (StagingLevel(3, 1.0),)}, "levels", "multiply"),
     ("no layers", {"layers": (), "edges": ()}, "layers", "at least one"),
     ("layer id", {"layers": layers(id=1.5)}, "layers[1].id", "whole number or a text"),
@@ -185,8 +183,6 @@ def test_types_are_an_extension_and_part_of_the_hash() -> None:
 
 
 def test_types_come_back_from_files_and_obey_the_schema() -> None:
-    with pytest.raises(InputError, match="device_types cannot be said in the published format"):
-        staging_to_published(TYPED)
     data = staging_to_json(TYPED)
     jsonschema.validate(data, read_schema("staging-1"))
     assert staging_from_json(data) == TYPED

@@ -287,7 +287,7 @@ def test_one_level_is_the_flat_network(seed: int, schedule: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_memory_is_what_the_referee_counts(seed: int) -> None:
-    flat = random_staging(seed, layers=(2, 3), exact_batches=False)
+    flat = random_staging(seed, layers=(2, 3))
     problem = flat.replace(devices=4, levels=(StagingLevel(2, flat.bandwidth), StagingLevel(2, flat.bandwidth / 4)))
     plan = pipeplan.solve(problem).plan
     if plan is None:

@@ -45,8 +45,7 @@ EXISTS: Mapping[str, tuple[str, dict[str, Any], Callable[[Any], Any]]] = {
     "staging": ("staging", {}, best_stages),
     "reference": ("staging", {"semantics": "reference"}, partial(best_stages, semantics="reference")),
     "types": ("types", {}, best_stages),
-    "precise": ("levels", {}, partial(best_leveled, variant="precise")),
-    "crude": ("levels", {"hierarchy": "crude"}, partial(best_leveled, variant="crude")),
+    "levels": ("levels", {}, best_leveled),
     "graph pipeline": ("graph-pipeline", {}, stage_graph),
 }
 """By name: the problems, the options, and a plan by enumeration, if there is one."""
@@ -62,9 +61,7 @@ def exists(problem: Any, memory_bytes: float | None, decide: Callable[[Any], Any
 
 def small(kind: str, seed: int) -> Any:
     limits = {"placement": {"most_nodes": 5, "most_accelerators": 3}, "staging": {"most_layers": 3}}
-    problem = nasty(kind, seed, **{**limits, "graph-pipeline": {"most_operators": 4}}.get(kind, {}))
-    crude = kind == "levels" and problem.exact_batches
-    return problem.replace(exact_batches=False) if crude else problem
+    return nasty(kind, seed, **{**limits, "graph-pipeline": {"most_operators": 4}}.get(kind, {}))
 
 
 def check(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], Any]) -> None:

@@ -39,7 +39,7 @@ CONFIRMED: list[tuple[str, dict[str, str], dict[str, Any], dict[str, str], bool]
     *(("tiny-stages", {"planner": f"piper-no-{what}"}, {}, MIP, False) for what in ("dp", "tp", "ar")),
     ("tiny-stages", PIPER, {"objective": "flush", "semantics": "reference"}, MIP, True),
     ("tiny-levels", PIPER, {}, MIP, True),
-    ("tiny-levels", PIPER, {"hierarchy": "crude"}, MIP, True),
+    ("tiny-levels", PIPER, {}, MIP, True),
     ("tiny-graph", GRAPHS, PACE, CP, True),
     ("tiny-graph", CP, PACE | {"micro_batch": 2, "degrees": "none"}, GRAPHS, True),
     ("tiny-graph", GRAPHS, PACE | {"mixed_micro_batches": True, "k": 2}, CP, True),

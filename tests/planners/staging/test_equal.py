@@ -16,7 +16,6 @@ import pipeplan
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
 from pipeplan.instances.staging.problem import (
-    VARIANTS,
     Configuration,
     DeviceType,
     Edge,
@@ -29,8 +28,8 @@ from pipeplan.planners.staging.equal import equal_trees
 NO_TREES = "no equal stages fit that divide the devices of each level alike"
 
 
-def solved(problem: StagingProblem, variant: str | None = "precise", planner: str = "equi") -> pipeplan.Result:
-    return pipeplan.solve(problem, planner=planner, options={} if variant is None else {"hierarchy": variant})
+def solved(problem: StagingProblem, planner: str = "equi") -> pipeplan.Result:
+    return pipeplan.solve(problem, planner=planner)
 
 
 def row(layers: int, devices: int, **more: Any) -> StagingProblem:
@@ -60,24 +59,23 @@ def test_four_layers_take_a_device_each_and_five_have_no_equal_split_in_servers_
 @pytest.mark.parametrize("planner", ["equi", "equi-no-tp"])
 @pytest.mark.parametrize("seed", range(20))
 def test_one_level_is_the_flat_problem(seed: int, planner: str) -> None:
-    flat = random_staging(seed, exact_batches=False)
+    flat = random_staging(seed)
     nested = flat.replace(levels=(StagingLevel(flat.devices, flat.bandwidth), StagingLevel(1, 1.0)))
     expected = pipeplan.solve(flat, planner=planner)
     found = solved(nested, planner=planner)
     assert found.objective == pytest.approx(expected.objective) if expected.plan else found.plan is None
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", range(20))
-def test_equal_trees_are_equal_and_never_better_than_the_optimum(seed: int, variant: str) -> None:
+def test_equal_trees_are_equal_and_never_better_than_the_optimum(seed: int) -> None:
     problem = leveled_staging(seed, (2, 3))
-    result = solved(problem, variant)
+    result = solved(problem)
     if result.plan is None:
         assert result.messages[0].startswith(NO_TREES)
         return
     assert isinstance(result.plan, LeveledPlan)
     assert result.verified
-    best = best_leveled(problem, variant)
+    best = best_leveled(problem)
     assert result.objective >= best[0] * (1 - 1e-9)
     for stages in by_level(result.plan.stages):
         assert len({(stage.data_parallel, stage.tensor_parallel, len(stage.children)) for stage in stages}) == 1
@@ -95,7 +93,7 @@ def by_level(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[LeveledStage, .
 def test_equal_trees_divide_every_level_in_every_way() -> None:
     """Two groups and four devices: cut on top or inside, or not at all, with copies of whatever is left."""
     found = set()
-    for plan in equal_trees(load_packaged("tiny-levels"), "precise", True):
+    for plan in equal_trees(load_packaged("tiny-levels"), True):
         found.add(tuple((s.data_parallel, tuple(c.data_parallel for c in s.children)) for s in plan.stages))
     whole = {((above, (inside,)),) for above in (1, 2) for inside in (1, 2)}
     cut_inside = {((above, (1, 1)),) for above in (1, 2)}
@@ -103,10 +101,9 @@ def test_equal_trees_divide_every_level_in_every_way() -> None:
     assert found == whole | cut_inside | cut_above
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_micro_batches_are_counted_as_the_referee_does(exact: bool) -> None:
+def test_micro_batches_are_counted_as_the_referee_does() -> None:
     """Two micro-batches: the copies of all stages sum to two at most, so two stages without copies are left."""
-    problem = load_packaged("tiny-levels").replace(micro_batches=2, exact_batches=exact)
+    problem = load_packaged("tiny-levels").replace(micro_batches=2)
     result = solved(problem)
     assert (result.objective, result.verified) == (12.0, True)
 
@@ -118,7 +115,7 @@ def test_equal_stages_are_on_one_type_after_the_other_in_either_order() -> None:
     """A layer on each device takes 6 s, and two on each fast one 4 s; of less memory each layer needs its own."""
     for memory, value, types in ((20.0, 4.0, ["fast"] * 2), (10.0, 6.0, ["slow", "slow", "fast", "fast"])):
         kinds = (DeviceType("slow", 2, 1.0, memory), DeviceType("fast", 2, 3.0, memory))
-        result = solved(row(4, 4, memory_bytes=None, device_types=kinds), None)
+        result = solved(row(4, 4, memory_bytes=None, device_types=kinds))
         assert isinstance(result.plan, StagedPlan)
         assert (result.objective, result.verified) == (value, True)
         assert [stage.device_type for stage in result.plan.stages] == types

@@ -50,10 +50,6 @@ FOUR_TYPES = tuple(DeviceType(f"type {i}", 1) for i in range(4))
     ("problem", "planner", "options", "words"),
     [
         (
-            pair(2).replace(exact_batches=True),
-            *("dp-piper", FLUSH, "exact_batches is not planned where copies or types are counted"),
-        ),
-        (
             pair(4).replace(devices=4, device_types=FOUR_TYPES),
             *("dp-piper", {}, "device_types are 4; give at most 3"),
         ),

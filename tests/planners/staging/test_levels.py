@@ -20,14 +20,8 @@ from pipeplan.planners.staging.levels import decisions_of
 from pipeplan.planners.staging.search import Found
 
 
-def plan_levels(problem: StagingProblem, variant: str = "precise") -> Found[LeveledPlan] | None:
-    return decisions_of(problem, {"hierarchy": variant}).best()
-
-
-# ---- one level in truth --------------------------------------------------------------------------------
-
-
-# ---- what the variants have to do with each other -----------------------------------------------------
+def plan_levels(problem: StagingProblem) -> Found[LeveledPlan] | None:
+    return decisions_of(problem, {}).best()
 
 
 # ---- limits --------------------------------------------------------------------------------------------
@@ -39,14 +33,13 @@ def independent(count: int) -> StagingProblem:
     return StagingProblem(layers, (), 2, 1.0, 2, levels=(StagingLevel(2, 1.0),))
 
 
-def many_devices(layers: int, **changes: Any) -> StagingProblem:
+def many_devices(layers: int) -> StagingProblem:
     """A chain of equal layers on 64 servers of 64 devices."""
     return independent(layers).replace(
         edges=tuple(Edge(v, v + 1) for v in range(layers - 1)),
         devices=4096,
         micro_batches=4096,
         levels=(StagingLevel(64, 1.0), StagingLevel(64, 1.0)),
-        **changes,
     )
 
 
@@ -57,26 +50,9 @@ def test_thousands_of_devices_by_hand() -> None:
     assert found.load == pytest.approx(3 / 4096, rel=1e-9)
 
 
-EXACTLY_N = independent(2).replace(exact_batches=True)
-
-
-@pytest.mark.parametrize(
-    ("problem", "variant", "words"),
-    [
-        (independent(40), "precise", "layers .* more than 300 downsets"),
-        (EXACTLY_N, "basic", "exact_batches"),
-        (EXACTLY_N, "crude", "exact_batches"),
-        # At most N is planned: there only the most that may come later counts, and no table has all sums of copies.
-        (
-            many_devices(30, exact_batches=True),
-            "precise",
-            "levels .* for exactly N micro-batches; plan for at most N",
-        ),
-    ],
-)
-def test_what_is_refused(problem: StagingProblem, variant: str, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        plan_levels(problem, variant)
+def test_too_many_downsets_are_refused() -> None:
+    with pytest.raises(InputError, match=r"layers .* more than 300 downsets"):
+        plan_levels(independent(40))
 
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp, uniform"
@@ -122,18 +98,6 @@ def test_a_flat_plan_is_none_for_levels(tmp_path: Path) -> None:
 
 
 # ---- the command line ----------------------------------------------------------------------------------
-
-
-def test_a_result_is_judged_by_its_variant(plan: Callable[..., Any], tmp_path: Path) -> None:
-    """The basic variant forgets memory; the precise one does not."""
-    problem, result, file = tiny().replace(memory_bytes=1.0), tmp_path / "basic.json", tmp_path / "problem.json"
-    pipeplan.save(problem, file)
-    assert plan("solve", file).code == 1
-    assert plan("solve", file, "--hierarchy", "basic", "--output", result).code == 0
-    assert plan("verify", file, result).code == 0
-    refused = plan("verify", file, result, "--hierarchy", "precise")
-    assert refused.code == 3
-    assert "bytes with" in refused.out
 
 
 @pytest.mark.parametrize("option", [("--bandwidth", "1GB/s"), ("--devices", "8")])

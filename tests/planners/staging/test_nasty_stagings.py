@@ -125,12 +125,11 @@ def test_times_far_apart_do_not_overflow(
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
-def test_layers_that_need_more_devices_than_there_are(method: dict[str, Any], exact: bool, semantics: str) -> None:
+def test_layers_that_need_more_devices_than_there_are(method: dict[str, Any], semantics: str) -> None:
     layers = (Layer("a", {2: (Configuration("c", 1.0),)}), Layer("b", {1: (Configuration("c", 1.0),), 3: ()}))
     for some, memory in product((layers, layers[:1]), (None, 1.0)):
-        problem = StagingProblem(some, (), 1, 1.0, 1, memory_bytes=memory, exact_batches=exact)
+        problem = StagingProblem(some, (), 1, 1.0, 1, memory_bytes=memory)
         result = solve(problem, limits=LIMITS, options={"semantics": semantics}, **method)
         assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), result.messages
         wanted = "layer 'a' needs at least 2 devices, and the problem has 1; give more devices"

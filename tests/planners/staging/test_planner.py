@@ -16,7 +16,7 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Found, Result
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.kind_functions import staging_from_published
@@ -38,7 +38,7 @@ def plan(problem: StagingProblem, planner: str = "dp-piper", **options: Any) -> 
 @pytest.mark.sweeps
 def test_a_restriction_never_helps_and_keeps_its_word() -> None:
     for seed in SEEDS[::2]:
-        problem = random_staging(seed, exact_batches=False)
+        problem = random_staging(seed)
         best = plan(problem).objective
         for name in ("piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp"):
             result = plan(problem, name)
@@ -221,7 +221,7 @@ def test_branches_stay_in_one_piece() -> None:
 def test_on_a_path_it_is_the_optimum_without_memory_and_tensor_parallelism() -> None:
     """Brute force over the same stages, on random chains."""
     for seed in range(0, 40, 2):
-        base = random_staging(seed, exact_batches=False)
+        base = random_staging(seed)
         layers = tuple(
             Layer(
                 layer.id, {1: tuple(replace(way, gather_in={}, gather_out={}, memory_per_batch=0) for way in ways)}
@@ -269,7 +269,7 @@ def all_uniform(problem: StagingProblem) -> float | None:
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_the_best_of_all_plans_with_equal_degrees(seed: int) -> None:
     """Stages that are no range of the order may be better still, and no plan is better than the best of all."""
-    problem = random_staging(seed, layers=(2, 4), exact_batches=False)
+    problem = random_staging(seed, layers=(2, 4))
     result, listed, best = pipeplan.solve(problem, planner="uniform"), all_uniform(problem), best_stages(problem)
     if listed is not None:
         assert best[0] * (1 - 1e-9) <= (result.objective or 0.0) <= listed * (1 + 1e-9)
@@ -293,9 +293,6 @@ def test_one_level_is_a_flat_network() -> None:
 
 
 def test_what_it_cannot_plan_is_said() -> None:
-    refused = "--option uniform plans for at most --batch replicas; drop --option exact-batches"
-    with pytest.raises(UsageError, match=refused):
-        pipeplan.solve(pipeplan.load_packaged("tiny-stages").replace(exact_batches=True), planner="uniform")
     small = pipeplan.solve(pipeplan.load_packaged("tiny-stages").replace(memory_bytes=11.0), planner="uniform")
     assert small.messages[0] == "no plan with the same degrees on every stage fits"
 
@@ -385,17 +382,10 @@ def test_an_interrupt_while_the_program_runs_keeps_its_plan(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("method", [{"planner": "dp-piper"}, {"formulation": "mip-piper"}, {"planner": "equi"}])
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"exact_batches": True}, "must sum to exactly 8, and 4 devices give 4 at most"),
-        ({"memory_bytes": 9.0}, "layer 'a' alone needs 10 bytes of each device"),
-    ],
-)
-def test_what_is_missing(method: dict[str, str], changes: dict[str, Any], words: str) -> None:
-    result = pipeplan.solve(PROBLEM.replace(**changes), **method)
+def test_what_is_missing(method: dict[str, str]) -> None:
+    result = pipeplan.solve(PROBLEM.replace(memory_bytes=9.0), **method)
     assert result.found == "nothing"
-    assert words in result.messages[-1]
+    assert "layer 'a' alone needs 10 bytes of each device" in result.messages[-1]
 
 
 def test_what_would_be_enough_is_and_a_byte_less_is_not() -> None:

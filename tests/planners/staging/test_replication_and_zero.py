@@ -21,7 +21,7 @@ from pipeplan.planners.options import SolveOptions
 
 
 def without_replicas(seed: int, **changes: Any) -> StagingProblem:
-    problem = random_staging(seed, layers=(2, 4), exact_batches=False)
+    problem = random_staging(seed, layers=(2, 4))
     return problem.replace(replication=False, micro_batches=4, **changes)
 
 
@@ -44,7 +44,7 @@ def test_what_replicas_are_is_told_apart() -> None:
 
 
 def test_it_is_said_how_much_memory_would_do() -> None:
-    problem = random_staging(4, layers=(3, 3)).replace(replication=False, exact_batches=False)
+    problem = random_staging(4, layers=(3, 3)).replace(replication=False)
     least = max(min(way.memory_bytes(1) for way in layer.configurations[1]) for layer in problem.layers)
     result = pipeplan.solve(problem.replace(memory_bytes=float(least)))
     assert result.found is Found.NOTHING
@@ -83,7 +83,7 @@ def test_adam_at_hand() -> None:
 
 
 def test_least_memory_counts_the_parts() -> None:
-    problem = with_zero(random_staging(0, layers=(3, 3), exact_batches=False), 1).replace(micro_batches=4)
+    problem = with_zero(random_staging(0, layers=(3, 3)), 1).replace(micro_batches=4)
     least = pipeplan.smallest_memory(problem, limits=LIMITS)
     assert least.proven
     amount = float(least.memory_bytes or math.nan)

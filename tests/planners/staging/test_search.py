@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from problems.stagings import random_staging
 
-from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import search
 from pipeplan.planners.staging.model import model_of
-from pipeplan.planners.staging.search import DegreeTable, Search, check_table, table_of
+from pipeplan.planners.staging.search import DegreeTable, Search, table_of
 from pipeplan.show.pictures import curves, draw_table
 
 
 def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
-    check_table(problem, None)
     return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
 
 
@@ -32,7 +30,7 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
     """Of the paper's rule: with the reference's, N would be another batch."""
     plans = 0
     for seed in range(0, 36, 5):
-        problem = random_staging(seed, exact_batches=False)
+        problem = random_staging(seed)
         table = degree_table(problem, semantics, knapsack)
         most = problem.micro_batches
         sums = range(1, min(most, problem.devices + 1) + 1) if semantics == "paper" else [most]
@@ -60,8 +58,6 @@ def test_numbers_and_pictures_in_files(tmp_path: Path, plan: Any) -> None:
 def test_what_cannot_be_a_table_is_refused(tmp_path: Path, plan: Any) -> None:
     assert plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.xls").code == 2
     assert plan("solve", "tiny-stages", "--planner", "equi", "--table", tmp_path / "table.csv").code == 2
-    with pytest.raises(InputError, match="exact_batches"):
-        degree_table(random_staging(3))
 
 
 def test_a_table_that_is_too_large_is_refused_before_the_search(

@@ -92,17 +92,16 @@ def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
     assert (problem.accelerators, problem.memory_bytes) == (2, None)
 
 
-def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) -> None:
+def test_a_setting_takes_levels_of_stagings(tmp_path: Path) -> None:
     text = (
         OWN.replace("tiny-chain", "tiny-stages")
         .replace("ip-tarnawski", "mip-piper")
         .replace("local-search", "dp-piper")
     )
     text = text.replace("options = { non_contiguous = true }", "")
-    text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nexact_batches = true\nbatch = 2')
+    text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nbatch = 2')
     (problem,) = expand(load_suite(written(tmp_path, text))).problems.values()
     assert [(level.devices, level.bandwidth) for level in problem.levels] == [(2, 3e9), (2, 1e9)]
-    assert problem.exact_batches
 
 
 def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
