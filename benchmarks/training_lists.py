@@ -21,7 +21,9 @@ from training_time import Row, calibration, read_rows, time_rows
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.scope import DEGREE_KEYS, Scope
 from pipeplan.planners.training.search import Search, Settings
+from pipeplan.studies.configure.answer import Answer, Asked
 
+CLOSE = 0.02
 SHARE = 0.1
 """Of all that fits: a list that is longer says little."""
 
@@ -40,6 +42,8 @@ class Listed:
     beaten: float
     """Its measured time over the least measured one of the same problem."""
     finished: bool
+    near: float | None = None
+    """The share by which the model's time of its choice differs from the nearest family that plan configure prints."""
 
     @property
     def met(self) -> bool:
@@ -68,7 +72,10 @@ def list_rows(path: Path, error: float = 0.1, limit_s: float = math.inf) -> Iter
         least = min((own.seconds for own in Search(problem, only(row.plan)).run().listed), default=math.inf)
         ratio = least / report.best.seconds if report.best is not None else math.inf
         beaten = row.seconds / fastest[row.problem.hash]
-        yield Listed(row.case, asked in listed, len(listed), report.fit, ratio, beaten, report.finished)
+        answer = Answer(problem, Asked(error), report=report)
+        shown = [] if answer.cover is None else answer.printed
+        near = min((abs(least / answer.families[i].best.seconds - 1) for i in shown), default=None)
+        yield Listed(row.case, asked in listed, len(listed), report.fit, ratio, beaten, report.finished, near)
 
 
 def only(plan: Configuration) -> Scope:
@@ -89,13 +96,20 @@ def main() -> None:
         rows.append(row)
         share = row.entries / row.fit if row.fit else 0.0
         where = "in the list" if row.stands else "not in the list"
+        near = "   -" if row.near is None else f"{row.near:5.1%}"
         size = f"{row.entries:6} of {row.fit:7} that fit ({share:.1%})"
         end = "" if row.finished else " (cut short)"
-        print(f"{where:16} {size}  {row.ratio:6.3f} {row.beaten:6.3f}  {row.case}{end}", flush=True)
-    print("numbers: by the model over the best of all, and measured over the best measured one of the same problem")
+        print(f"{where:16} {size}  {row.ratio:6.3f} {row.beaten:6.3f} {near}  {row.case}{end}", flush=True)
+    print(
+        "numbers: by the model over the best of all, measured over the best measured one of the same problem, and how "
+        "far it is by the model from the nearest family that is printed"
+    )
     factor = Settings(error=given.error).ratio
     for what, own in (("all", rows), ("not beaten", [row for row in rows if row.beaten <= factor])):
         print(f"in a list of at most {SHARE:.0%}, {what}: {sum(row.met for row in own)} of {len(own)}")
+    fit = [row for row in rows if row.beaten <= factor and math.isfinite(row.ratio)]
+    near = sum(row.near is not None and row.near <= CLOSE for row in fit)
+    print(f"fits as written, not beaten, and within {CLOSE:.0%} of a printed family: {near} of {len(fit)}")
 
 
 if __name__ == "__main__":

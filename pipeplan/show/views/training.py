@@ -452,8 +452,6 @@ SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "a
 ACCURACY = "docs/accuracy.md"
 # The most characters of a layout in a table, where room is limited.
 LONGEST_LAYOUT = 18
-# The most families of the shortlist that are printed.
-MOST_FAMILIES = 10
 
 
 def draw_answer(answer: Answer, every: bool = False) -> None:
@@ -519,8 +517,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
 def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluation]]:
     """The families that are printed, the fastest first: how many are alike, when it is the best, and its best one."""
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
-    others = [i for i in range(len(answer.families)) if i not in members]
-    for i in sorted([*members, *others[: MOST_FAMILIES - len(members)]]):
+    for i in answer.printed:
         own, member = answer.families[i], members.get(i)
         wins = "" if member is None else _wins(member.wins) if member.wins else "several change"
         if answer.best is not None and own.best.plan == answer.best.plan:

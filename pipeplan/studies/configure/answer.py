@@ -80,6 +80,8 @@ SCHEMA = "pipeplan.configurations/1"
 # The most configurations of a shortlist whose time the referee tells; the times of the others are the
 # search's own.
 MOST_JUDGED = 20
+# The most families of the shortlist that are shown.
+MOST_SHOWN = 10
 Prefer = Literal["fastest", "simplest", "least-memory"]
 # A configuration that takes longer by at most this share is as good as the fastest one.
 NEAR = 0.01
@@ -270,6 +272,13 @@ class Answer(Displayed):
             return None
         limits = Settings(memory_error=self.asked.memory_error).limits(self.problem.memory_bytes)
         return cover_of(Space(self.problem, scope_in(self.problem, self.asked)), plans, sure, limits)
+
+    @property
+    def printed(self) -> list[int]:
+        """The families that are shown, by their places: those of the cover, and others from the fastest on."""
+        members = set() if self.cover is None else {own.family for own in self.cover.members}
+        others = [i for i in range(len(self.families)) if i not in members]
+        return sorted([*members, *others[: MOST_SHOWN - len(members)]])
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
