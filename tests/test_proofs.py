@@ -15,10 +15,8 @@ from oracles.truths import METHODS, Method, judged, truth
 from problems.nasty import KINDS, SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
 
 from pipeplan.instances.files import problem_from_text, problem_to_text
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.staging.problem import StagingProblem
-from pipeplan.instances.training.problem import TrainingProblem
 
 POWERS = (0, -9, 6, -6, 9)
 
@@ -127,10 +125,6 @@ def same_or_better(problem: Problem, method: Method) -> None:
     """More of anything never hurts, as the enumeration says, and as the method says."""
     before = judged(problem, method)
     for change, variant in better(problem):
-        if isinstance(problem, GraphPipelineProblem) and "device" in change:
-            continue  # all of them must be used, so that one more may hurt
-        if isinstance(problem, TrainingProblem) and "node" in change:
-            continue  # the same
         if method.options.get("hierarchy") == "crude" and "device" in change:
             continue  # which counts memory by the devices that there are
         after = judged(variant, method)

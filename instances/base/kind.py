@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
@@ -109,26 +109,6 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An upgrade: more bytes of memory, `more` in words, and links that are faster by `factor`, `faster` in words."""
-
-    memory_bytes: float
-    more: str
-    factor: float
-    faster: str
-
-
-# Pairs of a change in words and the problem with that change.
-Found = Iterator[tuple[str, Any]]
-
-
-def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
-    """The entries, where the one at the position `number` has these changes."""
-    changed: Any = entries[number]
-    return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """What `plan instances` shows of the packaged instances of a kind."""
 
@@ -172,8 +152,6 @@ class Kind(Generic[ProblemT, PlanT]):
     write_published: Function[[ProblemT], dict[str, Any]] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
-    upgrades: Function[[ProblemT, Step], Found] | None = None
-    """The function that gives slightly better clusters for a problem."""
     pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
     """The pipeline that the simulator runs for a plan, for so many micro-batches and a schedule."""
     to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
@@ -206,8 +184,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
     remarks: Function[[ProblemT], Iterable[str]] | None = None
     """Sentences on oddities of a problem as it was given, whatever the method; None: nothing is odd enough."""
-    batch_grows: bool = False
-    """Are its values those of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 
     @property
     def batch(self) -> str | None:
@@ -237,7 +213,6 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "size": Function("kind_functions:size"),
     "pipeline": Function("kind_functions:pipeline"),
     "rules": Function("rules:rules_of"),
-    "upgrades": Function("kind_functions:upgrades"),
     "from_profile": Function("from_profile:lower"),
     "adjust": Function("kind_functions:adjusted"),
     "each_memory": Function("kind_functions:with_memory"),

@@ -53,7 +53,7 @@ def section(text: str, title: str) -> str:
 
 
 def test_there_are_long_functions_and_methods() -> None:
-    assert {"solve", "verify", "load", "save", "simulate", "sensitivity", "Formulation.build"} <= set(LONG)
+    assert {"solve", "verify", "load", "save", "simulate", "Formulation.build"} <= set(LONG)
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -163,7 +163,7 @@ def test_load_proposes_packaged_names() -> None:
 WRONG_WORDS: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
     (pipeplan.solve, {"warm_start": "golden-4", "formulation": "nonsense", "planner": "nonsense",
      "solver": "nonsense", "options": {"nonsense": 1}}),
-    (pipeplan.sensitivity, {"planner": "nonsense"}), (pipeplan.simulate, {"schedule": "nonsense"}),
+    (pipeplan.simulate, {"schedule": "nonsense"}),
     (pipeplan.simulate, {"schedule": None}), (pipeplan.save, {"format": {}}),
     (pipeplan.load_packaged, {"name": {}}), (pipeplan.packaged_names, {"kind": {}}),
 )  # fmt: skip
@@ -211,9 +211,8 @@ def test_a_problem_may_be_given_by_name_or_by_path(
     path.write_text(problem_to_text(CHAIN), encoding="utf-8")
     more = {"planner": "contiguous"} if "planner" in parameters(function) else {}
     answers = [call(function, **{argument: given}, **more) for given in (CHAIN, "golden-4", path, str(path))]
-    if function in (pipeplan.solve, pipeplan.sensitivity):
-        results = [getattr(answer, "base", answer) for answer in answers]
-        assert {(result.objective, result.problem["hash"]) for result in results} == {
+    if function is pipeplan.solve:
+        assert {(answer.objective, answer.problem["hash"]) for answer in answers} == {
             (RESULT.objective, CHAIN.hash)
         }
     elif function is pipeplan.verify_proof:
