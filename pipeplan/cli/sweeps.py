@@ -11,7 +11,7 @@ import typer
 
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import UsageError
-from ..instances.base.json_file import write_json, write_text_atomically
+from ..instances.base.json_file import write_json
 from ..instances.lookup import holds_profile
 from ..instances.registry import Problem
 from ..kinds import shown_kind
@@ -26,7 +26,6 @@ from .arguments import (
     check_memory,
     limits_for,
     load_instance,
-    load_lowered,
     reporter,
     with_cluster,
     with_limits,
@@ -77,7 +76,6 @@ CURVES = declared(
     resume flag --resume/--no-resume: Continue from an existing --output.
     csv output: Write the points as a table.
     picture picture: Draw the curves: .svg, .png or .pdf.
-    report output: Write the curves, every point and its plan as an HTML page.
     """
 )
 def pareto(
@@ -92,7 +90,6 @@ def pareto(
     resume: bool = True,
     csv: str | None = None,
     picture: str | None = None,
-    report: str | None = None,
     progress: Progress = None,
 ) -> None:
     """Draw period against memory for a chain, staging or schedule, time against GPUs for a training.
@@ -101,13 +98,11 @@ def pareto(
     run and shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
-    lowered, named = load_lowered(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    problem = lowered.problem
+    problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
     from ..studies.sweep import TIME_LIMIT_S, asked, axis_of, write_csv
 
     if profile and "memory" not in axis_of(problem).takes:
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
-    typed = {"points": points, **own}
     if "memory" in own:
         own["memory"] = [size(text) for text in own["memory"]]
         check_memory(problem, "--memory", *own["memory"])
@@ -120,13 +115,7 @@ def pareto(
         write_csv(answer, csv)
     curve = shown_kind(problem).pareto
     assert curve is not None
-    front = curve.front(answer)
-    if report is not None:
-        from ..show.answer import command_of_curve
-        from ..show.front import pareto_page
-
-        write_text_atomically(report, pareto_page(answer, front, command_of_curve(named, typed, within)))
-    show_front(front, answer.to_json() if json else None, picture)
+    show_front(curve.front(answer), answer.to_json() if json else None, picture)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.registry import FORMULATIONS
@@ -454,19 +454,6 @@ def _own(result: Result) -> Iterator[str]:
         value = result.options.get(spec.name, spec.default)
         if value not in (None, spec.default) and (spec.type != "flag" or value is True):
             yield from _typed(spec.name, value, by_name=spec.name not in USUAL_OPTIONS)
-
-
-def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
-    """The `plan pareto` command that asks for the same curves; `given` holds values by option, None where not given."""
-    # Each point has a memory of its own.
-    cluster = {name: value for name, value in asked.cluster.items() if name != "memory"}
-    words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
-    for name, value in given.items():
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            words += _typed(name, one)
-    return shlex.join(
-        [*words, *_words_of_limits({limit.name: getattr(limits, limit.name) for limit in fields(limits)})]
-    )
 
 
 def _words_of_limits(options: Mapping[str, Any]) -> Iterator[str]:
