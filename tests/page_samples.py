@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
-from run_reports import whole_report
-
 from pipeplan.instances.base.result import Result
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
@@ -19,7 +17,7 @@ from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
-from pipeplan.show.report import result_page, run_page
+from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked
@@ -51,10 +49,10 @@ FORK = PlacementProblem(
     tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
     name="fork $x$",
 )  # fmt: skip
-COMPARISON, RUN = "comparison", "run"
+COMPARISON = "comparison"
 LONG_NAMES = "long names"
 TRAINING = "configurations of a training"
-EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, TRAINING)
+EVERY = (*PLANNED, LONG_NAMES, COMPARISON, TRAINING)
 
 
 def page_text(name: str, folder: Path) -> str:
@@ -64,7 +62,6 @@ def page_text(name: str, folder: Path) -> str:
         return result_page(problem, solve(problem, planner=PLANNED[name]))
     others = {
         LONG_NAMES: _long_names,
-        RUN: lambda: run_page(whole_report()),
         TRAINING: lambda: result_page(small_training(), configured(JUDGED)),
     }
     return _comparison(folder) if name == COMPARISON else others[name]()

@@ -38,7 +38,7 @@ from pipeplan.show.lanes import timeline_lanes
 from pipeplan.show.page import to_html
 from pipeplan.show.pictures import draw_plan, windows_of
 from pipeplan.show.report import sections
-from pipeplan.show.terminal import WIDTH, draw, gantt, memory_lines
+from pipeplan.show.terminal import draw, gantt
 from pipeplan.show.views import PHASES, PlanView, Timeline, view_of
 from pipeplan.show.views.training import view
 
@@ -273,21 +273,6 @@ def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None
     draw_plan(problem, one_after_the_other(problem), path)
     has(path.read_text("utf-8"), ">draining</text>", ">63</text>")
     assert path.stat().st_size < 1_000_000
-
-
-@pytest.mark.parametrize("micro_batches", [3, 64])
-def test_the_terminal_has_memory_below_the_same_cells(micro_batches: int) -> None:
-    found = shown(pipeline(2, micro_batches))
-    rows = [line.plain for line in gantt(found.timelines[0], None) if line.plain.startswith("d")]
-    below = memory_lines(found)
-    places = [[(i, len(row)) for i, char in enumerate(row) if char == "|"] for row in (*rows[:2], *below[:2])]
-    assert places[:2] == places[2:4]
-    assert below[-1] == "memory over the same time; a full block is the limit, 10 half-activation"
-    assert re.fullmatch("[0-9a-zA-Z·]+", "".join(rows[0].split("|")[1:]))
-    assert len(rows[0]) - 2 - rows[0].count("|") - 1 == WIDTH
-    assert memory_lines(shown(TWO, STEADY))[-1] == (
-        "memory over the same time; a full block is each device's limit, at most 10 GiB"
-    )
 
 
 def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -> None:
