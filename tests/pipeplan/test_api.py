@@ -362,7 +362,7 @@ def test_methods_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path
     comparison.show()
     assert "values, recomputed by the referee" in capsys.readouterr().out
     assert repr(comparison).splitlines()[0] == "Comparison: 4 of 4 runs finished."
-    assert comparison._repr_html_().count("<table>") == 6  # facts, values, ratios, methods, pairs, runs
+    assert comparison._repr_html_().count("<table>") == 5  # facts, values, methods, pairs, runs
     comparison.plot(tmp_path / "profile.pdf")
     assert (tmp_path / "profile.pdf").exists()
 
