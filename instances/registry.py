@@ -115,7 +115,6 @@ STAGING = kind_in(
         variants={"paper": "paper", "reference": "reference"},
         note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
     ),
-    batch_grows=True,
 )
 
 # Stages that form a graph, with micro-batch schedules.

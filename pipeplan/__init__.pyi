@@ -89,8 +89,6 @@ from .studies.generate import generate as generate
 from .studies.memory import MemoryPoint as MemoryPoint
 from .studies.memory import MemoryStudy as MemoryStudy
 from .studies.memory import memory_study as memory_study
-from .studies.sensitivity import Sensitivity as Sensitivity
-from .studies.sensitivity import sensitivity as sensitivity
 from .studies.tune import tune as tune
 
 __version__: str

@@ -71,7 +71,6 @@ COMMANDS = {
      lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE),
     "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
     "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
-    "sensitivity": Command("sensitivity INSTANCE", lambda kind: KINDS[kind].upgrades is not None),
     "explore": Command("explore INSTANCE RESULT -o FILE.html",
      lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),

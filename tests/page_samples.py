@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from run_reports import whole_report
-
-from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.base.result import Result
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -18,18 +15,15 @@ from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
-from pipeplan.show.front import of_chain, of_schedule, of_staging, pareto_page
-from pipeplan.show.report import result_page, run_page
+from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.result import result_of
 from pipeplan.studies.configure.search import search_configurations
-from pipeplan.studies.sweep import Settings, sweep
 
 PLANNED = {
     "tiny-chain": "dp", "tiny-chain latency": "latency-greedy", "cpu-offload latency": "latency-greedy",
@@ -55,12 +49,10 @@ FORK = PlacementProblem(
     tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"), (("a", "b"), ("x", "b")), 1, 1,
     name="fork $x$",
 )  # fmt: skip
-COMPARISON, RUN = "comparison", "run"
-LONG_NAMES, MISSED = "long names", "points without a proof"
-CURVES = ("pareto of stagings", "pareto of chains", "pareto of schedules")
+COMPARISON = "comparison"
+LONG_NAMES = "long names"
 TRAINING = "configurations of a training"
-EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED, TRAINING)
-SOON = SolveOptions(time_limit_s=5.0)
+EVERY = (*PLANNED, LONG_NAMES, COMPARISON, TRAINING)
 
 
 def page_text(name: str, folder: Path) -> str:
@@ -68,12 +60,8 @@ def page_text(name: str, folder: Path) -> str:
     if name in PLANNED:
         problem = load_packaged(name.partition(" ")[0])
         return result_page(problem, solve(problem, planner=PLANNED[name]))
-    if name in CURVES:
-        return _curve(name)
     others = {
         LONG_NAMES: _long_names,
-        MISSED: _missed,
-        RUN: lambda: run_page(whole_report()),
         TRAINING: lambda: result_page(small_training(), configured(JUDGED)),
     }
     return _comparison(folder) if name == COMPARISON else others[name]()
@@ -101,28 +89,6 @@ def _comparison(folder: Path) -> str:
     methods = tuple(map(competitor, ("greedy", "dp", "local-search")))
     compare_suite(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
     return comparison_page(load_comparison(folder))
-
-
-def _curve(name: str) -> str:
-    command = f"plan pareto {name}"
-    if name == CURVES[0]:
-        settings = Settings(levels=3, limits=SOON)
-        staged = sweep(load_packaged("tiny-stages"), settings)
-        return pareto_page(staged, of_staging(staged), command)
-    if name == CURVES[1]:
-        chain = sweep(load_packaged("golden-4"), Settings(levels=4, limits=SOON))
-        return pareto_page(chain, of_chain(chain), command)
-    memories = Settings(chosen=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
-    curve = sweep(load_packaged("zero-bubble-4x12"), memories)
-    return pareto_page(curve, of_schedule(curve), command)
-
-
-def _missed() -> str:
-    """As if the time had been too short for a proof: plans above their bounds."""
-    staged = sweep(load_packaged("tiny-stages"), Settings(levels=3, limits=SOON))
-    points = tuple(replace(p, stop=Stop.COMPLETED, bound=0.8 * (p.value or 0.0)) for p in staged.points)
-    missed = replace(staged, points=points)
-    return pareto_page(missed, of_staging(missed), "plan pareto tiny-stages")
 
 
 def _long_names() -> str:

@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
@@ -109,26 +109,6 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An upgrade: more bytes of memory, `more` in words, and links that are faster by `factor`, `faster` in words."""
-
-    memory_bytes: float
-    more: str
-    factor: float
-    faster: str
-
-
-# Pairs of a change in words and the problem with that change.
-Found = Iterator[tuple[str, Any]]
-
-
-def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
-    """The entries, where the one at the position `number` has these changes."""
-    changed: Any = entries[number]
-    return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """What `plan instances` shows of the packaged instances of a kind."""
 
@@ -171,8 +151,6 @@ class Kind(Generic[ProblemT, PlanT]):
     read_published: Function[[Mapping[str, Any], Cluster, str], ProblemT] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
-    upgrades: Function[[ProblemT, Step], Found] | None = None
-    """The function that gives slightly better clusters for a problem."""
     pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
     """The pipeline that the simulator runs for a plan, for so many micro-batches and a schedule."""
     to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
@@ -203,8 +181,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None
     """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
-    batch_grows: bool = False
-    """Are its values those of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 
     @property
     def batch(self) -> str | None:
@@ -234,7 +210,6 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "size": Function("kind_functions:size"),
     "pipeline": Function("kind_functions:pipeline"),
     "rules": Function("rules:rules_of"),
-    "upgrades": Function("kind_functions:upgrades"),
     "from_profile": Function("from_profile:lower"),
     "adjust": Function("kind_functions:adjusted"),
     "each_memory": Function("kind_functions:with_memory"),

@@ -11,7 +11,6 @@ from ..base.amounts import as_written
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
 from ..base.errors import InputError, UsageError, Violation, refuse_broken, show
 from ..base.fields import as_list, as_object, facts_of, read_problem, write_problem
-from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
@@ -100,19 +99,3 @@ def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None
 def held(problem: ChainProblem, plan: PatternPlan, options: Mapping[str, Any]) -> Fraction:
     """What the GPU with the highest peak holds, in bytes."""
     return as_written(evaluate_pattern(problem, plan).peak_bytes)
-
-
-# ---- slightly better clusters -------------------------------------------------------------------------
-
-
-def upgrades(problem: ChainProblem, step: Step) -> Found:
-    yield "one more GPU", problem.replace(gpus=problem.gpus + 1)
-    if problem.memory_bytes is not None:
-        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
-    if problem.transfer_times is not None:
-        yield (
-            step.faster,
-            problem.replace(transfer_times=tuple(time / step.factor for time in problem.transfer_times)),
-        )
-    elif problem.bandwidth is not None:
-        yield step.faster, problem.replace(bandwidth=problem.bandwidth * step.factor)

@@ -18,7 +18,6 @@ from ..base.curve import curve_from_json
 from ..base.errors import UsageError, refuse_broken
 from ..base.fields import as_entries, each, facts_of, read_problem, read_record, to_record, write_problem
 from ..base.graph import adjacency, topological_order
-from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import GRAPH_PIPELINE
 from ..schedule.from_plan import (
@@ -107,23 +106,6 @@ def pipeline(
 def held(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Mapping[str, Any]) -> Fraction:
     """What a device of the fullest stage holds, in bytes."""
     return max(held_bytes(problem, stage) for stage in plan.stages)
-
-
-# ---- slightly better clusters -------------------------------------------------------------------------
-
-
-def upgrades(problem: GraphPipelineProblem, step: Step) -> Found:
-    """More memory and faster links, but no further device: a plan must use all of them, so one more can do harm."""
-    if problem.memory_bytes is not None:
-        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
-    link, node_link = _quicker(problem.link, step.factor), problem.node_link
-    if (link, node_link) != (problem.link, None):
-        node_link = None if node_link is None else _quicker(node_link, step.factor)
-        yield step.faster, problem.replace(link=link, node_link=node_link)
-
-
-def _quicker(link: Link, factor: float) -> Link:
-    return link if link.bandwidth is None else replace(link, bandwidth=link.bandwidth * factor)
 
 
 # ---- a stage graph as a schedule problem --------------------------------------------------------------

@@ -16,7 +16,6 @@ from ..base.amounts import exact_sum
 from ..base.cluster import Cluster, refuse_others
 from ..base.errors import UsageError
 from ..base.fields import as_number, by_key, each, read_problem, read_record, to_record, write_problem
-from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
 from ..physics.efficiencies import Efficiencies
 from ..registry import TRAINING
@@ -24,26 +23,6 @@ from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .plan import Configuration
 from .problem import Gpu, Level, TrainingProblem, check_hardware
 from .referee import memory_of_ranks
-
-# ---- a slightly better cluster -------------------------------------------------------------------------
-
-
-def upgrades(problem: TrainingProblem, step: Step) -> Found:
-    """More memory, faster links on each level, one more node, and faster GPUs."""
-    if problem.memory_bytes is not None:
-        yield step.more, with_memory(problem, problem.memory_bytes + step.memory_bytes)
-    for number, level in enumerate(problem.levels):
-        if level.count > 1:
-            levels = with_changed(problem.levels, number, bandwidth=level.bandwidth * step.factor)
-            yield f"{step.faster} on level {number + 1}", problem.replace(levels=levels)
-    node = problem.devices // problem.levels[-1].count
-    try:
-        yield "one more node", with_devices(problem, problem.devices + node)
-    except UsageError:  # levels that leave no whole number of nodes
-        return
-    faster = {name: rate * step.factor for name, rate in problem.gpu.flops.items()}
-    yield f"GPUs {step.factor:g} times as fast", problem.replace(gpu=replace(problem.gpu, flops=faster))
-
 
 # ---- problems in and out -------------------------------------------------------------------------------
 

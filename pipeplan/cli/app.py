@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "calibrate": "calibrate:command",
     "verify": "plans:verify",
     "show": "plans:show_plan",
-    **{name: f"sweeps:{name}" for name in ("memory", "pareto", "sensitivity")},
+    **{name: f"sweeps:{name}" for name in ("memory", "pareto")},
     "simulate": "plans:simulate_plan",
     "explore": "plans:explore",
     "schedule": "schedule:command",

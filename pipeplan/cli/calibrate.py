@@ -1,24 +1,23 @@
-"""`plan calibrate`: what kernels reach on this machine, as a file for `plan configure`, as text and as a page."""
+"""`plan calibrate`: what kernels reach on this machine, as a file for `plan configure` and as text."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
-from ..instances.base.json_file import write_json, write_text_atomically
+from ..instances.base.json_file import write_json
 from ..instances.base.quantities import MIB
 from ..instances.physics.efficiencies import ABOUT
 from ..show.console import draw_rows, print_json, put, say_note
-from ..studies.calibrate import COLLECTIVES, Calibration, read_calibration
+from ..studies.calibrate import Calibration, read_calibration
 from .arguments import Json
 from .exits import INTERRUPTED, OK, graceful
 from .signatures import described
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+    pass
 
 OUTPUT = "Output"
 
@@ -36,7 +35,6 @@ USUAL_LIMIT_S = 120.0
     time_limit_s duration --time-limit TIME: About how long it may take; default: 2min.
     [{OUTPUT}]
     output output --output -o: Write the file for --efficiencies of plan configure, which describes the device as well.
-    report output: Write the curves and the judgement as an HTML page.
     """
 )
 def command(
@@ -47,7 +45,6 @@ def command(
     sequence: int | None = None,
     time_limit_s: float | None = None,
     output: str | None = None,
-    report: str | None = None,
     json: Json = False,
 ) -> None:
     """Measure what kernels of PyTorch reach here, write it as efficiencies, and judge these by three small trainings.
@@ -69,8 +66,6 @@ def command(
         own = read_calibration(measured)
     if output is not None:
         write_json(output, own.to_json())
-    if report is not None:
-        write_text_atomically(report, page_of(own))
     if json:
         print_json(own.to_json())
     else:
@@ -115,50 +110,3 @@ def _judgement(own: Calibration) -> list[tuple[str, ...]]:
         )
         for one in own.judged
     ]  # fmt: skip
-
-
-# ---- the page ------------------------------------------------------------------------------------------
-
-
-# Curves by title, with the kernels that they show, and what is upwards.
-CURVES = (
-    ("Products", ("products",), "GFLOP/s"),
-    ("Attention", ("attention",), "GFLOP/s"),
-    ("Memory", ("copy", "optimizer"), "GB/s"),
-    ("Links", COLLECTIVES, "GB/s"),
-)
-
-
-def page_of(own: Calibration) -> str:
-    """Everything on one page, with a chart for each curve that was measured."""
-    from ..show import page as html
-
-    points = [(point.words, f"{1e3 * point.seconds:.4g}", f"{point.spread:.0%}") for point in own.points]
-    title = f"Calibration of {own.card.name}"
-    return html.page(
-        title,
-        [
-            html.header(title, *map(html.paragraph, _sentences(own)), html.published()),
-            html.section("Predicted and measured", html.table(HEAD, _judgement(own))),
-            html.section("Efficiencies", html.table(("name", "value", "meaning"), _numbers(own))),
-            *(html.section(curve[0], chart) for curve in CURVES if (chart := _chart(own, *curve)) is not None),
-            html.section("Kernels", html.table(("kernel and size", "ms", "varies by"), points)),
-        ],
-    )
-
-
-def _chart(own: Calibration, title: str, kernels: tuple[str, ...], upwards: str) -> Element | None:
-    """Rates by amount of work, which doubles from one unit across to the next; None: nothing was measured."""
-    from ..show.page import Line, Spot, line_chart
-
-    lines = []
-    for what in kernels:
-        rates = sorted(
-            (math.log2(point.amount), point.amount / point.seconds / 1e9, point.words)
-            for point in own.points
-            if point.what == what
-        )
-        if rates:
-            lines.append(Line(what, tuple(Spot(*rate) for rate in rates), is_straight=True))
-    across = "log2 of operations" if upwards == "GFLOP/s" else "log2 of bytes"
-    return line_chart(lines, title, across, upwards, low=0.0) if lines else None

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
     from ..instances.registry import Plan, Problem
     from ..models.export.contract import Exported
-    from ..models.run.report import RunReport
 
 
 @described(
@@ -208,7 +207,6 @@ RUN_OPTIONS = declared(
     profile input PROFILE: The profile of `plan import torch` that was planned.
     model text FILE:FUNCTION: The function that was imported: my.py:build.
     save_profile output: Write the profile with the times of the run, for the next plan.
-    report output: Write the run as an HTML page.
     """
 )
 def run_plan(
@@ -218,7 +216,6 @@ def run_plan(
     model: str,
     way: dict[str, Any],
     save_profile: str | None = None,
-    report: str | None = None,
     json: Json = False,
 ) -> None:
     """Run a plan of a PyTorch model on this machine, a process for each device: predicted against measured."""
@@ -229,7 +226,10 @@ def run_plan(
     planned = load_profile(profile)
     with graceful():
         report_of_run = run(_plan_for(result, planned), planned, model, **way)
-    _write_run(report_of_run, save_profile, report)
+    if save_profile is not None:
+        from ..instances.networks.profile.profile import profile_to_json
+
+        write_json(save_profile, profile_to_json(report_of_run.profile))
     if json:
         print_json(report_of_run.to_json())
     else:
@@ -249,14 +249,3 @@ def _plan_for(path: str, profile: Profile) -> Plan:
     if isinstance(name, str) and name != profile.name:
         say_note(f"{path} was made for {name}, and the profile is called {profile.name}.")
     return load_plan(path)
-
-
-def _write_run(run_report: RunReport, save_profile: str | None, report: str | None) -> None:
-    if save_profile is not None:
-        from ..instances.networks.profile.profile import profile_to_json
-
-        write_json(save_profile, profile_to_json(run_report.profile))
-    if report is not None:
-        from ..show.report import run_page
-
-        write_text_atomically(report, run_page(run_report))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.registry import FORMULATIONS
@@ -19,8 +19,8 @@ from ..instances.registry import Plan, Problem, kind_of
 from ..planners.options import SolveOptions
 from ..planners.referee import Ruling, rule
 from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
-from .views import PlanView, module_of, view_of
-from .words import IN_BYTES, MemoryUnit, amount, amount_or, percent, several, singular
+from .views import PlanView, module_of
+from .words import amount, amount_or, percent, several, singular
 
 if TYPE_CHECKING:
     from ..instances.timeline.model import Simulation
@@ -40,20 +40,6 @@ def even_split(problem: Problem, rules: Rules, plans_of: str = "even_plans") -> 
     fitting = ((ruling.value, i) for i, ruling in enumerate(rulings) if ruling.value is not None)
     best = min(fitting, default=None)
     return None if best is None else rulings[best[1]]
-
-
-def _nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
-    """Where no even split fits: the one whose fullest device holds least, with the rules that it breaks."""
-    kind, plans = kind_of(problem), getattr(module_of(problem), "even_plans", None)
-    if plans is None or kind.held is None:
-        return None
-    options = rules.to_options()
-    try:
-        candidates = list(plans(problem)) or list(plans(kind.with_memory(problem, None)))
-        fullest = [(kind.held(problem, plan, options), i) for i, plan in enumerate(candidates)]
-        return rule(problem, candidates[min(fullest)[1]], rules) if fullest else None
-    except PipeplanError:
-        return None
 
 
 # ---- the sentence ---------------------------------------------------------------------------------------------
@@ -96,7 +82,7 @@ def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value
     parts = [
         f"{view.value}: {view.limits or limits(view)}",
         *more,
-        even(problem, plan, rules, value, view.memory_unit),
+        even(problem, plan, rules, value),
     ]
     return "; ".join(filter(None, parts)) + "."
 
@@ -118,45 +104,21 @@ def limits(view: PlanView) -> str:
     return f"{title}{layers} limits the pipeline{busy}{nearly}"
 
 
-def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
-    """By how much even splits are slower: one of all layers, and one of the blocks, as frameworks divide them. Where no
-    split of all layers fits, what the nearest one lacks. Empty where the kind does not say what is even."""
+def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
+    """By how much even splits are slower: one of all layers, and one of the blocks, as frameworks divide them. Empty
+    where the kind does not say what is even."""
     other, blocks = even_split(problem, rules), even_split(problem, rules, "block_plans")
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
     parts = []
     if other is None and words:
-        parts.append(f"no even split that was tried fits ({words}){_misfit(problem, rules, memory)}")
+        parts.append(f"no even split that was tried fits ({words})")
     if other is not None:
         differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
         parts.append(_compared(split + differs, other, plan, value))
     if blocks is not None and (other is None or blocks.plan != other.plan):
         parts.append(_compared(BLOCKS, blocks, plan, value))
     return "; ".join(filter(None, parts))
-
-
-def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
-    """Memory that the nearest even split lacks, on the device that lacks most; else the first rule that it breaks."""
-    nearest = _nearest_even_split(problem, rules)
-    if nearest is None or not nearest.violations:
-        return ""
-    try:
-        tables = view_of(problem, nearest.plan, rules).tables
-    except PipeplanError:  # a plan without a value has no view
-        tables = ()
-    rows = [
-        (row, table, row.memory_held, row.limit)
-        for table in tables
-        for row in table.rows
-        if row.memory_held is not None and row.limit is not None
-    ]
-    if not rows or max(held - limit for *_, held, limit in rows) <= 0:
-        return f": {nearest.violations[0].removesuffix('.')}"
-    row, table, holds, limit = max(rows, key=lambda row: row[2] - row[3])
-    where = f"a device of {table.what} {row.name}" if row.name[:1].isdigit() else row.title
-    if len({limit for *_, limit in rows}) == 1:
-        where = "its fullest device"
-    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than it has"
 
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
@@ -454,19 +416,6 @@ def _own(result: Result) -> Iterator[str]:
         value = result.options.get(spec.name, spec.default)
         if value not in (None, spec.default) and (spec.type != "flag" or value is True):
             yield from _typed(spec.name, value, by_name=spec.name not in USUAL_OPTIONS)
-
-
-def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
-    """The `plan pareto` command that asks for the same curves; `given` holds values by option, None where not given."""
-    # Each point has a memory of its own.
-    cluster = {name: value for name, value in asked.cluster.items() if name != "memory"}
-    words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
-    for name, value in given.items():
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            words += _typed(name, one)
-    return shlex.join(
-        [*words, *_words_of_limits({limit.name: getattr(limits, limit.name) for limit in fields(limits)})]
-    )
 
 
 def _words_of_limits(options: Mapping[str, Any]) -> Iterator[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
@@ -26,14 +25,12 @@ from ..studies.compare.table import (
     paired,
     plain_rows,
     profile,
-    ratios,
     summary,
     time_profile,
     values,
 )
 from .console import clean, draw_table, out, put, styled
-from .lanes import Amount, amount_lanes
-from .page import Line, lanes_chart, line_chart, listed, page, paragraph, section, table, tag
+from .page import Line, line_chart, listed, page, paragraph, section, table, tag
 from .pictures import profile_points
 from .words import Times, amount_or, measured, several
 
@@ -93,7 +90,6 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     about = comparison.expanded.about if comparison.expanded.published else ""
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part("Ratios to the best value", "", *case_cells(frame, are_ratios=True)),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
         Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
@@ -133,18 +129,15 @@ def state(comparison: Comparison) -> str:
 PROVEN = "proven"
 
 
-def case_cells(frame: pandas.DataFrame, are_ratios: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of values, or of ratios to the best: a row for each case, with the published values
-    below it; settings have a column where there are any."""
-    cells = ratios(frame) if are_ratios else values(frame)
+def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of values: a row for each case, with the published values below it; settings
+    have a column where there are any."""
+    cells = values(frame)
     with_settings, methods = bool((frame["setting"] != "").any()), [str(method) for method in cells.columns]
     rows = []
     for case, row in zip(cells.index, cells.itertuples(index=False, name=None), strict=True):
         numbers, of_instance = [absent_as_none(value) for value in row], frame[frame[CASE[0]] == case[0]]
         setting = [str(case[1])] if with_settings else []
-        if are_ratios:
-            rows.append([str(case[0]), *setting, *(number(ratio, 4) for ratio in numbers)])
-            continue
         units, best = of_instance["time_unit"].dropna(), best_proven(frame, case)
         times = Times.of(numbers, str(units.iloc[0]) if len(units) else None)
         of_case = of_instance[of_instance[CASE[1]] == case[1]]
@@ -416,41 +409,18 @@ def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """One HTML page of what has finished so far: each part as a list or a table, and charts of the same."""
+    """One HTML page of what has finished so far: each part as a list or a table, and the profile."""
     title, parts = comparison.expanded.title, parts_of(comparison)
     sections = [tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))]
     for part in parts.values():
         note, remark = (paragraph(text) if text else None for text in (part.note, part.remark))
         content = [note, listed(part.entries)] if part.entries else []
         if part.rows:
-            charts = _ratio_charts(comparison.table()) if part.title.startswith("Ratios") else ()
-            content = [table(part.head, part.rows, part.note.rstrip(".")), remark, *charts]
+            content = [table(part.head, part.rows, part.note.rstrip(".")), remark]
         sections.append(section(part.title, *content))
     if parts:
         frame, label = comparison.table(), "Share of cases within a ratio of the best"
         lines = [Line.of(name, curve) for name, curve in profile_points(profile(frame)).items()]
         curves = line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
-        medians = [
-            Amount(str(row["method"]), {"median seconds": float(row["median_total_s"])})
-            for row in plain_rows(summary(frame))
-            if row["median_total_s"] is not None
-        ]
-        bars = lanes_chart(amount_lanes(medians, "Median seconds of each method", "median time", "s"))
-        sections += [section("Profile", curves), section("Seconds", bars)]
+        sections.append(section("Profile", curves))
     return page(title, sections)
-
-
-def _ratio_charts(frame: pandas.DataFrame) -> Iterator[Element]:
-    """For each case how far each method lies above the best, in per cent; a sentence where none does."""
-    over_best = ratios(frame)
-    for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
-        cells = zip(over_best.columns, row, strict=True)
-        above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
-        label = ", ".join(filter(None, map(str, case)))
-        if above:
-            yield tag("h3", None, label)
-        if any(share > 0 for share in above.values()):
-            bars = [Amount(name, {"above the best": share}) for name, share in above.items()]
-            yield lanes_chart(amount_lanes(bars, f"{label}: per cent above the best", "above the best", "%"))
-        elif above:
-            yield paragraph(f"Alike: {', '.join(above)}.")

@@ -1,35 +1,26 @@
-"""Curves along one axis of limits, as plain data, and how tables, pictures and pages draw them.
+"""Curves along one axis of limits, as plain data, and how tables and pictures draw them.
 
 `of_*` says what the curves of one command or kind are called and what stands beside their points; all that follows is
-the same for every kind. Pictures and pages draw the same lines (`Front.lines`)."""
+the same for every kind."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
+from typing import Any
 
 from ..instances.base.amounts import Amount
-from ..instances.base.kind import Rules
-from ..instances.base.quantities import written_bytes
 from ..instances.least_memory import at_least, in_one_unit, option, said
-from ..instances.registry import Problem, kind_of
+from ..instances.registry import Problem
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
 from ..studies.sweep import Curve, CurvePoint
-from . import page as html
 from .console import draw_rows, put
 from .lanes import from_zero
 from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
-from .report import plan_table
-from .views import CATEGORIES, devices, module_of, view_of
-from .words import IN_BYTES, MemoryUnit, Times, amount, amount_or, measured, memory_unit, percent, several
-
-if TYPE_CHECKING:
-    pass
+from .views import CATEGORIES, devices, module_of
+from .words import IN_BYTES, MemoryUnit, Times, amount_or, measured, memory_unit, percent, several
 
 BEST, FREE = "best plan", "without a limit"
 # Share of the width by which curves go on behind the last point, so that the last step is seen.
@@ -55,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Curves over one axis of limits, and how each point is judged."""
+    """Curves over one axis of limits."""
 
     problem: Problem
     limited: str
@@ -63,8 +54,6 @@ class Front:
     value: str
     """Name of the value that is minimised."""
     series: tuple[Series, ...]
-    judged: Callable[[CurvePoint], tuple[Problem, Rules]]
-    """The problem and the rules that the plan of a point keeps."""
     memory: MemoryUnit = IN_BYTES
     """Unit of the limits, in multiples like those in which they are written."""
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
@@ -118,29 +107,6 @@ class Front:
             (limit, {name: point for name, point in self.points if point.limit == limit})
             for limit in sorted(set(self.limits()))
         ]
-
-    def lines(self) -> list[html.Line]:
-        """What pictures and pages draw, in their units: the curves, the first at the bottom, and what they are compared
-        with. Each goes on a little behind the last point: a plan within a limit is within every larger one."""
-        (factor, _), time = self.scale(), self.times().factor
-        limits = [limit / factor for limit in self.limits()]
-        until = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
-        curves = {
-            one.name: [
-                html.Spot(
-                    point.limit / factor,
-                    point.value * time,
-                    _verdict(point),
-                    not point.certified,
-                    None if point.bound is None else point.bound * time,
-                )
-                for point in one.points
-                if point.value is not None
-            ]
-            for one in self.series
-        }
-        curves[self.rivals[0]] = [html.Spot(limit / factor, value * time) for limit, value in self.rivals[1]]
-        return [html.Line(name, tuple(spots), until) for name, spots in curves.items() if spots]
 
 
 def verdict(point: CurvePoint | None) -> str:
@@ -204,13 +170,6 @@ def of_schedule(curve: Curve) -> Front:
 
 def of_training(curve: Curve) -> Front:
     """Time of an iteration against the number of GPUs, and how much more GPU time it takes than on the fewest."""
-    from ..instances.training.kind_functions import with_devices
-
-    def judged(point: CurvePoint) -> tuple[Problem, Rules]:
-        used = point.limit if point.need is None else point.need
-        problem = with_devices(curve.problem, int(used))
-        return problem, kind_of(problem).rules(problem, curve.settings.options)
-
     costs = [cost for cost in map(_gpu_time, curve.points) if cost]
     model, value = curve.problem.model, "time of an iteration"
     columns: tuple[Column, ...] = (
@@ -224,7 +183,6 @@ def of_training(curve: Curve) -> Front:
         "number of GPUs",
         value,
         (Series(BEST, curve.points),),
-        judged,
         memory=MemoryUnit("GPUs"),
         axis="GPUs",
         columns=columns,
@@ -247,7 +205,7 @@ def _of_memory(
     word: str = "",
 ) -> Front:
     """A curve over memory; `plan` is the noun for a plan, and `word` stands before the best value."""
-    problem, options, ends = curve.problem, curve.settings.options, curve.ends
+    problem, ends = curve.problem, curve.ends
     memory, rules = unit.like(point.limit for point in curve.points), tuple[tuple[str, float], ...]()
     sentences: tuple[str, ...] = ()
     if ends is not None:  # what is known of both ends of the curve
@@ -264,7 +222,6 @@ def _of_memory(
         "memory of a device",
         value,
         (Series(BEST, curve.points),),
-        lambda point: _within(problem, point, options),
         memory=memory,
         rivals=(rival, tuple((point.limit, point.rival) for point in curve.points if point.rival is not None)),
         rules=rules,
@@ -277,12 +234,6 @@ def _of_memory(
 
 def _headed(front: Front, what: str) -> Front:
     return replace(front, what=f"{what}{front.times().inside}")
-
-
-def _within(problem: Problem, point: CurvePoint, options: Mapping[str, Any]) -> tuple[Problem, Rules]:
-    kind = kind_of(problem)
-    limited = kind.with_memory(problem, point.limit)
-    return limited, kind.rules(limited, options)
 
 
 # ---- `plan memory` -----------------------------------------------------------------------------------------
@@ -299,7 +250,6 @@ def of_memory(study: MemoryStudy) -> Front:
         "memory of a device",
         value,
         (Series(str(study.method), points, f"{value}{times.inside}"),),
-        lambda point: _within(problem, point, study.options),
         memory=memory_unit(least.counted).like(point.limit for point in points),
         what=f"{said(least)}{exact}",
         columns=(("less time", lambda point, times: _less(point, points[0].value)),),
@@ -373,25 +323,28 @@ MOST_LINEAR = 10.0
 def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
     """Draw the curves into an SVG, PNG or PDF file. Exact curves are thin and lie on the others, which stay visible."""
     times, values = front.times(), [value * front.times().factor for value in front.values()]
-    exact = {one.name for one in front.series if one.exact}
+    (divisor, unit), limits = front.scale(), [limit / front.scale()[0] for limit in front.limits()]
+    until = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
+    curves = [(one.name, [(p.limit, p.value) for p in one.points if p.value is not None]) for one in front.series]
+    points, exact = {one.name: one.points for one in front.series}, {one.name for one in front.series if one.exact}
+    drawn = [(name, steps) for name, steps in (*curves, front.rivals) if steps]
     with canvas() as figure:
         axes = figure.add_subplot()
-        for i, line in reversed(list(enumerate(front.lines()))):
-            ink, limits = CATEGORIES[i % len(CATEGORIES)], [spot.x for spot in line.spots]
-            style = {"linestyle": "-", "linewidth": THIN}
-            if line.name not in exact:
+        for i, (name, steps) in reversed(list(enumerate(drawn))):
+            ink, style = CATEGORIES[i % len(CATEGORIES)], {"linestyle": "-", "linewidth": THIN}
+            if name not in exact:
                 style = {"linestyle": STYLES[i % len(STYLES)], "linewidth": THICK}
-            steps = [spot.y for spot in line.spots]
-            look: dict[str, Any] = {"color": ink, "label": line.name, "drawstyle": "steps-post", **style}
-            axes.plot([*limits, line.until or 0.0], [*steps, steps[-1]], **look)
-            if line.name == front.rivals[0]:
-                continue
-            filled = [GROUND if spot.open else ink for spot in line.spots]
-            axes.scatter(limits, steps, s=22, c=filled, edgecolors=ink, zorder=3)
-            for spot in line.spots:
-                if spot.bound is not None and spot.open:
-                    axes.vlines(spot.x, spot.bound, spot.y, colors=ink, linewidth=0.8)
-                    axes.plot([spot.x], [spot.bound], marker="_", markersize=8, color=ink)
+            upwards = [y * times.factor for _, y in steps]
+            look: dict[str, Any] = {"color": ink, "label": name, "drawstyle": "steps-post", **style}
+            axes.plot([*(x / divisor for x, _ in steps), until], [*upwards, upwards[-1]], **look)
+            for point in points.get(name, ()):
+                if point.value is None:
+                    continue
+                x, y, filled = point.limit / divisor, point.value * times.factor, point.certified
+                axes.scatter([x], [y], s=22, c=[ink if filled else GROUND], edgecolors=ink, zorder=3)
+                if point.bound is not None and not filled:
+                    axes.vlines(x, point.bound * times.factor, y, colors=ink, linewidth=0.8)
+                    axes.plot([x], [point.bound * times.factor], marker="_", markersize=8, color=ink)
         for name, value in front.rules:
             axes.axhline(value * times.factor, color=INK, linewidth=0.8, linestyle=":", label=name)
         # From 0 on, unless the values would look alike or the largest would hide the others.
@@ -399,124 +352,8 @@ def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
             axes.set_yscale("log")
         elif values and from_zero(min(values), max(values)) == 0:
             axes.set_ylim(bottom=0)
-        axes.set(xlabel=measured(front.limited, front.scale()[1]), ylabel=measured(front.value, times.unit))
+        axes.set(xlabel=measured(front.limited, unit), ylabel=measured(front.value, times.unit))
         name = f"{legible(front.problem.name)}, {devices(front.problem)}"
         axes.set_title(f"{name} (filled: proven; whisker: down to the bound)")
         explain(figure, [axes])
         write_picture(figure, path)
-
-
-# ---- pages ----------------------------------------------------------------------------------------------------
-
-
-PROVEN, OPEN = "proven", "not proven"
-UNBROKEN = "\N{NO-BREAK SPACE}%"
-# Headings of settings whose names say too little.
-WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
-HOW_TO_READ = (
-    "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
-    "downwards ends at the bound, below which there is proven to be none."
-)
-
-
-def pareto_page(curve: Curve, front: Front, command: str) -> str:
-    """The whole page as text; `command` asks for it again."""
-    plans = _plans(front)
-    named_facts = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
-    parts = [
-        _head(curve, front, command),
-        html.section("Curves", *_curves(front)),
-        html.section("Points", _table_of_points(front, plans)),
-        *([html.section("Plans", *(_table_of_plan(front, *one) for one in plans.values()))] if plans else []),
-        html.section("Problem", html.facts(named_facts.items())),
-        html.section("How it was asked", html.facts(_asked(curve)), name="asked"),
-        html.data("The points as JSON", curve),
-    ]
-    return html.page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
-
-
-def _head(curve: Curve, front: Front, command: str) -> Element:
-    points = [point for _, point in front.points]
-    proven = sum(point.certified for point in points)
-    words = f"{front.value} against {front.limited}: {several(len(points), 'point')}, {proven} of them proven"
-    return html.header(
-        front.problem.name,
-        html.paragraph(f"{words[0].upper()}{words[1:]}.", "answer"),
-        None if curve.complete else html.paragraph("Interrupted: the curves are not complete.", "verdict no"),
-        html.paragraph(html.tag("code", None, command), "note"),
-        html.published(),
-    )
-
-
-def _asked(curve: Curve) -> Iterator[tuple[str, object]]:
-    """The settings that have a value, by their headings."""
-    for name, value in curve.settings.to_json().items():
-        written = written_bytes if name == "memory_bytes" else str
-        if value is not None:
-            shown = ", ".join(map(written, value)) if isinstance(value, list) else value
-            yield WORDS.get(name, name.replace("_", " ")), shown
-
-
-# ---- the chart -----------------------------------------------------------------------------------------
-
-
-def _curves(front: Front) -> list[Element]:
-    """The chart: the best values at the bottom and most visible, what they are compared with above them."""
-    lines, times = front.lines(), front.times()
-    if not lines:
-        return [html.paragraph("No point has a plan.")]
-    xs = [spot.x for line in lines for spot in line.spots]
-    lines = [replace(line, until=max(xs) + BEYOND * (max(xs) - min(xs))) for line in lines]
-    values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
-    titles = measured(front.limited, front.scale()[1]), measured(front.value, times.unit)
-    rules = [(name, value * times.factor) for name, value in front.rules]
-    label, low = f"{front.value} against {front.limited}", from_zero(min(values), max(values))
-    return [html.line_chart(lines, label, *titles, low=low, rules=rules), html.paragraph(HOW_TO_READ, "note")]
-
-
-def _verdict(point: CurvePoint) -> str:
-    if point.certified:
-        return PROVEN
-    if point.plan is None:
-        return "none found"
-    return (
-        "no bound" if point.gap is None else f"{OPEN}, gap {percent(max(0.0, point.gap))}".replace(" %", UNBROKEN)
-    )
-
-
-# ---- points and plans ----------------------------------------------------------------------------------
-
-
-def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
-    """Every plan once, by its JSON, with its number and the first point that has it."""
-    plans: dict[str, tuple[int, CurvePoint]] = {}
-    for _, point in front.points:
-        if point.plan is not None:
-            plans.setdefault(_key(point), (len(plans) + 1, point))
-    return plans
-
-
-def _key(point: CurvePoint) -> str:
-    return json.dumps(point.plan.to_json(), sort_keys=True)
-
-
-def _table_of_points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Element:
-    times = front.times()
-    head = ["curve", front.limited, measured(front.value, times.unit)]
-    head += ["verdict", "bound", "needs", "found by", "plan", "seconds"]
-    rows = []
-    for name, point in front.points:
-        plan = "" if point.plan is None else str(plans[_key(point)][0])
-        values = [times.text(point.value, "no plan"), _verdict(point), times.text(point.bound, "")]
-        cells = [*values, front.need(point), getattr(point, "source", None) or "", plan, f"{point.seconds:.1f}"]
-        rows.append([name, front.limit_text(point.limit), *cells])
-    return html.table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
-
-
-def _table_of_plan(front: Front, number: int, point: CurvePoint) -> Element:
-    """The tables of a plan, closed until a reader opens them."""
-    problem, rules = front.judged(point)
-    value = amount(point.value or 0.0, problem.time_unit)
-    title = f"Plan {number}: {front.value} {value} within {front.limit_text(point.limit)}"
-    view = view_of(problem, point.plan, rules)
-    return html.details(title, *(plan_table(view, part) for part in view.tables))

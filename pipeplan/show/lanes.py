@@ -169,19 +169,7 @@ class Lanes:
     rules: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Places along the axis where all lanes have a line, by what it means."""
     notes: tuple[str, ...] = ()
-    windows: tuple[str, ...] = ()
-    """Names of windows at beginning, middle and end, in which details of a long timeline are read."""
     is_over_time: bool = False
-
-    def between(self, name: str, begin: float, end: float) -> Lanes:
-        """What lies between two places of the axis, with shapes cut at both."""
-        lanes = []
-        for lane in self.lanes:
-            inside = (shape for shape in lane.shapes if shape.start < end and shape.end > begin)
-            cut = [replace(one, start=max(begin, one.start), end=min(end, one.end)) for one in inside]
-            lanes.append(replace(lane, shapes=cut))
-        window = replace(self, title=name, lanes=tuple(lanes), start=begin, end=end)
-        return replace(window, rules={}, notes=(), windows=())
 
 
 # ---- tasks over time -------------------------------------------------------------------------------------
@@ -208,7 +196,6 @@ def timeline_lanes(timeline: Timeline, view: PlanView, most: int | None = None) 
         {timeline.colours[i]: timeline.palette[i] for i in timeline.explained},
         _repetitions(timeline),
         tuple(notes),
-        timeline.windows,
         is_over_time=True,
     )
     if not timeline.over_memory or not view.memory:

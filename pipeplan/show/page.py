@@ -262,14 +262,12 @@ LEGEND_LINE = 28
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point of a curve; an open one is not proven, and `bound` is how far down it might still move."""
+    """A point of a curve."""
 
     x: float
     y: float
     words: str = ""
     """More words about the point."""
-    open: bool = False
-    bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +302,7 @@ def line_chart(
     if not at round values around those of the curves; `rules`: horizontal lines by name and value."""
     rules = list(rules)
     xs = [place for own in lines for place in (*(spot.x for spot in own.spots), own.until) if place is not None]
-    ys = [value for own in lines for spot in own.spots for value in (spot.y, spot.bound) if value is not None]
+    ys = [spot.y for own in lines for spot in own.spots]
     ys += [value for _, value in rules]
     least, most = round_ends(min(ys) if low is None else low, max(ys) if high is None else high, FEW + 1)
     x, y = Scale(min(xs), max(xs), 0.0, FULL), Scale(least, most, TOP + HEIGHT, TOP)
@@ -314,12 +312,6 @@ def line_chart(
     curves = [(i, own, _stroke(i, len(lines))) for i, own in enumerate(lines)]
     paths = (tag("path", {"class": "curve", "d": _path(own, x, y), **stroke}) for _, own, stroke in curves)
     drawn.append(tag("svg", {"width": "100%", **inside}, *paths))
-    drawn += [  # from open points down to their bounds
-        line("whisker", (x(spot.x),) * 2, (y(spot.y), y(spot.bound)), stroke=colour(i))
-        for i, own, _ in curves
-        for spot in own.spots
-        if spot.open and spot.bound is not None
-    ]
     for name, place in ((name, y(value)) for name, value in rules):
         # The name stands below the line, where curves that it bounds do not come.
         below = tag("text", {"class": "value", "x": "100%", "y": place + 14, "text-anchor": "end"}, name)
@@ -364,8 +356,7 @@ def _marks(lines: Sequence[Line], x: Scale, y: Scale) -> Iterator[Element]:
         i, spot, _ = meeting[0]
         title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(name for *_, name in meeting))}"
         element, kind, shape = _shape(i, per_cent(x(spot.x)), y(spot.y))
-        ink = {"color" if spot.open else "fill": colour(i)}
-        yield mark(element, {**shape, **ink}, title, f"{kind} {'open' * spot.open}".strip())
+        yield mark(element, {**shape, "fill": colour(i)}, title, kind)
 
 
 # The marks of curves by their element, class and size: circles, squares, diamonds, and bars that lie or stand.

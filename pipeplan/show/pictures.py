@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, chain, cycle
+from itertools import accumulate, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,10 +270,6 @@ MOST_SHAPES = 2_000
 MOST_LANES = 128
 # Points between a label and both ends of its shape.
 MARGIN_PT = 1.0
-# With more shapes in a lane than this, labels do not fit and windows of the timeline are drawn below.
-MANY_SHAPES = 100
-# Short shapes in the width of a window.
-WINDOW_SHAPES = 22
 # Sizes in inches: the width of the picture and of a level of stages, and the heights of a row of stages, of a lane, of
 # what a panel has besides, and of the legend.
 WIDTH_IN, LEVEL_IN = 11.0, 2.1
@@ -295,7 +291,7 @@ def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules:
 def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
     """Write the picture of a plan's view: SVG, PNG or PDF by the file's ending."""
     rows, flow = _rows(view), view.flow
-    heights = [PANEL_IN + LANE_IN * sum(lane.height for lane in row[0].lanes[:MOST_LANES]) for row in rows]
+    heights = [PANEL_IN + LANE_IN * sum(lane.height for lane in row.lanes[:MOST_LANES]) for row in rows]
     if flow is not None:
         heights.insert(0, PANEL_IN + STAGE_IN * (max(ranks(flow.levels, flow.edges)) + 1))
     width = WIDTH_IN if flow is None else max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
@@ -307,46 +303,29 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
         parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
         if flow is not None:
             draw_flow(next(parts).subplots(), view, flow)
-        for row in rows:
-            axes_of_row = next(parts).subplots(1, len(row), squeeze=False)[0]
-            for i, (axes, lanes) in enumerate(zip(axes_of_row, row, strict=True)):
-                _draw_lanes(axes, lanes, is_first=not i)
-                panels.append((axes, lanes))
+        for lanes in rows:
+            axes = next(parts).subplots()
+            _draw_lanes(axes, lanes)
+            panels.append((axes, lanes))
         explain(next(parts), figure.axes, "center")
         _label_shapes(figure, panels)
         write_picture(figure, path)
 
 
-def _rows(view: PlanView) -> list[list[Lanes]]:
+def _rows(view: PlanView) -> list[Lanes]:
     """What is drawn below each other: timelines and memory over time, or loads and memory where the view has no
-    timelines, or where these would not say what memory is for. Windows of a long timeline stand side by side."""
+    timelines, or where these would not say what memory is for."""
     memory = memory_lanes(view)
     tells_uses = not view.memory and any(len(row.memory or ()) > 2 for row in view.tables[0].rows)
     if view.flow is None and (tells_uses or not view.timelines):
-        return [[load_lanes(view)], *([] if memory is None else [[memory]])]
-    rows: list[list[Lanes]] = []
-    for timeline in view.timelines:
-        lanes = timeline_lanes(timeline, view)
-        rows += [row for row in ([lanes], windows_of(lanes)) if row]
+        return [load_lanes(view), *([] if memory is None else [memory])]
+    rows = [timeline_lanes(timeline, view) for timeline in view.timelines]
     if view.memory and not any(timeline.over_memory for timeline in view.timelines):
-        rows.append([memory_over_time(view.memory, view)])
+        rows.append(memory_over_time(view.memory, view))
     return rows
 
 
-def windows_of(lanes: Lanes) -> list[Lanes]:
-    """Windows at the beginning, middle and end in which labels can be read; none where the timeline is short enough."""
-    lengths = [[shape.end - shape.start for shape in lane.shapes if shape.label] for lane in lanes.lanes]
-    if not lanes.windows or max(map(len, lengths), default=0) <= MANY_SHAPES:
-        return []
-    spans = sorted(chain.from_iterable(lengths))
-    width, length = WINDOW_SHAPES * spans[len(spans) // 4], lanes.end - lanes.start
-    begins = (lanes.start, lanes.start + (length - width) / 2, lanes.end - width)
-    if 3 * width >= length:
-        return []
-    return [lanes.between(name, begin, begin + width) for name, begin in zip(lanes.windows, begins, strict=True)]
-
-
-def _draw_lanes(axes: Axes, lanes: Lanes, is_first: bool) -> None:
+def _draw_lanes(axes: Axes, lanes: Lanes) -> None:
     """Draw one lane below the other, without labels, which `_label_shapes` adds; lanes without shapes say why."""
     if not any(lane.shapes for lane in lanes.lanes):
         axes.set_axis_off()
@@ -364,7 +343,7 @@ def _draw_lanes(axes: Axes, lanes: Lanes, is_first: bool) -> None:
         axes.broken_barh([], (0, 0), facecolor=ink, label=name)
     left_out = len(lanes.lanes) - len(shown)
     axes.set_title(lanes.title + (f", {left_out} lanes left out" if left_out else ""), loc="left")
-    names = [legible(", ".join(filter(None, [lane.name, lane.value]))) if is_first else "" for lane in shown]
+    names = [legible(", ".join(filter(None, [lane.name, lane.value]))) for lane in shown]
     axes.set_yticks([top + lane.height / 2 for lane, top in zip(shown, tops, strict=False)], names)
     for lane, text in zip(shown, axes.get_yticklabels(), strict=True):
         text.set_fontweight("bold" if lane.is_slowest else "normal")

@@ -1,5 +1,5 @@
-"""Whole pages: the report of a result, whose figures are all recomputed, with the claims of the method beside them; the
-report of a run; and the page that explores a pipeline.
+"""Whole pages: the report of a result, whose figures are all recomputed, with the claims of the method beside them; and
+the page that explores a pipeline.
 
 A page holds what a terminal says, and more of it; its frame and its charts are `page.py`'s. The rules of the explorer
 are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two."""
@@ -30,7 +30,6 @@ from . import page as html
 from .answer import answer, command_of, describe_iteration, options_of, run_facts
 from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
-from .terminal import UNIT, headline, run_tables, sentences, timeline
 from .views import (
     BACKWARD,
     FORWARD,
@@ -49,7 +48,7 @@ from .views import (
 from .words import IN_BYTES, amount, measured, plain, several
 
 if TYPE_CHECKING:
-    from ..models.run.report import CaseReport, RunReport
+    pass
 
 # ---- what is shown of a plan ----------------------------------------------------------------------------------
 
@@ -260,38 +259,6 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
     chart = html.line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
     table = html.table(["seconds", "incumbent", "bound"], rows)
     return html.tag("div", None, chart, html.details("As a table", table))
-
-
-# ---- the page of a run ----------------------------------------------------------------------------------------
-
-
-def run_page(report: RunReport) -> str:
-    """The page of a run: its ranks, its stages, and predicted over measured times."""
-    first, *rest = sentences(report)
-    answer = "yes" if report.agrees is not False else "no"
-    said = (
-        html.paragraph(headline(report), "answer"),
-        html.paragraph(first, f"verdict {answer}"),
-        html.listed(rest),
-    )
-    parts = [part for case in report.cases for part in _case(case)]
-    how = {
-        "torch": report.torch,
-        "bandwidth in the prediction": f"{report.bandwidth / 1e9:g} GB/s",
-        "micro-batches": report.micro_batches,
-        "iterations": len(report.plan.iterations),
-    }
-    parts += [html.section("How it was run", html.facts(how.items())), html.data("The run as JSON", report)]
-    return html.page(f"{report.name}: run", [html.header(report.name, *said), *parts])
-
-
-def _case(case: CaseReport) -> Iterator[Element]:
-    name, line = "Even split" if case.name == "even" else "Plan", timeline(case)
-    view = PlanView("", "", (), line.end, (), case.name, UNIT, time_unit=UNIT)
-    yield timeline_section(line, view, f"{name}: predicted over measured", f"{case.name}-gantt")
-    for what, over, table in zip(("ranks", "stages"), ("iterations", "passes"), run_tables(case), strict=True):
-        drawn = html.table(*table, f"Medians over the {over}")
-        yield html.section(f"{name}: {what}", drawn, name=f"{case.name}-{what}")
 
 
 # ---- the page that explores a pipeline -------------------------------------------------------------------------

@@ -40,7 +40,6 @@ from .views import (
     WINDOWS,
     About,
     Bar,
-    Curve,
     PlanView,
     Table,
     Timeline,
@@ -72,8 +71,6 @@ FEW_BARS = WIDTH // 3
 LONGEST_LANE = 11
 # The character that fills a bar behind its label.
 NAMED = "─"
-# Blocks by growing height, and what stands for them where they cannot be drawn.
-BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
 # The start of a window, and its number of cells.
 Window = tuple[float, int]
@@ -154,46 +151,6 @@ def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[C
     return cells
 
 
-# ---- memory --------------------------------------------------------------------------------------------
-
-
-def memory_lines(view: PlanView) -> list[str]:
-    """Memory over the time of the timeline above, where both are of the same time: a line of blocks for each device."""
-    timelines = view.timelines[:1] if any(line.period or line.over_memory for line in view.timelines) else ()
-    curves = view.memory[:MAX_DEVICES_DRAWN]
-    if not curves or not timelines or timelines[0].end <= timelines[0].start:
-        return []
-    (windows, step), width = _windows(timelines[0]), _names_width(timelines[0])
-    # A full block is the limit of the device where all have one, which shows who is full.
-    limits = [curve.limit for curve in curves if curve.limit]
-    what, fulls = "each device's limit, at most ", limits
-    if len(limits) < len(curves):
-        what, fulls = "the largest peak, ", [max(max(curve.totals) for curve in curves)] * len(curves)
-    elif len(set(limits)) == 1:
-        what = "the limit, "
-    lines = []
-    for curve, full in zip(curves, fulls, strict=True):
-        cells = "|".join(spark(curve, full, window, step) for window in windows)
-        lines.append(f"{curve.name[:LONGEST_LANE]:>{width}} |{cells}|")
-    same = "time" if timelines[0].over_memory else "period"
-    return [*lines, f"memory over the same {same}; a full block is {what}{view.memory_unit.text(max(fulls))}"]
-
-
-def spark(curve: Curve, full: float, window: Window, step: float) -> str:
-    """The most memory in each cell, as a block; rounded up, so that only 0 looks empty."""
-    blocks = BLOCKS if can_draw(BLOCKS) else PLAIN_BLOCKS
-    begin, count = window
-    most = [0.0] * count
-    for total, start, end in zip(curve.totals, curve.times, (*curve.times[1:], curve.end), strict=True):
-        first, last = int((start - begin) / step), math.ceil((end - begin) / step)
-        if start < begin + count * step and end >= begin:
-            first = min(count - 1, max(0, first))
-            for cell in range(first, max(first + 1, min(count, last))):
-                most[cell] = max(most[cell], total)
-    top = len(blocks) - 1
-    return "".join(blocks[min(top, math.ceil(total * top / full))] if full else blocks[0] for total in most)
-
-
 # ---- plans ----------------------------------------------------------------------------------------------------
 
 
@@ -237,9 +194,8 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
             f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}" for row in cut if row.held is not None
         ]
     put(view.legend, "full names:" if in_full else "", *in_full, *(() if briefly else view.sentences))
-    for i, timeline in enumerate(view.timelines if unrolled else view.timelines[:1]):
-        lines = gantt(timeline, view.time_unit)
-        for line in (*lines, *map(styled, memory_lines(view))) if i == 0 else lines:
+    for timeline in view.timelines if unrolled else view.timelines[:1]:
+        for line in gantt(timeline, view.time_unit):
             console.print(line, soft_wrap=True)
 
 

@@ -1,1 +1,1 @@
-"""Studies that use planners: comparisons, curves of a value against a limit, sensitivity, configurations, exports."""
+"""Studies that use planners: comparisons, curves of a value against a limit, configurations, exports."""

@@ -164,8 +164,6 @@ OTHERS: Mapping[str, str] = {
     },
     "simulate-chain-contiguous": "simulate resnet34-chain {results}/chain-contiguous.json --micro-batches 6",
     "simulate-placement-strong": "simulate tiny-chain {results}/placement-strong.json --micro-batches 6",
-    "sensitivity-placement": "sensitivity tiny-chain --planner dp",
-    "sensitivity-staging": "sensitivity tiny-stages",
     "pareto-chain": "pareto golden-4 --points 3",
 }
 """Other commands, by the name of the file that holds their answer."""

@@ -53,7 +53,7 @@ def section(text: str, title: str) -> str:
 
 
 def test_there_are_long_functions_and_methods() -> None:
-    assert {"solve", "verify", "load", "simulate", "sensitivity", "Formulation.build"} <= set(LONG)
+    assert {"solve", "verify", "load", "simulate", "Formulation.build"} <= set(LONG)
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -163,8 +163,7 @@ def test_load_proposes_packaged_names() -> None:
 WRONG_WORDS: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
     (pipeplan.solve, {"warm_start": "golden-4", "formulation": "nonsense", "planner": "nonsense",
      "solver": "nonsense", "options": {"nonsense": 1}}),
-    (pipeplan.sensitivity, {"planner": "nonsense"}), (pipeplan.simulate, {"schedule": "nonsense"}),
-    (pipeplan.simulate, {"schedule": None}),
+    (pipeplan.simulate, {"schedule": "nonsense"}), (pipeplan.simulate, {"schedule": None}),
     (pipeplan.load_packaged, {"name": {}}), (pipeplan.packaged_names, {"kind": {}}),
 )  # fmt: skip
 """Each of these arguments alone is refused."""
@@ -211,9 +210,8 @@ def test_a_problem_may_be_given_by_name_or_by_path(
     path.write_text(problem_to_text(CHAIN), encoding="utf-8")
     more = {"planner": "contiguous"} if "planner" in parameters(function) else {}
     answers = [call(function, **{argument: given}, **more) for given in (CHAIN, "golden-4", path, str(path))]
-    if function in (pipeplan.solve, pipeplan.sensitivity):
-        results = [getattr(answer, "base", answer) for answer in answers]
-        assert {(result.objective, result.problem["hash"]) for result in results} == {
+    if function is pipeplan.solve:
+        assert {(answer.objective, answer.problem["hash"]) for answer in answers} == {
             (RESULT.objective, CHAIN.hash)
         }
     elif function is pipeplan.verify_proof:
@@ -363,7 +361,7 @@ def test_methods_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path
     comparison.show()
     assert "values, recomputed by the referee" in capsys.readouterr().out
     assert repr(comparison).splitlines()[0] == "Comparison: 4 of 4 runs finished."
-    assert comparison._repr_html_().count("<table>") == 6  # facts, values, ratios, methods, pairs, runs
+    assert comparison._repr_html_().count("<table>") == 5  # facts, values, methods, pairs, runs
     comparison.plot(tmp_path / "profile.pdf")
     assert (tmp_path / "profile.pdf").exists()
 

@@ -106,7 +106,6 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
         ("simulate", table, result),
         ("report", result, table, "-o", page),
         ("convert", table, "-o", problem),
-        ("sensitivity", table, "--time-limit", "600s"),
     ):
         done(plan(*words, *FOUR))
     assert pipeplan.load(problem).hash == plan("solve", table, *FOUR, "--json").json["problem"]["hash"]
@@ -175,26 +174,6 @@ def test_columns_for_people_are_left_alone(tmp_path: Path) -> None:
     head = "layer,Comment,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"
     path.write_text(f"{head}\na,slow,1,2,3,4,5\nb,,1,2,3,4,5\n", encoding="utf-8")
     assert len(pipeplan.load_profile(path).nodes) == 2
-
-
-@pytest.mark.parametrize("levels", [("--levels", "2x300GB/s,2x12GB/s"), ()])
-def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, levels: tuple[str, ...]) -> None:
-    """Without --batch the batch of a table has a micro-batch for each device, with one more device as well."""
-    rows = "".join(f"layer{i},1,2,10,5,1\n" for i in range(12))
-    table = tmp_path / "row.csv"
-    header = "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\n"
-    table.write_text(header + rows, encoding="utf-8")
-    four = (*(levels or ("--devices", 4, "--bandwidth", "12GB/s")), "--memory", "40GB")
-    six = ("--levels", "2x300GB/s,3x12GB/s") if levels else ("--devices", 5, "--bandwidth", "12GB/s")
-    said = plan("sensitivity", table, *four, "--json")
-    assert "a batch has as many more micro-batches" in said.err
-    change = "one more device on level 2" if levels else "one more device"
-    worth = next(change_ for change_ in said.json["changes"] if change_["change"] == change)
-    solved = plan("solve", table, *six, "--memory", "40GB", "--json").json
-    assert worth["objective"] == pytest.approx(solved["objective"])
-    assert worth["ratio"] < (0.8 if levels else 1.0 + 1e-9)
-    fixed = plan("sensitivity", table, *four, "--batch", 4, "--json")
-    assert "micro-batches" not in fixed.err
 
 
 def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:

@@ -167,9 +167,6 @@ def test_levels_show_what_each_layer_runs(plan: Plan, tmp_path: Path) -> None:
     )
 
 
-# ---- sensitivity ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def chained(tmp_path: Path) -> tuple[Path, Path]:
     """A chain of three equal stages and its plan: (8 + 2) x 3 = 30."""

@@ -186,7 +186,6 @@ COMMANDS = (
     "show tiny-chain placed.json --picture {new}.pdf",
     "memory tiny-chain --points 0 -o {new}.json",
     "pareto golden-4 --points 2 --method contiguous --csv {new}.csv",
-    "pareto golden-4 --points 2 --method contiguous --report {new}.html",
     "pareto golden-4 --points 2 --method contiguous --no-resume -o {new}.jsonl",
     "simulate tiny-chain placed.json --micro-batches 2 --picture {new}.png",
     "explore golden-4 chained.json -o {new}.html",

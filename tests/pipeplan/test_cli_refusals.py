@@ -170,12 +170,6 @@ CURVES = {
     "pareto tiny-training --gpus 3 --memory 4GiB": "--memory",
     "pareto tiny-training --gpus 0": "0",
     "pareto resnet18-training-chain --memory 80": "write 80GB if ",
-    "sensitivity tiny-stages --more-bandwidth 0": "--more-bandwidth is 0; give a finite number > 0.",
-    "sensitivity tiny-stages --more-bandwidth nan": "--more-bandwidth is nan",
-    "sensitivity tiny-stages --more-memory 0": "--more-memory is 0",
-    "sensitivity tiny-stages --progress loud": "--progress is 'loud'",
-    "sensitivity tiny-levels --devices 3": "levels make 4 devices, not 3",
-    "sensitivity bert-large-stages --more-memory 2": "write 2GB if ",
 }
 
 COMPARE = {
@@ -416,7 +410,6 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "show": ("tiny-chain", "r.json"),
     "memory": ("tiny-chain", "--points", "0"),
     "pareto": ("golden-4", "--points", "2", "--method", "1f1b*"),
-    "sensitivity": ("tiny-chain", "--planner", "greedy"),
     "simulate": ("tiny-chain", "r.json", "--micro-batches", "2"),
     "explore": ("tiny-chain", "r.json", "-o", "e.html"),
     "schedule": ("tiny-stages", "s.json", "--micro-batches", "2", "--time-limit", "2"),

@@ -1,4 +1,4 @@
-"""`plan pareto`, `plan memory` and `plan sensitivity`: the tables, the files, going on, Ctrl-C."""
+"""`plan pareto` and `plan memory`: the tables, the files, going on, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from command_line import Plan, done, refused
 from signals import PATIENCE_S, after_work, started
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged
 
 LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29, "tiny-graph": 13}
 """One instance of each kind, and one with levels."""
@@ -94,12 +92,9 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
     """Without an instance a packaged chain is taken; 13 with 34 bytes and 9 without a limit are its answers."""
-    files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg", "page.html")}
+    files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg")}
     asked = ("--points", 3, "--output", files["points.jsonl"])
-    said = plan(
-        "pareto", *asked, "--csv", files["points.csv"], "--picture", files["curves.svg"], "--report",
-        files["page.html"],
-    )  # fmt: skip
+    said = plan("pareto", *asked, "--csv", files["points.csv"], "--picture", files["curves.svg"])
     assert said.code == 0
     for words in ("exact-beaumont gap", "pipedream-eager", "smallest memory with any pattern: 29 B (proven)"):
         assert words in said.out
@@ -109,9 +104,6 @@ def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_p
     assert [line.get("record") for line in lines[1:]].count("point") == 3 * 5
     assert len(files["points.csv"].read_text().splitlines()) == 1 + 3 * 5
     assert files["curves.svg"].read_text().lstrip().startswith("<?xml")
-    page = files["page.html"].read_text("utf-8")
-    assert "plan pareto golden-4 --points 3 --time-limit 60.0" in page
-    assert "13 at 29: exact-beaumont (proven), contiguous (no bound)" in page
 
     again = plan("pareto", *asked, "--json").json
     assert len(files["points.jsonl"].read_text().splitlines()) == len(lines)  # nothing was done twice
@@ -194,59 +186,3 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
     assert "interrupted: the curves are not complete; the same command continues from" in said
     assert "contiguous" in shown
-
-
-# ---- sensitivity ---------------------------------------------------------------------------------------
-
-
-def test_changes_are_told_in_plain_words(plan: Plan) -> None:
-    said = done(plan("sensitivity", "tiny-stages"))
-    assert said.out.splitlines() == [
-        "as it is (4 devices, 35 B): 6 s (proven)",
-        "5 devices: 5 s, 16.67 % less time (proven)",
-        "1 GB more memory (954 MiB): 5 s, 16.67 % less time (proven)",
-        "10 % more bandwidth: 5.909091 s, 1.52 % less time (proven)",
-        "Advice: 5 devices and 1 GB more memory (954 MiB) help most, with 16.67 % less time.",
-    ]
-
-
-def test_options_of_the_cluster_are_questions(plan: Plan) -> None:
-    """Each alone, and all together, beside the usual changes."""
-    said = plan("sensitivity", "tiny-stages", "--devices", 3, "--memory", "50B")
-    assert said.out.splitlines()[:4] == [
-        "as it is (4 devices, 35 B): 6 s (proven)",
-        "3 devices: 9.5 s, 58.33 % more time (proven)",
-        "50 B of memory: 5 s, 16.67 % less time (proven)",
-        "3 devices, 50 B of memory: 8.5 s, 41.67 % more time (proven)",
-    ]
-    data = plan("sensitivity", "tiny-stages", "--devices", 3, "--json").json
-    assert [row["change"] for row in data["changes"]][:2] == ["3 devices", "one more device"]
-
-
-def test_what_makes_no_cluster_alone_is_asked_together(plan: Plan) -> None:
-    said = plan("sensitivity", "tiny-levels", "--devices", 2, "--levels", "2x10B/s,1x1B/s").out.splitlines()
-    assert said[1].startswith("levels of 2 x 1 devices (10 B/s, 1 B/s): 12 s, 100.00 % more time")
-    assert said[2].startswith("2 devices, levels of 2 x 1 devices (10 B/s, 1 B/s): 12 s")
-
-
-@pytest.fixture
-def tight(tmp_path: Path) -> Callable[[float], Path]:
-    """`tiny-stages` with another memory, as a file."""
-
-    def file(memory_bytes: float) -> Path:
-        path = tmp_path / "tight.json"
-        pipeplan.save(load_packaged("tiny-stages").replace(memory_bytes=memory_bytes), path)
-        return path
-
-    return file
-
-
-def test_steps_and_options_of_methods(plan: Plan, tight: Callable[[float], Path]) -> None:
-    given = ("--objective", "flush", "--more-memory", "5B", "--more-bandwidth", "0.2", "--json")
-    data = plan("sensitivity", tight(30.0), *given).json
-    assert [row["change"] for row in data["changes"]][1:] == ["5 B more memory", "20 % more bandwidth"]
-    assert (data["problem"]["memory_bytes"], data["options"]["objective"]) == (30.0, "flush")
-    again = plan("solve", "tiny-stages", "--objective", "flush", "--json").json  # 30 B and 5 B more
-    assert data["changes"][1]["objective"] == again["objective"]
-    nothing = plan("sensitivity", tight(5.0), "--more-memory", "1B")
-    assert (nothing.code, "is the least with a plan" in nothing.err) == (1, True)

@@ -28,14 +28,13 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.registry import Problem
+from pipeplan.instances.registry import Problem, kind_of
 from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.problem import ScheduleDevice, ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
-from pipeplan.studies.sensitivity import variants
 
 Arc = tuple[int, int]
 
@@ -603,6 +602,14 @@ def _renamed_layer(layer: Layer, name: Mapping[int | str, int | str]) -> Layer:
 
 def better(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """More of one thing each, in a measure that matters to this problem: the optimum is no worse."""
-    memory = getattr(problem, "memory_bytes", None) or 1.0
-    for variant in variants(problem, memory_bytes=memory):
-        yield variant.change, variant.problem
+    memory, field = getattr(problem, "memory_bytes", None), kind_of(problem).cluster.get("devices")
+    if memory:
+        yield "twice the memory", kind_of(problem).with_memory(problem, 2 * memory)
+    if isinstance(problem, ScheduleProblem):
+        more = (replace(device, memory=device.memory and 2 * device.memory) for device in problem.devices)
+        yield "twice the memory", problem.replace(devices=tuple(more))
+    if getattr(problem, "bandwidth", None):
+        yield "faster links", problem.replace(bandwidth=1.1 * problem.bandwidth)
+    # Of graph pipelines and trainings all devices must be used, so that one more may hurt.
+    if field and not problem.extensions and not isinstance(problem, GraphPipelineProblem | TrainingProblem):
+        yield "one more device", problem.replace(**{field: getattr(problem, field) + 1})

@@ -1,4 +1,4 @@
-"""What there is for the kind, by address; how it comes in, what is said of it, and what a better cluster is."""
+"""What there is for the kind, by address; how it comes in, and what is said of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeplan.instances.base.cluster import Cluster, changes
-from pipeplan.instances.base.kind import Found, Function, Kind, Later, Step
+from pipeplan.instances.base.kind import Function, Kind, Later
 from pipeplan.kinds import ShownKind
 from toy_kind.problem import SCHEMA, ToyPlan, ToyProblem, from_json
 
@@ -21,7 +21,6 @@ KIND: Kind[ToyProblem, ToyPlan] = Kind(
     facts=Function("toy_kind.kind:facts"),
     size=Function("toy_kind.kind:size"),
     cluster={"devices": "machines"},
-    upgrades=Function("toy_kind.kind:upgrades"),
 )
 SHOWN_KIND = ShownKind(Later("toy_kind.view"))
 
@@ -36,7 +35,3 @@ def facts(problem: ToyProblem) -> dict[str, Any]:
 
 def size(problem: ToyProblem) -> str:
     return f"{len(problem.jobs)} jobs"
-
-
-def upgrades(problem: ToyProblem, step: Step) -> Found:
-    yield "one more machine", problem.replace(machines=problem.machines + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from pipeplan.show.answer import (
     answer,
     command_of,
     describe_iteration,
-    even,
     even_split,
     how_good,
     iteration_of,
@@ -65,8 +63,7 @@ def sentence(problem: Any, **asked: Any) -> str:
         ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
         ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
         ("memory-tight", "greedy",
-         "; no even split that was tried fits (as many nodes on each accelerator): the nearest holds 335 MiB on its "
-         "fullest device, 35 MiB more than it has."),
+         "; no even split that was tried fits (as many nodes on each accelerator)."),
     ],
 )  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
@@ -115,13 +112,6 @@ def test_even_splits_of_a_placement_are_over_accelerators_of_every_type() -> Non
         types = [device.accelerator_type for device in split.plan.devices]
         assert types in ([None, None, "slow"], ["slow", None, None])
         assert [len(device.nodes) for device in split.plan.devices] == [2, 2, 2]
-
-
-def test_an_even_split_that_one_type_has_no_memory_for_names_the_device() -> None:
-    """The fullest device holds no more than it may."""
-    problem = on_two_types(1.0)
-    said = even(problem, PlacementPlan(()), rules_of(problem, {}), 1.0)
-    assert re.search(r"the nearest holds [\d.]+ [KMG]?i?B on acc\d, [\d.]+ [KMG]?i?B more than it has$", said)
 
 
 @pytest.mark.slow
@@ -235,17 +225,3 @@ def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) 
     said = plan("solve", table, *cluster, "--recompute").out
     has(" ".join(said.split()), " again ", "again: layers that recompute their activations")
     assert " again " not in plan("solve", table, *CLUSTER, "--recompute").out
-
-
-@pytest.mark.sweeps("on1", "on2")
-@pytest.mark.parametrize(
-    "on",
-    [
-        ("--bandwidth", "12GB/s"),
-        ("--levels", "2x12GB/s,2x1GB/s"),
-        ("--bandwidth", "12GB/s", "--kind", "graph-pipeline", "--batch", 8),
-    ],
-)
-def test_an_even_split_that_does_not_fit_says_by_how_much(plan: Plan, table: Path, on: tuple[Any, ...]) -> None:
-    said = " ".join(plan("solve", table, "--devices", 4, "--memory", "14GB", *on).out.split())
-    assert re.search(r"the nearest holds 1\d\.\d GB on its fullest device, [\d.]+ [MG]B more than it has\.", said)

@@ -17,7 +17,6 @@ COMMANDS = [
     ("solve", "tiny-chain", "--planner", "dp"), ("show", "llama-3-8b-8xh100"), ("show", "resnet-50"),
     ("show", "tiny-levels"), ("memory", "tiny-stages"), (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"),
     ("instances",), ("planners",), ("planners", "dp"), ("formulations", "ip-tarnawski"), ("solvers",),
-    ("sensitivity", "tiny-stages"),
 ]  # fmt: skip
 NUMBER = re.compile(r"\d+\.\d+")
 Said = Callable[..., str]

@@ -34,11 +34,10 @@ from pipeplan.instances.training.referee import IterationRules
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.lanes import timeline_lanes
 from pipeplan.show.page import to_html
-from pipeplan.show.pictures import draw_plan, windows_of
+from pipeplan.show.pictures import draw_plan
 from pipeplan.show.report import sections
-from pipeplan.show.terminal import WIDTH, draw, gantt, memory_lines
+from pipeplan.show.terminal import draw, gantt
 from pipeplan.show.views import PHASES, PlanView, Timeline, view_of
 from pipeplan.show.views.training import view
 
@@ -260,34 +259,10 @@ def test_two_kinds_of_idle_have_two_names() -> None:
 
 
 @pytest.mark.slow
-def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None:
+def test_many_micro_batches_are_a_small_picture(tmp_path: Path) -> None:
     problem, path = pipeline(4, 64), tmp_path / "plan.svg"
-    found, short = shown(problem), shown(pipeline())
-    timeline = timeline_lanes(found.timelines[0], found)
-    windows = windows_of(timeline)
-    assert [window.title for window in windows] == ["filling", "between", "draining"]
-    assert (windows[0].start, windows[-1].end) == (timeline.start, timeline.end)
-    shapes = [(window, shape) for window in windows for lane in window.lanes for shape in lane.shapes]
-    assert all(window.start <= shape.start < shape.end <= window.end for window, shape in shapes)
-    assert windows_of(timeline_lanes(short.timelines[0], short)) == []
     draw_plan(problem, one_after_the_other(problem), path)
-    has(path.read_text("utf-8"), ">draining</text>", ">63</text>")
     assert path.stat().st_size < 1_000_000
-
-
-@pytest.mark.parametrize("micro_batches", [3, 64])
-def test_the_terminal_has_memory_below_the_same_cells(micro_batches: int) -> None:
-    found = shown(pipeline(2, micro_batches))
-    rows = [line.plain for line in gantt(found.timelines[0], None) if line.plain.startswith("d")]
-    below = memory_lines(found)
-    places = [[(i, len(row)) for i, char in enumerate(row) if char == "|"] for row in (*rows[:2], *below[:2])]
-    assert places[:2] == places[2:4]
-    assert below[-1] == "memory over the same time; a full block is the limit, 10 half-activation"
-    assert re.fullmatch("[0-9a-zA-Z·]+", "".join(rows[0].split("|")[1:]))
-    assert len(rows[0]) - 2 - rows[0].count("|") - 1 == WIDTH
-    assert memory_lines(shown(TWO, STEADY))[-1] == (
-        "memory over the same time; a full block is each device's limit, at most 10 GiB"
-    )
 
 
 def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -> None:

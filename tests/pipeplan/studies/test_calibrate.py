@@ -10,7 +10,7 @@ import pytest
 from command_line import Plan, refused
 
 from pipeplan import InputError
-from pipeplan.cli.calibrate import _judgement, page_of
+from pipeplan.cli.calibrate import _judgement
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.training.problem import Gpu
@@ -192,30 +192,6 @@ def test_files_that_hold_no_calibration(tmp_path: Path, change: dict[str, object
     with pytest.raises(InputError) as found:
         read_calibration(path)
     assert sentence in str(found.value)
-
-
-# ---- the page ------------------------------------------------------------------------------------------
-
-
-def test_the_page_has_curves_and_the_judgement(plan: Plan, recorded: Calibration) -> None:
-    plan("calibrate", str(RECORDED), "--report", "page.html")
-    page = Path("page.html").read_text()
-    assert page_of(recorded) == page
-    for words in (
-        "Products",
-        "Attention",
-        "Memory",
-        "Links",
-        "narrow",
-        "all-to-all",
-        "GB/s",
-        "elementwise_traffic",
-    ):
-        assert words in page, words
-    assert page.count('class="chart"') == 4
-    without = page_of(replace(recorded, points=recorded.points[:10], finished=False))
-    assert "interrupted" in without
-    assert "Links" not in without
 
 
 def test_the_page_on_calibration_shows_what_was_recorded(recorded: Calibration) -> None:

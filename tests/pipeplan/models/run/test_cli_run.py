@@ -64,8 +64,8 @@ def run(plan: Plan, files: dict[str, str]) -> Run:
 
 
 def test_a_plan_is_run_checked_and_compared(run: Run, tmp_path: Path) -> None:
-    page, saved = tmp_path / "run.html", tmp_path / "saved.json"
-    words = ("--check", "--compare", "even", "--measure", "--report", page, "--save-profile", saved, "--json")
+    saved = tmp_path / "saved.json"
+    words = ("--check", "--compare", "even", "--measure", "--save-profile", saved, "--json")
     told = done(run("gpt", "--micro-batches", 4, "--steps", 3, *words)).json
     assert told["schema"] == "pipeplan.run/1"
     assert told["gain_predicted"] == told["even"]["predicted_s"] / told["plan"]["predicted_s"]
@@ -76,9 +76,6 @@ def test_a_plan_is_run_checked_and_compared(run: Run, tmp_path: Path) -> None:
         assert case["judged_s"] == (case["measured_s"] if case["clean"] else case["virtual_s"])
         assert all(rank["sent_bytes"] > 0 for rank in case["ranks"])
         assert all(rank["busy_s"] + rank["waiting_s"] <= case["measured_s"] * 1.5 for rank in case["ranks"])
-    text = page.read_text(encoding="utf-8")
-    assert "Plan: predicted over measured" in text
-    assert "0 predicted" in text
     profile = pipeplan.load_profile(saved)
     times = sum(profile.time(node.forward) + profile.time(node.backward) for node in profile.nodes)
     stages = told["plan"]["stages"]
@@ -116,9 +113,9 @@ ZERO_BUBBLE = "0F0,0F1,0I0,0F2,0I1,0W0,0I2,0W1,0W2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,
 
 
 def test_a_schedule_is_run(run: Run, tmp_path: Path) -> None:
-    schedule, page = tmp_path / "schedule.csv", tmp_path / "run.html"
+    schedule = tmp_path / "schedule.csv"
     schedule.write_text(ZERO_BUBBLE)
-    words = ("--schedule", schedule, "--steps", 2, "--check", "--report", page, "--json")
+    words = ("--schedule", schedule, "--steps", 2, "--check", "--json")
     told = done(run("gpt", *words)).json
     assert told["micro_batches"] == 3
     assert told["plan"]["check"]["agrees"]
@@ -128,7 +125,6 @@ def test_a_schedule_is_run(run: Run, tmp_path: Path) -> None:
     assert found[:3] == [(0, 1, ""), (0, 2, ""), (0, -1, "I")]
     assert found[-2:] == [(0, -2, "W"), (0, -3, "W")]
     assert len(told["plan"]["passes"]) == 2 * 3 * 3
-    assert "backward for weights of micro-batch 1" in page.read_text(encoding="utf-8")
 
 
 def test_a_schedule_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
