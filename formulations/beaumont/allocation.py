@@ -98,7 +98,7 @@ def _memory_facts(chain: IntegerChain, period: int) -> dict[str, Any]:
     return {
         "limit": chain.memory,
         "weights": list(chain.weights),
-        "slots": [0 if chain.inputs_only else chain.border_size(border) for border in range(1, chain.layers)],
+        "slots": [chain.border_size(border) if chain.reserved else 0 for border in range(1, chain.layers)],
         "kept": list(chain.activations[: chain.layers]),
         "lives": lives,
         "lifted": [lives[i] - chain.elapsed[chain.backward(i) + 1] + chain.elapsed[i] for i in layers],

@@ -44,6 +44,8 @@ class IntegerChain:
     memory: int | None
     inputs_only: bool
     """Only weights and kept activations count: the modes `inputs` and `weights`."""
+    reserved: bool
+    """Does the memory of slots count at both ends of each cut border?"""
     full_duplex: bool
     exclusive_buffers: bool
     steps: Fraction
@@ -156,6 +158,7 @@ def integer_chain(problem: ChainProblem, steps: Fraction) -> IntegerChain:
         gpus=min(problem.gpus, problem.layers),
         memory=whole.limits[0],
         inputs_only=problem.memory_mode in ("inputs", "weights"),
+        reserved=problem.memory_mode == "reserved",
         full_duplex=problem.duplex == "full",
         exclusive_buffers=problem.exclusive_buffers,
         steps=steps,

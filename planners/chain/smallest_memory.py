@@ -10,8 +10,7 @@ something that does take time comes between, be it a transfer.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import attrgetter
@@ -146,24 +145,19 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, w
     def answer(allocation: Sequence[int] | None, none: bool) -> Answer:
         return Answer(None if allocation is None else one_by_one(problem, allocation), none)
 
-    def by_sweep(memory_bytes: float | None, limits: SolveOptions) -> Answer:
-        assert memory_bytes is not None, "the start is a plan, so a limit is asked for"
-        ends = math.inf if limits.time_limit_s is None else now() + limits.time_limit_s
-        return answer(*sweep(sizes, gpus, math.floor(as_written(memory_bytes) / sizes.unit), lambda: now() >= ends))
-
     def by_relaxation(memory_bytes: float | None, limits: SolveOptions) -> Answer:
-        """At the longest period the relaxation counts what one batch at a time holds; slots are no part of strict."""
+        """At the longest period the relaxation counts what one batch at a time holds."""
         chain = integer_chain(problem.replace(memory_bytes=memory_bytes), coarse_steps(problem))
         ends = None if limits.time_limit_s is None else now() + limits.time_limit_s
         found = candidate(chain, longest_period(chain), (), Solver(ends, limits.seed, limits.memory_limit_bytes))
-        return answer(found.allocation, found.exhausted and problem.memory_mode != "strict")
+        return answer(found.allocation, found.exhausted)
 
     questions = Questions(
         unit=sizes.unit,
         floor=Floor(whole(_without_search(sizes, gpus) * sizes.unit, sizes.unit), ONE_BY_ONE),
         held=lambda plan: _need(sizes, plan.allocation).total * sizes.unit,
         first=lambda memory_bytes, limits: answer(start, False),
-        rounds=(by_sweep, by_relaxation),
+        rounds=(by_relaxation,),
     )
     found = Search(questions, limits or SolveOptions(), watch).run()
     best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
@@ -282,111 +276,6 @@ def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
         starts=(tuple(map(plain, starts)),),
         transfers=({edge: plain(start) for edge, start in transfers.items()},),
     )
-
-
-# Does any allocation need at most so much memory? Layer after layer, all ways to fill the GPUs side by side. All
-# that later layers need to know of a GPU is three numbers, and equal GPUs are interchangeable, so many partial
-# allocations are one state. Slots make every change of GPU expensive, which keeps the states few where memory is
-# tight.
-
-# States after a layer. Where there are more, the question is left to the relaxation.
-MOST_STATES = 20_000
-
-# What one GPU holds: weights and slots; kept inputs; the most that kept inputs and the running task take together.
-Fill = tuple[int, int, int]
-
-# The GPU of the last layer, and the other GPUs in use, sorted.
-State = tuple[Fill, tuple[Fill, ...]]
-
-# One allocation that leads to a state: the GPU of each layer; the label of the last layer's GPU; those of the
-# others.
-Way = tuple[tuple[int, ...], int, tuple[int, ...]]
-
-
-def sweep(
-    sizes: Sizes, gpus: int, limit: int, over: Callable[[], bool] = lambda: False
-) -> tuple[tuple[int, ...] | None, bool]:
-    """An allocation within a limit in units, and whether it is proven that there is none; neither where there were too
-    many states or no time."""
-    return _Sweep(sizes, gpus, limit).run(over)
-
-
-@dataclass(frozen=True)
-class _Sweep:
-    sizes: Sizes
-    gpus: int
-    limit: int
-
-    def run(self, over: Callable[[], bool]) -> tuple[tuple[int, ...] | None, bool]:
-        """Go through all states layer by layer, without those that leave later layers too little room."""
-        sizes, first = self.sizes, self._put((0, 0, 0), 0, 0)
-        states: dict[State, Way] = {} if first is None else {(first, ()): ((0,), 0, ())}
-        needs = [w + kept * timed for w, kept, timed in zip(sizes.weights, sizes.kept, sizes.timed, strict=True)]
-        for layer in sizes.layers[1:]:
-            rest = sum(needs[layer + 1 :])
-            states = {
-                state: way
-                for before, known in states.items()
-                for state, way in self._next(before, known, layer)
-                if not sizes.timed[layer] or self._room(state) >= rest
-            }
-            if len(states) > MOST_STATES or over():
-                return None, False
-        way = next(iter(states.values()), None)
-        return (None, True) if way is None else (way[0], False)
-
-    def _put(self, fill: Fill, layer: int, slot: int) -> Fill | None:
-        """The GPU with one more layer, where that fits."""
-        standing = fill[0] + self.sizes.weights[layer] + slot
-        kept = fill[1] + self.sizes.kept[layer]
-        most = max(fill[2], kept + self.sizes.own(layer)) if self.sizes.timed[layer] else fill[2]
-        return (standing, kept, most) if standing + most <= self.limit else None
-
-    def _next(self, state: State, way: Way, layer: int) -> Iterator[tuple[State, Way]]:
-        """The states with the next layer on the same GPU, on another GPU in use, and on an empty one."""
-        current, others = state
-        allocation, label, labels = way
-        stayed = self._put(current, layer, 0)
-        if stayed is not None:
-            yield (stayed, others), ((*allocation, label), label, labels)
-        slot, moved = self.sizes.slots[layer - 1], self.sizes.moved[layer - 1]
-        left = self._during((current[0] + slot, current[1], current[2]), moved)
-        waiting = [self._during(fill, None if moved is None else 0) for fill in others]
-        if left[0] + left[2] > self.limit or any(fill[0] + fill[2] > self.limit for fill in waiting):
-            return
-        for j, fill in enumerate(others):
-            if j and fill == others[j - 1]:
-                continue
-            entered = self._put(self._during(fill, moved), layer, slot)
-            if entered is not None:
-                rest = [
-                    *zip(waiting[:j], labels[:j], strict=True),
-                    *zip(waiting[j + 1 :], labels[j + 1 :], strict=True),
-                ]
-                yield _moved(entered, labels[j], [*rest, (left, label)], allocation)
-        if len(others) + 1 < self.gpus:
-            entered = self._put(self._during((0, 0, 0), moved), layer, slot)
-            if entered is not None:
-                all_others = [*zip(waiting, labels, strict=True), (left, label)]
-                yield _moved(entered, len(others) + 1, all_others, allocation)
-
-    def _during(self, fill: Fill, moved: int | None) -> Fill:
-        """A GPU during a transfer, when it holds what is kept and what is moved; None: that moment does not count."""
-        return fill if moved is None else (fill[0], fill[1], max(fill[2], fill[1] + moved))
-
-    def _room(self, state: State) -> int:
-        """Memory of all GPUs together that is left for weights and kept inputs of later layers."""
-        used = (state[0], *state[1])
-        return self.gpus * self.limit - sum(standing + kept for standing, kept, _ in used)
-
-
-def _moved(
-    entered: Fill, label: int, others: list[tuple[Fill, int]], allocation: tuple[int, ...]
-) -> tuple[State, Way]:
-    """The state and the way to it, once the chain has moved to another GPU; `others` are GPUs with their labels."""
-    others.sort()
-    state = (entered, tuple(fill for fill, _ in others))
-    return state, ((*allocation, label), label, tuple(label for _, label in others))
 
 
 # ---- why there is no pattern -------------------------------------------------------------------------

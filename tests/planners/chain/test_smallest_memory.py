@@ -6,12 +6,10 @@ import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
-from pipeplan.planners.chain import smallest_memory as searching
-from pipeplan.planners.chain.smallest_memory import sizes_of, smallest_memory, sweep
+from pipeplan.planners.chain.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -65,31 +63,3 @@ def least_memory_of_doubled(problem: ChainProblem) -> int:
             weights=tuple(8 * size for size in problem.weights),
         )
     )
-
-
-# ---- The sweep decides exactly which limits some allocation keeps, or says that it cannot tell.
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_it_fits_from_the_least_memory_on(seed: int) -> None:
-    problem = random_chain(seed)
-    sizes, least = sizes_of(problem), least_memory(problem)
-    for limit in range(1, int(2 * least / sizes.unit)):
-        allocation, none = sweep(sizes, min(problem.gpus, problem.layers), limit)
-        assert none is (limit * sizes.unit < least)
-        if allocation is not None:
-            assert len(set(allocation)) <= problem.gpus
-            assert least <= searching.memory_of(problem, allocation).memory_bytes <= limit * sizes.unit
-
-
-def test_where_the_sweep_cannot_tell_the_relaxation_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two share no code, and find the same."""
-    problem = recipe.resnet_like(6, 3).replace(memory_mode="inputs")
-    sizes, swept = sizes_of(problem), smallest_memory(problem)
-    assert sweep(sizes, 3, 500, over=lambda: True) == (None, False)
-    monkeypatch.setattr(searching, "MOST_STATES", 0)
-    assert sweep(sizes, 3, 500) == (None, False)
-    related = smallest_memory(problem, LIMITS)
-    assert swept.proven
-    assert related.proven
-    assert swept.memory_bytes == related.memory_bytes
