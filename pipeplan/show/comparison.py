@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
 from ..instances.base.json_file import csv_cell, write_text_atomically
 from ..instances.base.result import met
+from ..instances.physics.tolerances import SAME
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
 from ..studies.compare.table import (
@@ -23,10 +23,10 @@ from ..studies.compare.table import (
     absent_as_none,
     best_proven,
     faults,
+    gaps,
     paired,
     plain_rows,
     profile,
-    ratios,
     summary,
     time_profile,
     values,
@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 
 
 # Names of the files by what they hold.
-FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
+FILES = {
+    "runs": "runs.csv",
+    "gaps": "gaps.csv",
+    "tables": "tables.md",
+    "latex": "tables.tex",
+    "citations": "references.bib",
+}
 # Functions that compute the points of a profile, by what their file holds.
 PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
 
@@ -52,6 +58,7 @@ def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
     frame = comparison.table()
     paths = {name: folder / file for name, file in FILES.items()}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
+    write_text_atomically(paths["gaps"], gaps(frame).to_csv(index_label=CASE))
     write_text_atomically(paths["tables"], markdown(comparison))
     write_text_atomically(paths["latex"], latex(comparison))
     write_text_atomically(paths["citations"], bibliography(cited(comparison)))
@@ -77,8 +84,8 @@ class Part:
     """Words below the table."""
 
 
-# The title of the list of stored results that had to be put right.
-CLAIMS = "Claims"
+# Titles of parts; claims are stored results that had to be put right.
+GAPS, PAIRS, CLAIMS = "Gaps", "Pairs of methods", "Claims"
 
 
 def parts_of(comparison: Comparison) -> dict[str, Part]:
@@ -91,11 +98,12 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     failures = [f"{method}: {status}. {message}" for method, status, message in faults(frame)]
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
+    against = comparison.expanded.against
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part("Ratios to the best value", "", *case_cells(frame, are_ratios=True)),
+        Part(GAPS, GAPS_MEAN, *gap_cells(frame)),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
-        Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
+        Part(PAIRS, ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame, against))]),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -133,18 +141,15 @@ def state(comparison: Comparison) -> str:
 PROVEN = "proven"
 
 
-def case_cells(frame: pandas.DataFrame, are_ratios: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of values, or of ratios to the best: a row for each case, with the published values
-    below it; settings have a column where there are any."""
-    cells = ratios(frame) if are_ratios else values(frame)
+def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of values: a row for each case, with the published values below it; settings have a
+    column where there are any."""
+    cells = values(frame)
     with_settings, methods = bool((frame["setting"] != "").any()), [str(method) for method in cells.columns]
     rows = []
     for case, row in zip(cells.index, cells.itertuples(index=False, name=None), strict=True):
         numbers, of_instance = [absent_as_none(value) for value in row], frame[frame[CASE[0]] == case[0]]
         setting = [str(case[1])] if with_settings else []
-        if are_ratios:
-            rows.append([str(case[0]), *setting, *(number(ratio, 4) for ratio in numbers)])
-            continue
         units, best = of_instance["time_unit"].dropna(), best_proven(frame, case)
         times = Times.of(numbers, str(units.iloc[0]) if len(units) else None)
         of_case = of_instance[of_instance[CASE[1]] == case[1]]
@@ -164,14 +169,68 @@ PUBLISHED = "  published"
 
 def _value_cell(own: pandas.DataFrame, value: float | None, best: float | None, times: Times) -> str:
     """The value of the runs of a case by a method, and its loss; why there is none in place of it."""
-    if own.empty:
-        return ""
-    if value is None:
-        first = own.iloc[0]
-        why = first["stop"] if first["status"] == "done" else first["status"]
-        return "no plan" if why == "completed" else str(why)
+    if own.empty or value is None:
+        return _ending(own)
     proven = [PROVEN] if (own["stop"] == "proven").all() else []
-    return " ".join([times.text(value, digits=DIGITS), *proven, *_loss(value, best)])
+    ends = [times.text(float(end), digits=DIGITS) for end in (own["value"].min(), own["value"].max())]
+    spread = [] if ends[0] == ends[1] else [f"[{ends[0]} to {ends[1]}]"]
+    return " ".join([times.text(value, digits=DIGITS), *spread, *proven, *_loss(value, best)])
+
+
+def _ending(own: pandas.DataFrame) -> str:
+    """How the runs of a cell without a value ended; nothing where there are none."""
+    failed = own[own["value"].isna()]
+    return "" if failed.empty else str(failed["ending"].iloc[0])
+
+
+def gap_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of gaps, with means, wins and times of the methods in the last rows."""
+    table, with_settings = gaps(frame), bool((frame["setting"] != "").any())
+    head = [*(CASE if with_settings else CASE[:1]), "optimum"]
+    rows = []
+    for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
+        of_case = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
+        units, known, name = of_case["time_unit"].dropna(), absent_as_none(row[0]), str(row[1])
+        reference = (
+            "-" if known is None else amount_or(known, str(units.iloc[0]) if len(units) else None, "", DIGITS)
+        )
+        cells = [
+            _ending(of_case[of_case["method"] == method]) if absent_as_none(gap) is None else _gap(float(gap))
+            for method, gap in zip(table.columns[2:], row[2:], strict=True)
+        ]
+        rows.append([*map(str, case[: len(head) - 1]), REFERENCES.get(name, "{}").format(reference), *cells])
+    rows_of = plain_rows(summary(frame))
+    intervals = [(row["gap_low"], row["gap_high"]) for row in rows_of]
+    ends = {
+        "geometric mean": [f"{_gap(row['geometric_mean_gap'])} ({row['cases_with_gap']})" for row in rows_of],
+        "95 % interval": ["-" if low is None else f"{_gap(low)} to {_gap(high)}" for low, high in intervals],
+        "best in": [str(row["best_in_cases"]) for row in rows_of],
+        "SGM s": [_two_digits(row["shifted_geometric_mean_s"]) for row in rows_of],
+    }
+    rows += [[name, *[""] * (len(head) - 1), *cells] for name, cells in ends.items()]
+    return [*head, *map(str, table.columns[2:])], rows
+
+
+# How the reference of a row of gaps is written, by what it is.
+REFERENCES = {"bound": ">= {}", "best found": "<= {}"}
+GAPS_MEAN = (
+    "How much a value is above the proven optimum; where none is proven, above a bound (>=), which says how far at "
+    "most, or the best value (<=). Below 0: a plan of a kind that the proof leaves out. The geometric mean is that of "
+    "value / reference, less 1, over as many cases as the brackets say; its interval is a percentile bootstrap over "
+    "cases. Means of methods over different cases do not compare."
+)
+
+
+def _gap(gap: float | None) -> str:
+    """A gap in per cent; a small one is shown as small, never as nothing."""
+    if gap is None or abs(gap) <= SAME:
+        return "-" if gap is None else "0 %"
+    percent = 100 * gap
+    return f"< {LEAST_LOSS} %" if 0 < percent < LEAST_LOSS else f"{percent:.2f} %"
+
+
+def _two_digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _loss(value: float, best: float | None) -> list[str]:
@@ -211,7 +270,7 @@ def _method(row: Mapping[str, Any]) -> list[str]:
         str(row["proven"]),
         f"{row['best_in_cases']} of {row['cases']}",
         *("-" if ratio is None else f"{ratio:.4f}" for ratio in ratios_to_best),
-        *("-" if own is None else f"{own:.2f}" for own in spent),
+        *map(_two_digits, spent),
         seconds(row["median_wall_s"]) or "-",
         memory(row["median_peak_memory_bytes"]) or "-",
     ]
@@ -267,7 +326,7 @@ def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
             {
                 **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
                 "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
-                "stop": str(row["stop"] or row["status"]),
+                "end": row["ending"],
                 "wall time": seconds(row["wall_s"]) + published,
                 "peak memory": memory(row["peak_memory_bytes"]),
             }
@@ -319,7 +378,7 @@ LATEX_HEAD = (
 # Columns of names, which are set to the left even where the names look like numbers.
 LABELS = ("instance", "setting", "method", "first", "second")
 # The beginning of a number in a cell.
-NUMBER = re.compile(r"[-+<(]*[\d.,]+")
+NUMBER = re.compile(r"[-+<>=( ]*[\d.,]+")
 
 
 def escaped(text: str) -> str:
@@ -376,6 +435,8 @@ def draw_comparison(comparison: Comparison) -> None:
     put(values.note if losses else "", values.remark, style="dim")
     put(key)
     _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
+    if comparison.expanded.against and PAIRS in parts:
+        _print_table(f"{comparison.expanded.against} against each other", parts[PAIRS].head, parts[PAIRS].rows, 2)
     put(*comparison.expanded.once_remark(), style="dim")
     claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
     put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
@@ -416,15 +477,14 @@ def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """One HTML page of what has finished so far: each part as a list or a table, and charts of the same."""
+    """One HTML page of what has finished so far: each part as a list or a table, and charts."""
     title, parts = comparison.expanded.title, parts_of(comparison)
     sections = [tag("header", None, tag("h1", None, title), paragraph(state(comparison), "note"))]
     for part in parts.values():
         note, remark = (paragraph(text) if text else None for text in (part.note, part.remark))
         content = [note, listed(part.entries)] if part.entries else []
         if part.rows:
-            charts = _ratio_charts(comparison.table()) if part.title.startswith("Ratios") else ()
-            content = [table(part.head, part.rows, part.note.rstrip(".")), remark, *charts]
+            content = [table(part.head, part.rows, part.note.rstrip(".")), remark]
         sections.append(section(part.title, *content))
     if parts:
         frame, label = comparison.table(), "Share of cases within a ratio of the best"
@@ -438,19 +498,3 @@ def comparison_page(comparison: Comparison) -> str:
         bars = lanes_chart(amount_lanes(medians, "Median seconds of each method", "median time", "s"))
         sections += [section("Profile", curves), section("Seconds", bars)]
     return page(title, sections)
-
-
-def _ratio_charts(frame: pandas.DataFrame) -> Iterator[Element]:
-    """For each case how far each method lies above the best, in per cent; a sentence where none does."""
-    over_best = ratios(frame)
-    for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
-        cells = zip(over_best.columns, row, strict=True)
-        above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
-        label = ", ".join(filter(None, map(str, case)))
-        if above:
-            yield tag("h3", None, label)
-        if any(share > 0 for share in above.values()):
-            bars = [Amount(name, {"above the best": share}) for name, share in above.items()]
-            yield lanes_chart(amount_lanes(bars, f"{label}: per cent above the best", "above the best", "%"))
-        elif above:
-            yield paragraph(f"Alike: {', '.join(above)}.")

@@ -32,10 +32,10 @@ from ...instances.base.result import PROVEN_TOLERANCE, Found, History, Result, S
 from ...instances.catalogue import load_packaged
 from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
-from ..contract import Board, Outcome, Request
+from ..contract import Board, Outcome, Request, named
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import as_judged, is_above
-from ..registry import CYCLES, all_methods
+from ..registry import CYCLES, all_methods, is_formulation
 from .choose import AskedStart, Question, ask, check_native, installed_solvers, resolve_options, start_of
 from .judge import judge
 from .warm_start import Outsider, Start, plan_instead, prepare
@@ -47,7 +47,8 @@ def solve(
     problem: Problem | str | os.PathLike[str],
     *,
     formulation: str | None = None,
-    planner: str | None = None,
+    planner: str | Callable[..., Any] | None = None,
+    method: str | Callable[..., Any] | None = None,
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
     limits: SolveOptions | None = None,
@@ -70,9 +71,11 @@ def solve(
         A problem, the path of a file, or the name of a packaged instance.
     formulation : str, optional
         The name of a model, which the exact planner is handed. None: see `planner`.
-    planner : str, optional
-        The name of another way to a plan. None: the exact planner with that formulation; with neither, the best exact
-        method for the problem, which the result names.
+    planner : str or callable, optional
+        The name of another way to a plan, or a function from a problem to a plan. None: the exact planner with that
+        formulation; with neither, the best exact method for the problem, which the result names.
+    method : str or callable, optional
+        The name of a formulation or of a planner, whichever has it, or a function. None: the two above say it.
     solver : str
         "auto", or the names of installed solvers, joined by commas, that work on the model side by side.
     options : Mapping, optional
@@ -105,8 +108,14 @@ def solve(
         There is no such instance, method, solver or option, or they do not go together; the message lists what does.
     """
     problem, limits = problem_of(problem), limits_of(limits, time_limit_s, gap)
-    check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
-    question = ask(problem, formulation, planner, solver, options or {}, start_of(warm_start), cross_check)
+    if method is not None:
+        if formulation is not None or planner is not None:
+            raise UsageError("method is given, and formulation or planner beside it; give one of them.")
+        is_model = isinstance(method, str) and is_formulation(method)
+        formulation, planner = (str(method), None) if is_model else (None, method)
+    name = named(planner)
+    check_asked({"formulation": formulation, "planner": name, "solver": solver}, options, on_progress)
+    question = ask(problem, formulation, name, solver, options or {}, start_of(warm_start), cross_check)
     check_native(solver, limits)
     board = Board(on_progress, question.method.name)
     start = Start(question, Request(problem, question.method.request_options(), limits, board=board))
@@ -271,7 +280,7 @@ def _run(start: Start) -> Outcome:
         if method.is_plugin:
             said = mistake_in(method.name, method.entry.module, error)
             if start.request.board.plan is None:
-                raise UsageError(said) from error
+                raise PluginMistakeError(said) from error
             return Outcome(Stop.ERROR, messages=(said,))
         return Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
 
