@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-# Makes an object of another type of what stands at an address.
-Convert = Callable[[Any, str], Any]
 
 OURS = __name__.partition(".")[0]
 
@@ -66,7 +64,7 @@ def load_installed(point: EntryPoint, wanted: type[T]) -> T:
     return _made(point.load, wanted, f"The plug-in {point.name!r} of {package}", f"mend or uninstall {package}")
 
 
-def load_named(address: str, wanted: type[T], convert: Convert | None = None) -> T:
+def load_named(address: str, wanted: type[T], convert: Callable[..., Any] | None = None) -> T:
     """Load what stands at `module:NAME` or `file.py:NAME`; `convert` may make something else of it."""
     module, _, attribute = address.partition(":")
 

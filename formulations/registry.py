@@ -16,17 +16,7 @@ from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
 from .contract import OptionSpec
 from .family import Describe, Family
-from .plugins import (
-    OURS,
-    Convert,
-    PluginError,
-    blamed,
-    blamed_method,
-    installed,
-    is_address,
-    load_installed,
-    load_named,
-)
+from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
 def choice(name: str, text: str, choices: tuple[str, ...]) -> OptionSpec:
@@ -460,7 +450,7 @@ def find_formulation(name: str) -> Entry | None:
 
 
 @cache
-def plugged_in(name: str, group: str, duties: tuple[str, ...], convert: Convert | None = None) -> Entry | None:
+def plugged_in(name: str, group: str, duties: tuple[str, ...], convert: Any = None) -> Entry | None:
     """The method of another package, known by the name that the user gives; None: there is none."""
     if is_address(name):
         entry = load_named(name, Entry, convert)

@@ -221,7 +221,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "files": paths,
         "rows": plain_rows(frame),
         "methods": plain_rows(summary(frame)) if not frame.empty else [],
-        "gaps": plain_rows(gaps(frame).reset_index()) if not frame.empty else [],
+        "gaps": plain_rows(gaps(frame)) if not frame.empty else [],
         "pairs": plain_rows(paired(frame, comparison.expanded.against)) if not frame.empty else [],
     }
 

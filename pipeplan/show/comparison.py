@@ -42,15 +42,9 @@ if TYPE_CHECKING:
 
 
 # Names of the files by what they hold.
-FILES = {
-    "runs": "runs.csv",
-    "gaps": "gaps.csv",
-    "tables": "tables.md",
-    "latex": "tables.tex",
-    "citations": "references.bib",
-}
-# Functions that compute the points of a profile, by what their file holds.
-PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
+FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
+# Functions that compute a frame of numbers, by what its file holds.
+FRAMES = {"gaps": gaps, "profile points": profile, "time profile points": time_profile}
 
 
 def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
@@ -58,14 +52,13 @@ def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
     frame = comparison.table()
     paths = {name: folder / file for name, file in FILES.items()}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
-    write_text_atomically(paths["gaps"], gaps(frame).to_csv(index_label=CASE))
     write_text_atomically(paths["tables"], markdown(comparison))
     write_text_atomically(paths["latex"], latex(comparison))
     write_text_atomically(paths["citations"], bibliography(cited(comparison)))
     if not frame.empty:
-        for name, points_of in PROFILES_OF.items():
+        for name, frame_of in FRAMES.items():
             paths[name] = folder / f"{name.replace(' ', '-')}.csv"
-            write_text_atomically(paths[name], points_of(frame).to_csv(index=False))
+            write_text_atomically(paths[name], frame_of(frame).to_csv(index=False))
     return paths
 
 
@@ -188,17 +181,16 @@ def gap_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     table, with_settings = gaps(frame), bool((frame["setting"] != "").any())
     head = [*(CASE if with_settings else CASE[:1]), "optimum"]
     rows = []
-    for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
+    for row in plain_rows(table):
+        case, known, name = [row.pop(column) for column in CASE], row.pop("reference"), row.pop("is")
         of_case = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
-        units, known, name = of_case["time_unit"].dropna(), absent_as_none(row[0]), str(row[1])
-        reference = (
-            "-" if known is None else amount_or(known, str(units.iloc[0]) if len(units) else None, "", DIGITS)
-        )
+        unit = next(iter(of_case["time_unit"].dropna()), None)
         cells = [
-            _ending(of_case[of_case["method"] == method]) if absent_as_none(gap) is None else _gap(float(gap))
-            for method, gap in zip(table.columns[2:], row[2:], strict=True)
+            _ending(of_case[of_case["method"] == method]) if gap is None else _gap(gap)
+            for method, gap in row.items()
         ]
-        rows.append([*map(str, case[: len(head) - 1]), REFERENCES.get(name, "{}").format(reference), *cells])
+        reference = REFERENCES.get(name, "{}").format(amount_or(known, unit, "-", DIGITS))
+        rows.append([*case[: len(head) - 1], reference, *cells])
     rows_of = plain_rows(summary(frame))
     intervals = [(row["gap_low"], row["gap_high"]) for row in rows_of]
     ends = {
@@ -208,7 +200,7 @@ def gap_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
         "SGM s": [_two_digits(row["shifted_geometric_mean_s"]) for row in rows_of],
     }
     rows += [[name, *[""] * (len(head) - 1), *cells] for name, cells in ends.items()]
-    return [*head, *map(str, table.columns[2:])], rows
+    return [*head, *map(str, table.columns[4:])], rows
 
 
 # How the reference of a row of gaps is written, by what it is.

@@ -29,17 +29,7 @@ from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
 from ..journal import Journal, changed
 from .run import SCHEMA, Record, Run, Status, run_here, run_on_cluster
-from .suite import (
-    Competitor,
-    Expanded,
-    Instance,
-    Suite,
-    check_label,
-    competitor,
-    default_jobs,
-    expand,
-    of_name,
-)
+from .suite import Competitor, Expanded, Instance, Suite, check_label, competitor, default_jobs, expand, of_name
 from .table import gaps, tidy
 
 if TYPE_CHECKING:
@@ -358,7 +348,9 @@ def _sources(function: FunctionType, above: tuple[FunctionType, ...] = ()) -> It
     except (OSError, SyntaxError):
         raise _unwritten(function, "its text is not at hand") from None
     above = (*above, function)
-    for name, value in ((name, known[name]) for name in sorted(used) if known[name] not in above):
+    for name, value in (
+        (name, known[name]) for name in sorted(used) if not any(known[name] is one for one in above)
+    ):
         home = getattr(value, "__module__", None)
         if isinstance(value, ModuleType):
             yield f"import {value.__name__} as {name}"

@@ -146,7 +146,7 @@ def gaps(frame: pandas.DataFrame) -> pandas.DataFrame:
     found = table.div([math.nan if value is None else value for value, _ in known], axis=0) - 1
     found.insert(0, "reference", [value for value, _ in known])
     found.insert(1, "is", [name for _, name in known])
-    return found
+    return found.rename_axis(CASE).reset_index()
 
 
 def _mean_gap(column: pandas.Series[Any]) -> dict[str, Any]:
