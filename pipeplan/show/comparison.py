@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
 from ..instances.base.json_file import csv_cell, write_text_atomically
-from ..instances.base.result import met
-from ..instances.physics.tolerances import SAME
+from ..instances.base.result import PROVEN_TOLERANCE, met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
 from ..studies.compare.table import (
@@ -215,7 +214,7 @@ GAPS_MEAN = (
 
 def _gap(gap: float | None) -> str:
     """A gap in per cent; a small one is shown as small, never as nothing."""
-    if gap is None or abs(gap) <= SAME:
+    if gap is None or abs(gap) <= PROVEN_TOLERANCE:
         return "-" if gap is None else "0 %"
     percent = 100 * gap
     return f"< {LEAST_LOSS} %" if 0 < percent < LEAST_LOSS else f"{percent:.2f} %"

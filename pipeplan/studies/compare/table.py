@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ...instances.physics.tolerances import SAME
+from ...instances.base.result import PROVEN_TOLERANCE
 from .run import Record, Run, Status
 from .suite import Published
 
@@ -127,10 +127,9 @@ def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
 def reference(frame: pandas.DataFrame, case: Sequence[Any]) -> tuple[float | None, str]:
     """What the gaps of a case are to, and its name: the proven optimum; a bound, the weakest where methods consider
     different plans; or the best value, where nothing is proven."""
-    best = best_proven(frame, case)
-    if best:
+    best, own = best_proven(frame, case), frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
+    if best or (own["stop"] == "infeasible").any():
         return best, "optimum"
-    own = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
     bounds = own.dropna(subset=["bound"]).groupby("scope", dropna=False)["bound"].max()
     found = own["value"].dropna()
     for column, name in ((bounds, "bound"), (found, "best found")):
@@ -186,7 +185,7 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "proven": int((own["stop"] == "proven").sum()),
                 "cases": int(own[CASE].drop_duplicates().shape[0]),
                 "cases_with_value": len(over_best),
-                "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in over_best),
+                "best_in_cases": sum(ratio <= 1 + PROVEN_TOLERANCE for ratio in over_best),
                 "geometric_mean_ratio_to_best": _geometric_mean(over_best),
                 "worst_ratio_to_best": max(over_best) if over_best else None,
                 **_mean_gap(above[method]),
@@ -317,9 +316,9 @@ def paired(frame: pandas.DataFrame, against: str = "") -> pandas.DataFrame:
                 "cases": len(logs),
                 "first_alone": int((only == 1).sum()),
                 "second_alone": int((only == -1).sum()),
-                "first_better": sum(log < -SAME for log in logs),
-                "alike": sum(abs(log) <= SAME for log in logs),
-                "second_better": sum(log > SAME for log in logs),
+                "first_better": sum(log < -PROVEN_TOLERANCE for log in logs),
+                "alike": sum(abs(log) <= PROVEN_TOLERANCE for log in logs),
+                "second_better": sum(log > PROVEN_TOLERANCE for log in logs),
                 "geometric_mean_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else None,
                 "interval_low": low,
                 "interval_high": high,
@@ -345,7 +344,7 @@ def _interval(logs: Sequence[float]) -> tuple[float | None, float | None]:
 
 def _wilcoxon(logs: Sequence[float]) -> float | None:
     """The p of Wilcoxon's test; None where the methods are alike in every case, so that there is nothing to test."""
-    different = [log for log in logs if abs(log) > SAME]
+    different = [log for log in logs if abs(log) > PROVEN_TOLERANCE]
     if not different:
         return None
     from scipy import stats
