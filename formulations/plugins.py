@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import wraps
+from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +136,7 @@ def blaming(name: str, module: str, may_refuse: bool = False) -> Iterator[None]:
 def blamed(function: Callable[..., T], name: str, module: str, may_refuse: bool = False) -> Callable[..., T]:
     """The function, and functions in what it returns, with their mistakes told as those of the plug-in."""
 
+    @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         with blaming(name, module, may_refuse):
             answer = function(*arguments, **options)
@@ -219,17 +222,9 @@ def _with_neighbours(names: Iterable[str]) -> dict[str, ModuleSpec]:
                 OURS,
                 *sys.stdlib_module_names,
             }
-            found = ((other, _spec_of(other)) for other in imported)
+            found = ((other, PathFinder.find_spec(other)) for other in imported)
             waiting += [(other, its) for other, its in found if its is not None and _is_own(its)]
     return packages
-
-
-def _spec_of(name: str) -> ModuleSpec | None:
-    """Where the module lies; None where it is not installed, or was made by a program."""
-    try:
-        return find_spec(name)
-    except ValueError:
-        return None
 
 
 def _is_own(spec: ModuleSpec) -> bool:

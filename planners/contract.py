@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 from ..formulations.contract import OptionSpec, Plan
@@ -159,6 +159,8 @@ class FunctionPlanner:
     """A planner that is one function."""
 
     plan: Callable[[Request], Outcome]
+    objective: Callable[[Any, Any], float] | None = None
+    """What is minimised in place of the usual objective, as a function of problem and plan."""
 
 
 # ---- planners that are plain functions: from a problem to a plan, or to better and better plans ------------------
@@ -175,7 +177,7 @@ FILLED_IN = ("seed", "request")
 # A function may plan whatever a problem can have, since the referee judges each plan by all of it.
 ALL_EXTENSIONS = frozenset({"levels", "no replicas", "types", "zero"})
 # Functions that were handed to `solve`, by module and name.
-_at_hand: dict[str, Entry] = {}
+AT_HAND: dict[str, Entry] = {}
 
 
 def planner(
@@ -184,6 +186,7 @@ def planner(
     name: str = "",
     kinds: Iterable[str] = ("any",),
     depends: Iterable[str] = (),
+    objective: Callable[[Any, Any], float] | None = None,
 ) -> Any:
     """Say more of a function that plans than its signature does; it stays the function that it is.
 
@@ -198,6 +201,8 @@ def planner(
         The kinds of problems that it plans: placement, chain, staging, graph-pipeline, schedule, training.
     depends : iterable of str
         Files that its plans depend on beside its code, such as tables; runs are made again when one changes.
+    objective : callable, optional
+        From a problem and a plan to the value that is minimised. None: the usual objective of the problem.
 
     Returns
     -------
@@ -210,7 +215,8 @@ def planner(
     """
 
     def mark(function: FunctionT) -> FunctionT:
-        setattr(function, FACTS, {"name": name, "kinds": tuple(kinds), "depends": tuple(depends)})
+        told = {"name": name, "kinds": tuple(kinds), "depends": tuple(depends), "objective": objective}
+        setattr(function, FACTS, told)
         return function
 
     return mark if function is None else mark(function)
@@ -223,7 +229,8 @@ class OwnEntry(Entry):
     function: Callable[..., Any] = print
 
     def load(self) -> FunctionPlanner:
-        return FunctionPlanner(blamed(partial(_plan, self.function), self.name, self.module))
+        objective = getattr(self.function, FACTS, {}).get("objective")
+        return FunctionPlanner(blamed(partial(_plan, self.function, objective), self.name, self.module), objective)
 
 
 def entry_of(value: Any, address: str) -> Any:
@@ -232,20 +239,18 @@ def entry_of(value: Any, address: str) -> Any:
         return value
     facts = {"name": "", "kinds": ("any",), "depends": (), **getattr(value, FACTS, {})}
     title = facts["name"] or next(iter((value.__doc__ or "").strip().splitlines()), "") or value.__name__
-    first, *others = facts["kinds"]
-    entry = OwnEntry(
-        address,
-        title,
-        first,
-        f"{value.__module__}:{value.__name__}",
-        tuple(_option(address, own) for own in parameters[1:] if own.name not in FILLED_IN),
-        exact=False,
-        seeded="seed" in [own.name for own in parameters],
-        extensions=ALL_EXTENSIONS,
-        depends=facts["depends"],
-        function=value,
+    options = tuple(_option(address, own) for own in parameters[1:] if own.name not in FILLED_IN)
+    usual: dict[str, Any] = {
+        "exact": False,
+        "seeded": "seed" in [own.name for own in parameters],
+        "extensions": ALL_EXTENSIONS,
+    }
+    home = f"{value.__module__}:{value.__name__}"
+    first, *others = (
+        OwnEntry(address, title, kind, home, options, **usual, depends=facts["depends"], function=value)
+        for kind in facts["kinds"]
     )
-    return replace(entry, twins=tuple(replace(entry, problem_kind=kind) for kind in others))
+    return replace(first, twins=tuple(others))
 
 
 def _option(address: str, parameter: inspect.Parameter) -> OptionSpec:
@@ -256,9 +261,9 @@ def _option(address: str, parameter: inspect.Parameter) -> OptionSpec:
     return OptionSpec(parameter.name, kind, parameter.default, "A parameter of the function.")
 
 
-def _plan(function: Callable[..., Any], request: Request) -> Outcome:
+def _plan(function: Callable[..., Any], objective: Any, request: Request) -> Outcome:
     """Every plan that the function returns or yields goes to the referee, and then on the board."""
-    rules, refused = rules_of(request.problem, request.options), []
+    rules, refused = rules_of(request.problem, request.options, SimpleNamespace(objective=objective)), []
     told = {"seed": request.limits.seed, "request": request}
     own = {name: value for name, value in told.items() if name in inspect.signature(function).parameters}
     found, stop = function(request.problem, **request.options, **own), Stop.COMPLETED
@@ -275,11 +280,6 @@ def _plan(function: Callable[..., Any], request: Request) -> Outcome:
     return Outcome(stop, messages=told_of)
 
 
-def at_hand(name: str) -> Entry | None:
-    """The function of this name that was handed to `solve`."""
-    return _at_hand.get(name)
-
-
 def named(function: Any) -> Any:
     """The name by which `solve` finds the function; what is no function stays what it is."""
     if not isinstance(function, FunctionType):
@@ -288,5 +288,5 @@ def named(function: Any) -> Any:
     entry = entry_of(function, name)
     if not isinstance(entry, Entry):
         raise UsageError(f"{name} takes no problem; give a function from a problem to a plan.")
-    _at_hand[name] = entry
+    AT_HAND[name] = entry
     return name

@@ -37,7 +37,7 @@ from ..formulations.registry import (
     flag,
     plugged_in,
 )
-from .contract import at_hand, entry_of
+from .contract import AT_HAND, entry_of
 
 # ---- placements --------------------------------------------------------------------------------------------
 
@@ -471,7 +471,7 @@ GROUP = "pipeplan.planners"
 
 def find_planner(name: str) -> Entry | None:
     """The planner of that name, ours or of another package, or at that address; None: there is none."""
-    return PLANNERS.get(name) or at_hand(name) or plugged_in(name, GROUP, ("plan",), entry_of)
+    return PLANNERS.get(name) or AT_HAND.get(name) or plugged_in(name, GROUP, ("plan",), entry_of)
 
 
 def find_method(name: str) -> Entry | None:

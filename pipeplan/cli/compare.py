@@ -113,8 +113,7 @@ def command(
         for instance, setting in product(chosen.instances, chosen.settings):
             given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}
             refuse_few(str(instance.source), Cluster(**given))
-    if against is not None:
-        chosen = replace(chosen, against=against)
+    chosen = replace(chosen, against=against or chosen.against)
     if cite:
         _cite(chosen, workloads)
         return
@@ -172,8 +171,8 @@ def _own_suite(
     numbers = whole_numbers(seeds or "0")
     if numbers is None:
         raise UsageError(f"--seeds is {seeds!r}; give whole numbers joined by commas: 0,1,2.")
-    seeds_once = tuple(dict.fromkeys(numbers))
-    return own_suite(instances, methods, Path(), settings=settings, seeds=seeds_once, limits=limits)
+    facts = {"settings": settings, "seeds": tuple(dict.fromkeys(numbers)), "limits": limits}
+    return own_suite(instances, methods, Path(), **facts)
 
 
 def _known_suite(name: str, quick: bool, own: Sequence[str], limits: dict[str, Any]) -> Suite:

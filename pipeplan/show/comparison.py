@@ -90,12 +90,16 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     failures = [f"{method}: {status}. {message}" for method, status, message in faults(frame)]
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
-    against = comparison.expanded.against
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
         Part(GAPS, GAPS_MEAN, *gap_cells(frame)),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
-        Part(PAIRS, ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame, against))]),
+        Part(
+            PAIRS,
+            ASSUMED,
+            PAIR_HEAD,
+            [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))],
+        ),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -166,7 +170,8 @@ def _value_cell(own: pandas.DataFrame, value: float | None, best: float | None, 
     proven = [PROVEN] if (own["stop"] == "proven").all() else []
     ends = [times.text(float(end), digits=DIGITS) for end in (own["value"].min(), own["value"].max())]
     spread = [] if ends[0] == ends[1] else [f"[{ends[0]} to {ends[1]}]"]
-    return " ".join([times.text(value, digits=DIGITS), *spread, *proven, *_loss(value, best)])
+    loss = [f"({_gap(value / best - 1)})"] if best and not met(value, best) else []
+    return " ".join([times.text(value, digits=DIGITS), *spread, *proven, *loss])
 
 
 def _ending(own: pandas.DataFrame) -> str:
@@ -216,26 +221,17 @@ def _gap(gap: float | None) -> str:
     """A gap in per cent; a small one is shown as small, never as nothing."""
     if gap is None or abs(gap) <= PROVEN_TOLERANCE:
         return "-" if gap is None else "0 %"
-    percent = 100 * gap
-    return f"< {LEAST_LOSS} %" if 0 < percent < LEAST_LOSS else f"{percent:.2f} %"
+    if abs(100 * gap) < LEAST_GAP:
+        return f"< {LEAST_GAP} %" if gap > 0 else f"> -{LEAST_GAP} %"
+    return f"{100 * gap:+.2f} %"
 
 
 def _two_digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _loss(value: float, best: float | None) -> list[str]:
-    """The difference to the best proven value, in per cent; negative where that value is proven among fewer plans."""
-    if not best or met(value, best):
-        return []
-    loss = 100 * (value / best - 1)
-    if abs(loss) < LEAST_LOSS:
-        return [f"(< {LEAST_LOSS} %)" if loss > 0 else f"(> -{LEAST_LOSS} %)"]
-    return [f"({loss:+.2f} %)"]
-
-
 # A smaller percentage is shown as "less than this", never as nothing.
-LEAST_LOSS = 0.01
+LEAST_GAP = 0.01
 # Digits of a value in a table.
 DIGITS = 6
 
@@ -285,13 +281,10 @@ def _pair(row: Mapping[str, Any]) -> list[str]:
 
 def latex(comparison: Comparison) -> str:
     """The tables for a paper in LaTeX with booktabs."""
-    tables = [part for part in parts_of(comparison).values() if part.rows and part.title != "Runs"]
-    titles = [part.title.lower() for part in tables]
+    tables = {name.lower(): part for name, part in parts_of(comparison).items() if part.rows and name != "Runs"}
     return LATEX_HEAD + "\n".join(
-        latex_table(
-            part.head, part.rows, f"{comparison.expanded.title}: {title}", title.partition(" ")[0], part.note
-        )
-        for part, title in zip(tables, titles, strict=True)
+        latex_table(part.head, part.rows, f"{comparison.expanded.title}: {name}", name.partition(" ")[0], part.note)
+        for name, part in tables.items()
     )
 
 

@@ -281,9 +281,9 @@ def compare(
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise wrong_argument("methods", methods, "a list of names and functions", 'give ["dp", "greedy"], say')
     run_limits = limits_of(limits, time_limit_s, gap)
-    wanted = {name: getattr(run_limits, name) for name in RUN_LIMITS}
     with TemporaryDirectory() if folder is None else nullcontext(folder) as named:
-        place, given = Path(named), {name: value for name, value in wanted.items() if value is not None}
+        place, asked = Path(named), ((name, getattr(run_limits, name)) for name in RUN_LIMITS)
+        given = {name: value for name, value in asked if value is not None}
         suite = own_suite(problems, methods, place, seeds=tuple(seeds), limits=given, against=against)
         return compare_suite(suite, place, jobs=jobs, resume=resume)
 
@@ -328,25 +328,29 @@ def _instance(problem: object, place: Path) -> Instance:
 
 def address_of(function: FunctionType, folder: Path) -> str:
     """Where a process of its own finds the function: in its file, or in one that is written into the folder for it."""
-    if not function.__name__.isidentifier():
-        raise _unwritten(function, "it has no name")
     path = Path(function.__code__.co_filename)
     if function.__qualname__ != function.__name__ or not path.is_file():
         path = folder / f"{function.__name__}.py"
+        try:
+            text = "\n\n".join(dict.fromkeys(_sources(function)))
+        except (OSError, SyntaxError, TypeError) as why:
+            raise UsageError(
+                f"{function.__name__!r} cannot be run in a process of its own ({why}); write it into a file, mine.py "
+                "say, and name it as 'mine.py:NAME'."
+            ) from None
         folder.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(path, "\n\n".join(dict.fromkeys(_sources(function))) + "\n")
+        write_text_atomically(path, text + "\n")
     return f"{path}:{function.__name__}"
 
 
 def _sources(function: FunctionType, above: tuple[FunctionType, ...] = ()) -> Iterator[str]:
-    """The text of a function after that of all it uses, save what uses it; what cannot be written is refused."""
+    """The text of a function after that of all it uses, save what uses it; a `TypeError` for what cannot be written."""
+    if not function.__name__.isidentifier():
+        raise TypeError("it has no name")
     cells = (cell.cell_contents for cell in function.__closure__ or ())
     known = {**function.__globals__, **dict(zip(function.__code__.co_freevars, cells, strict=True))}
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-        used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} & {*known}
-    except (OSError, SyntaxError):
-        raise _unwritten(function, "its text is not at hand") from None
+    text = textwrap.dedent(inspect.getsource(function))
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} & {*known}
     above = (*above, function)
     for name, value in (
         (name, known[name]) for name in sorted(used) if not any(known[name] is one for one in above)
@@ -358,23 +362,15 @@ def _sources(function: FunctionType, above: tuple[FunctionType, ...] = ()) -> It
             yield from _sources(value, above)
         elif isinstance(value, (FunctionType, type)) and home != function.__module__:
             yield f"from {home} import {value.__qualname__} as {name}"
-        elif repr(value) == _again(repr(value)):
+        elif _is_literal(value):
             yield f"{name} = {value!r}"
         else:
-            raise _unwritten(function, f"it uses {name!r}, a {type(value).__name__}")
+            raise TypeError(f"it uses {name!r}, a {type(value).__name__}")
     yield text.strip()
 
 
-def _again(text: str) -> str | None:
-    """The text of the value that a text stands for, where it is one of Python's own."""
-    try:
-        return repr(ast.literal_eval(text))
-    except (ValueError, SyntaxError):
-        return None
-
-
-def _unwritten(function: FunctionType, why: str) -> UsageError:
-    return UsageError(
-        f"{function.__name__!r} cannot be run in a process of its own ({why}); write it into a file, mine.py say, and "
-        "name it as 'mine.py:NAME'."
-    )
+def _is_literal(value: object) -> bool:
+    """Is it plain data of Python's own, which its text says whole?"""
+    if isinstance(value, (list, tuple, set, dict)):
+        return all(map(_is_literal, [*value, *(value.values() if isinstance(value, dict) else ())]))
+    return isinstance(value, (bool, int, float, str, bytes, type(None)))

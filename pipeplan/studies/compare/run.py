@@ -30,13 +30,7 @@ from typing import IO, Any
 from ...instances.base.clock import wall
 from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import PipeplanError, UsageError
-from ...planners.backends.process import (
-    LONGEST_LAST_WORDS,
-    describe_end,
-    die_with_parent,
-    processor_seconds,
-    resident_bytes,
-)
+from ...planners.backends import process as processes
 
 SCHEMA = "pipeplan.run/1"
 
@@ -146,7 +140,9 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
         if status is None and cancelled is not None and cancelled.is_set():
             return None
         wall_s = wall() - started
-        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall_s, peak)
+        return _record(
+            run, status, process.wait(), _read(answer), _read(chatter, processes.LONGEST_LAST_WORDS), wall_s, peak
+        )
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,20 +172,19 @@ def _watch(
 ) -> tuple[Status | None, int | None]:
     """Wait until the process ends or must be killed; return its status, None if cancelled, and the peak memory seen."""
     time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
-    processor_limit, peak, deadline = limits.get("processor_s"), None, math.inf
-    if time_limit is not None:
-        deadline = started + time_limit + GRACE_S
+    deadline = math.inf if time_limit is None else started + time_limit + GRACE_S
+    processor_limit, peak = limits.get("processor_s"), None
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TICK_S)
             return Status.DONE, peak
         if cancelled is not None and cancelled.is_set():
             return None, peak
-        bytes_resident = resident_bytes(process.pid)
+        bytes_resident = processes.resident_bytes(process.pid)
         peak = bytes_resident if peak is None else max(peak, bytes_resident or 0)
         if memory_limit is not None and bytes_resident is not None and bytes_resident > memory_limit:
             return Status.MEMORY, peak
-        if processor_limit is not None and (processor_seconds(process.pid) or 0.0) > processor_limit:
+        if processor_limit is not None and (processes.processor_seconds(process.pid) or 0.0) > processor_limit:
             process.send_signal(signal.SIGINT)  # it answers with its best plan
             processor_limit, deadline = None, min(deadline, wall() + GRACE_S)
         if wall() > deadline:
@@ -227,7 +222,7 @@ def _record(
         with contextlib.suppress(ValueError):
             data = json.loads(answer)
     if data is None:
-        return Record(run, Status.CRASHED, message=describe_end(code, last_words, "run's"), **facts)
+        return Record(run, Status.CRASHED, message=processes.describe_end(code, last_words, "run's"), **facts)
     if "status" in data:
         return Record(run, Status(data["status"]), message=data["message"], versions=data["versions"], **facts)
     return Record(run, Status.DONE, data["result"], versions=data["versions"], **facts)
@@ -302,7 +297,7 @@ def _check_scheduler(distributed: Any, address: str) -> None:
 
 
 def main(parent: int) -> None:
-    die_with_parent()
+    processes.die_with_parent()
     if os.getppid() != parent:
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have turned off

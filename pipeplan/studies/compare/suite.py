@@ -27,6 +27,7 @@ from ...instances.networks.profile.options import PROFILE_FIELDS
 from ...instances.physics.hardware import devices_given
 from ...instances.registry import Problem
 from ...planners.options import SolveOptions, typed
+from ...planners.referee import own_objective
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import installed_solvers, resolve_options
 from ..journal import made_by
@@ -288,7 +289,8 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
     entries = [(method, entry) for method in methods for entry in _meant(method)]
     for method, entry in entries:
         kind, options = entry.problem_kind, resolve_options(entry, method.options)
-        objective = str(options.get("objective") or usual_objective(kind))
+        own = None if entry.name in FORMULATIONS or entry.name in PLANNERS else own_objective(entry.load())
+        objective = own or str(options.get("objective") or usual_objective(kind))
         other, label = first.setdefault(kind, (objective, method.label))
         if objective != other:
             raise UsageError(

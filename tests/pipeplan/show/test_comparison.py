@@ -47,10 +47,10 @@ def test_gaps_are_to_the_optimum_or_a_bound_with_their_mean_below() -> None:
     ]
     head, rows = gap_cells(frame(*RUNS[:2], *only_bounded, record(run("three", "free"), 5.0)))
     assert head == ["instance", "optimum", "contiguous", "free"]
-    assert rows[0] == ["one", "10", "20.00 %", "0 %"]
-    assert rows[1] == ["two", ">= 4", "125.00 %", "100.00 %"], "the bound that holds for the plans of both"
+    assert rows[0] == ["one", "10", "+20.00 %", "0 %"]
+    assert rows[1] == ["two", ">= 4", "+125.00 %", "+100.00 %"], "the bound that holds for the plans of both"
     assert rows[2] == ["three", "<= 5", "", "0 %"]
-    assert rows[3] == ["geometric mean", "", "64.32 % (2)", "25.99 % (3)"]
+    assert rows[3] == ["geometric mean", "", "+64.32 % (2)", "+25.99 % (3)"]
     assert rows[4][:3] == ["95 % interval", "", "-"], "two cases are too few"
     assert rows[5] == ["best in", "", "0", "3"]
 
