@@ -1,11 +1,12 @@
 """What other packages add: found by entry points or named by address, and imported only when it is asked for.
 
-A name is that of an installed entry point, or the address `module:NAME` that a user wrote; names that files give are
-never imported as addresses (`is_address` tells them apart).
+A name is that of an installed entry point, or the address `module:NAME` or `file.py:NAME` that a user wrote; names that
+files give are never imported as addresses (`is_address` tells them apart).
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import re
@@ -13,7 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from importlib.util import find_spec
+from functools import wraps
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,9 +35,9 @@ T = TypeVar("T")
 OURS = __name__.partition(".")[0]
 
 # What to do about an address at which nothing can be loaded.
-REMEDY = "give MODULE:NAME as it is imported here"
-# Names of a module, its packages and an attribute: `package.module:NAME`.
-ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+REMEDY = "give MODULE:NAME as it is imported here, or FILE.py:NAME"
+# Names of a module, its packages and an attribute, or a file and an attribute: `package.module:NAME`, `mine.py:NAME`.
+ADDRESS = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^:@=]+\.py):[^\W\d]\w*")
 
 
 class PluginError(UsageError):
@@ -46,7 +49,7 @@ class PluginError(UsageError):
 
 
 def is_address(name: str) -> bool:
-    """Is it written as `module:NAME`?"""
+    """Is it written as `module:NAME` or `file.py:NAME`?"""
     return ADDRESS.fullmatch(name) is not None
 
 
@@ -63,19 +66,39 @@ def load_installed(point: EntryPoint, wanted: type[T]) -> T:
     return _made(point.load, wanted, f"The plug-in {point.name!r} of {package}", f"mend or uninstall {package}")
 
 
-def load_named(address: str, wanted: type[T]) -> T:
-    """Load what stands at `module:NAME`, which may be in the current folder."""
+def load_named(address: str, wanted: type[T], convert: Callable[..., Any] | None = None) -> T:
+    """Load what stands at `module:NAME` or `file.py:NAME`; `convert` may make something else of it."""
     module, _, attribute = address.partition(":")
-    return _made(lambda: getattr(import_from_here(module), attribute), wanted, show(address), REMEDY)
+
+    def find() -> Any:
+        value = getattr(import_from_here(module), attribute)
+        return value if convert is None else convert(value, address)
+
+    return _made(find, wanted, show(address), REMEDY)
 
 
 def import_from_here(module: str) -> Any:
-    """The module; what is installed comes before what lies in the current folder."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
+    """The module; what is installed comes before what lies in the current folder. A file is a module of its own, whose
+    neighbours it may import."""
+    name, beside = module_at(module), str(Path(module).resolve().parent)
+    sys.path += [place for place in dict.fromkeys((os.getcwd(), beside)) if place not in sys.path]
     importlib.invalidate_caches()
-    return importlib.import_module(module)
+    if name != module and name not in sys.modules:
+        spec = spec_from_file_location(name, Path(module).resolve())
+        assert spec is not None, "it ends with .py"
+        assert spec.loader is not None
+        made = module_from_spec(spec)
+        spec.loader.exec_module(made)
+        sys.modules[name] = made
+    return importlib.import_module(name)
+
+
+def module_at(place: str) -> str:
+    """The name of a module in an address; that of a file says where the file lies, so that no other has it."""
+    if not place.endswith(".py"):
+        return place
+    path = Path(place).resolve()
+    return f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
 
 
 def mistake_in(name: str, module: str, error: BaseException) -> str:
@@ -113,6 +136,7 @@ def blaming(name: str, module: str, may_refuse: bool = False) -> Iterator[None]:
 def blamed(function: Callable[..., T], name: str, module: str, may_refuse: bool = False) -> Callable[..., T]:
     """The function, and functions in what it returns, with their mistakes told as those of the plug-in."""
 
+    @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         with blaming(name, module, may_refuse):
             answer = function(*arguments, **options)
@@ -161,43 +185,52 @@ def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T
     return made
 
 
-def code_digest(modules: Iterable[str]) -> str:
-    """A digest of the files of these modules' packages, and of the versions of the distributions that they belong to.
+def code_digest(modules: Iterable[str], depends: Iterable[str] = ()) -> str:
+    """A digest of the files of these modules' packages, of the versions of the distributions that they belong to, and
+    of the files on which they depend besides.
 
-    Files beside a module count where it imports them, so that a helper of one's own may not change unseen. What is
-    imported from installed packages does not count.
+    What a module imports from outside of installed packages counts, wherever it lies, so that a helper of one's own may
+    not change unseen. Modules whose names are computed are not followed: name their files in `depends`.
     """
-    import hashlib
     from importlib.metadata import packages_distributions, version
 
     packages = _with_neighbours({module.partition(".")[0] for module in modules})
     distributions = packages_distributions()
-    digest = hashlib.sha256()
-    for name in sorted(packages):
-        for distribution in sorted(set(distributions.get(name, ()))):
-            digest.update(f"{distribution} {version(distribution)}\n".encode())
-        for path in _files(packages[name]):
-            digest.update(f"{name} {path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()[:16]
+    named = {d for name in packages for d in distributions.get(name, ())}
+    paths = [*(path for spec in packages.values() for path in _files(spec)), *map(Path, depends)]
+    lines = [f"{name} {version(name)}" for name in named]
+    for path in paths:
+        if not path.is_file():
+            raise PluginError(
+                f"The file {str(path)!r}, on which a method depends,", "there is none", "mend `depends`"
+            )
+        lines.append(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
 def _with_neighbours(names: Iterable[str]) -> dict[str, ModuleSpec]:
-    """The packages of these names, and those beside them that their files import, and so on; installed packages are
-    nobody's own files."""
+    """The packages of these names, and those of no installed package that their files import, and so on."""
     packages: dict[str, ModuleSpec] = {}
-    waiting = list(names)
+    waiting = [(name, find_spec(name)) for name in names]
     while waiting:
-        name = waiting.pop()
-        spec = None if name in packages else find_spec(name)
-        if spec is None:
+        name, spec = waiting.pop()
+        if spec is None or name in packages:
             continue
         packages[name] = spec
-        folder = Path(str(next(iter(spec.submodule_search_locations or ()), spec.origin))).parent
-        if folder.name in ("site-packages", "dist-packages"):
-            continue
-        imported = {other for path in _files(spec) for other in _imported(path)}
-        waiting += [x for x in imported if (folder / f"{x}.py").is_file() or (folder / x).is_dir()]
+        if _is_own(spec):
+            imported = {other for path in _files(spec) for other in _imported(path)} - {
+                OURS,
+                *sys.stdlib_module_names,
+            }
+            found = ((other, PathFinder.find_spec(other)) for other in imported)
+            waiting += [(other, its) for other, its in found if its is not None and _is_own(its)]
     return packages
+
+
+def _is_own(spec: ModuleSpec) -> bool:
+    """Does it lie outside of the folders of installed packages?"""
+    place = Path(str(next(iter(spec.submodule_search_locations or ()), spec.origin)))
+    return place.exists() and not {"site-packages", "dist-packages"} & {*place.parts}
 
 
 def _files(spec: ModuleSpec) -> list[Path]:

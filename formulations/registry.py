@@ -214,6 +214,8 @@ class Entry:
     arithmetic: frozenset[str] = frozenset()
     """Names, of our own, for arithmetic that several methods share. Methods with a name in common do not check each
     other; tests/test_independence.py compares this with what they import."""
+    depends: tuple[str, ...] = ()
+    """Files on which its answers depend beside its code: stored runs are made again when one of them changes."""
     twins: tuple[Entry, ...] = ()
     """Methods of the same name for other kinds of problems: the problem says which one is meant."""
 
@@ -441,10 +443,10 @@ def find_formulation(name: str) -> Entry | None:
 
 
 @cache
-def plugged_in(name: str, group: str, duties: tuple[str, ...]) -> Entry | None:
+def plugged_in(name: str, group: str, duties: tuple[str, ...], convert: Any = None) -> Entry | None:
     """The method of another package, known by the name that the user gives; None: there is none."""
     if is_address(name):
-        entry = load_named(name, Entry)
+        entry = load_named(name, Entry, convert)
     elif name in (points := installed(group)):
         entry = load_installed(points[name], Entry)
     else:

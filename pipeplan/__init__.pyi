@@ -1,6 +1,7 @@
 # The public names, each once, with the module that defines it. Type checkers read this file, and so does the package.
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
+from .formulations.registry import Entry as Entry
 from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError
@@ -72,7 +73,10 @@ from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport
 from .models.run.run import run as run
 from .planners.chain.smallest_memory import ChainMemory as ChainMemory
+from .planners.contract import Outcome as Outcome
 from .planners.contract import Planner as Planner
+from .planners.contract import Request as Request
+from .planners.contract import planner as planner
 from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +40,47 @@ class Ruling:
     violations: tuple[str, ...]
 
 
-def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = None) -> Rules:
-    """The rules by which a method's plans are judged: a formulation says which contiguity its plans obey."""
-    if formulation is not None:
-        options = {**options, "contiguity": formulation.contiguity(options)}
-    return kind_of(problem).rules(problem, options)
+def own_objective(method: Any) -> str:
+    """The name of the objective that a method declares as its own; empty: it has the usual one."""
+    function = getattr(method, "objective", None)
+    return "" if function is None else f"{function.__module__}.{function.__qualname__}"
+
+
+@dataclass(frozen=True)
+class OwnObjective:
+    """Rules by which plans break the same rules as ever, and are worth what somebody else's method says."""
+
+    usual: Any
+    """The rules without that objective."""
+    objective: str
+    function: Callable[[Any, Any], float]
+    """From a problem and a plan to a value, which is minimised."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.usual, name)
+
+    def value(self, problem: Any, plan: Any) -> float:
+        value = float(self.function(problem, plan))
+        if not math.isfinite(value):
+            raise ValueError(f"{self.objective} is {value}")
+        return value
+
+    def to_options(self) -> dict[str, Any]:
+        return {**self.usual.to_options(), OWN_OBJECTIVE: self.objective}
+
+
+# The option of a result whose value is that of an objective of somebody else, by the objective's name.
+OWN_OBJECTIVE = "own_objective"
+
+
+def rules_of(problem: Problem, options: Mapping[str, Any], method: Any = None) -> Rules:
+    """The rules by which a method's plans are judged: a formulation says which contiguity its plans obey, and a method
+    of somebody else may have an objective of its own, a function of problem and plan."""
+    if hasattr(method, "contiguity"):
+        options = {**options, "contiguity": method.contiguity(options)}
+    rules: Any = kind_of(problem).rules(problem, options)
+    own = own_objective(method)
+    return OwnObjective(rules, own, method.objective) if own else rules
 
 
 def as_judged(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:

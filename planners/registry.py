@@ -36,6 +36,7 @@ from ..formulations.registry import (
     flag,
     plugged_in,
 )
+from .contract import AT_HAND, entry_of
 
 # ---- placements --------------------------------------------------------------------------------------------
 
@@ -469,7 +470,7 @@ GROUP = "pipeplan.planners"
 
 def find_planner(name: str) -> Entry | None:
     """The planner of that name, ours or of another package, or at that address; None: there is none."""
-    return PLANNERS.get(name) or plugged_in(name, GROUP, ("plan",))
+    return PLANNERS.get(name) or AT_HAND.get(name) or plugged_in(name, GROUP, ("plan",), entry_of)
 
 
 def find_method(name: str) -> Entry | None:
@@ -482,7 +483,7 @@ def find_method(name: str) -> Entry | None:
 def is_formulation(name: str) -> bool:
     """Is it the name or the address of a formulation, not of a planner? At an address, an object with `plan` is one."""
     if is_address(name):
-        return not callable(getattr(load_named(name, Entry).load(), "plan", None))
+        return not callable(getattr(load_named(name, Entry, entry_of).load(), "plan", None))
     return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,10 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     instances arguments [INSTANCE]...: Files, or names of packaged instances.
     [What is compared]
     suite text NAME|FILE: Run a packaged suite, or one in a TOML file.
-    method texts --method -m NAME[@SOLVER][:OPTION=VALUE,...]: A formulation or planner to compare, or MODULE:NAME of
-        your own; repeatable.
+    method texts --method -m [LABEL=]NAME[@SOLVER][:OPTION=VALUE,...]: A formulation or planner to compare, or your own
+        as FILE.py:NAME; repeatable, also with --suite.
+    against text LABEL: Test this method against each other one, and no other pairs.
+    rerun texts METHOD: With --resume, make the runs of this method again; repeatable.
     quick flag: Run the part of the suite that takes a few minutes.
     suites flag: List the packaged suites.
     workloads folder DIR: Folder of the published inputs that suites name; without it packaged networks stand in.
@@ -50,6 +53,7 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     output folder --output -o DIR: Folder to write the comparison into.
     resume flag: Continue the comparison in the folder.
     retry_failed flag: With --resume, repeat runs that crashed or were killed.
+    processor_time duration TIME: Stop a run after its processes have worked so long, whatever the clock says.
     jobs int: Number of runs at a time; default: half the cores.
     cluster text tcp://HOST:PORT: Run on this dask cluster.
     cite flag: Print BibTeX of this program and of every method compared, and run nothing.
@@ -62,6 +66,8 @@ def command(
     instances: list[str] | None = None,
     suite: str | None = None,
     method: list[str] | None = None,
+    against: str | None = None,
+    rerun: list[str] | None = None,
     quick: bool = False,
     suites: bool = False,
     workloads: Path | None = None,
@@ -73,6 +79,7 @@ def command(
     output: Path = Path("comparison"),
     resume: bool = False,
     retry_failed: bool = False,
+    processor_time: float | None = None,
     jobs: int | None = None,
     cluster: str | None = None,
     cite: bool = False,
@@ -92,13 +99,13 @@ def command(
             put(*(f"{name:24} {title}" for name, title in titles.items()))
         return
     limits_for(limits)  # checks them
+    limits |= {} if processor_time is None else {"processor_s": processor_time}
     if suite is not None:
-        if any((instances, method, seeds, devices, memory, common)):
+        if any((instances, seeds, devices, memory, common)):
             raise UsageError(
-                "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop "
-                "--suite."
+                "A suite itself says what is compared; drop INSTANCE, --seeds and the cluster, or drop --suite."
             )
-        chosen = _known_suite(suite, quick, limits)
+        chosen = _known_suite(suite, quick, method or (), limits)
     else:
         if quick:
             raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
@@ -106,6 +113,7 @@ def command(
         for instance, setting in product(chosen.instances, chosen.settings):
             given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}
             refuse_few(str(instance.source), Cluster(**given))
+    chosen = replace(chosen, against=against or chosen.against)
     if cite:
         _cite(chosen, workloads)
         return
@@ -116,7 +124,7 @@ def command(
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():
         raise UsageError(f"--workloads (or PIPEPLAN_WORKLOADS) is {str(workloads)!r}, which is not a folder.")
-    going_on = {"resume": resume, "retry_failed": retry_failed}
+    going_on: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "rerun": rerun or ()}
     with graceful():
         comparison = compare_suite(
             chosen, output, workloads=workloads, jobs=jobs, cluster=cluster, watch=_line_each(), **going_on
@@ -154,7 +162,7 @@ def _own_suite(
     settings: tuple[Setting, ...],
     limits: dict[str, Any],
 ) -> Suite:
-    from ..studies.compare.suite import Instance, Suite, competitor
+    from ..studies.compare.comparison import own_suite
 
     if not instances or not methods:
         raise UsageError(
@@ -163,26 +171,18 @@ def _own_suite(
     numbers = whole_numbers(seeds or "0")
     if numbers is None:
         raise UsageError(f"--seeds is {seeds!r}; give whole numbers joined by commas: 0,1,2.")
-    return Suite(
-        name="comparison",
-        title="Comparison",
-        instances=tuple(Instance(Path(text).stem if "/" in text else text, text) for text in instances),
-        methods=tuple(competitor(text) for text in methods),
-        settings=settings,
-        seeds=tuple(dict.fromkeys(numbers)),
-        limits=limits,
-    )
+    facts = {"settings": settings, "seeds": tuple(dict.fromkeys(numbers)), "limits": limits}
+    return own_suite(instances, methods, Path(), **facts)
 
 
-def _known_suite(name: str, quick: bool, limits: dict[str, Any]) -> Suite:
-    """The suite of this name or file; limits of the command line hold for every method of it."""
-    from dataclasses import replace
-
-    from ..studies.compare.suite import load_suite
+def _known_suite(name: str, quick: bool, own: Sequence[str], limits: dict[str, Any]) -> Suite:
+    """The suite of this name or file, with methods of the user's own; limits of the command line hold for every method
+    of it."""
+    from ..studies.compare.suite import competitor, load_suite
 
     suite = load_suite(name, quick)
-    methods = tuple(replace(method, limits={**method.limits, **limits}) for method in suite.methods)
-    return replace(suite, methods=methods)
+    methods = (*suite.methods, *map(competitor, own))
+    return replace(suite, methods=tuple(replace(one, limits={**one.limits, **limits}) for one in methods))
 
 
 def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[str, Any]) -> tuple[Setting, ...]:
@@ -205,7 +205,7 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
-    from ..studies.compare.table import plain_rows, summary
+    from ..studies.compare.table import gaps, paired, plain_rows, summary
 
     frame = comparison.table()
     return {
@@ -220,6 +220,8 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "files": paths,
         "rows": plain_rows(frame),
         "methods": plain_rows(summary(frame)) if not frame.empty else [],
+        "gaps": plain_rows(gaps(frame)) if not frame.empty else [],
+        "pairs": plain_rows(paired(frame, comparison.expanded.against)) if not frame.empty else [],
     }
 
 

@@ -17,7 +17,7 @@ from ..instances.base.result import Asked, Found, Result, Stop
 from ..instances.lookup import packaged_by_hash
 from ..instances.registry import Plan, Problem, kind_of
 from ..planners.options import SolveOptions
-from ..planners.referee import Ruling, rule
+from ..planners.referee import OWN_OBJECTIVE, Ruling, rule
 from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
 from .views import PlanView, module_of
 from .words import amount, amount_or, percent, several, singular
@@ -74,7 +74,10 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
     start, phrases = result.warm_start, [how_good(problem, result)]
     if start.source == "user" and start.value is not None:
         phrases.append(_against("your plan", start.value, result.objective))
-    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
+    if (own := result.options.get(OWN_OBJECTIVE)) is None:
+        return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
+    phrases.insert(0, f"{own}, which was minimised, is {result.objective:.6g}")
+    return about_plan(problem, result.plan, view, rules, rules.value(problem, result.plan), *phrases)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
 from ..instances.base.json_file import csv_cell, write_text_atomically
-from ..instances.base.result import met
+from ..instances.base.result import PROVEN_TOLERANCE, met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
 from ..studies.compare.table import (
@@ -22,6 +22,7 @@ from ..studies.compare.table import (
     absent_as_none,
     best_proven,
     faults,
+    gaps,
     paired,
     plain_rows,
     profile,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 # Names of the files by what they hold.
 FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
-# Functions that compute the points of a profile, by what their file holds.
-PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
+# Functions that compute a frame of numbers, by what its file holds.
+FRAMES = {"gaps": gaps, "profile points": profile, "time profile points": time_profile}
 
 
 def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
@@ -53,9 +54,9 @@ def write_tables(comparison: Comparison, folder: Path) -> dict[str, Path]:
     write_text_atomically(paths["latex"], latex(comparison))
     write_text_atomically(paths["citations"], bibliography(cited(comparison)))
     if not frame.empty:
-        for name, points_of in PROFILES_OF.items():
+        for name, frame_of in FRAMES.items():
             paths[name] = folder / f"{name.replace(' ', '-')}.csv"
-            write_text_atomically(paths[name], points_of(frame).to_csv(index=False))
+            write_text_atomically(paths[name], frame_of(frame).to_csv(index=False))
     return paths
 
 
@@ -74,8 +75,8 @@ class Part:
     """Words below the table."""
 
 
-# The title of the list of stored results that had to be put right.
-CLAIMS = "Claims"
+# Titles of parts; claims are stored results that had to be put right.
+GAPS, PAIRS, CLAIMS = "Gaps", "Pairs of methods", "Claims"
 
 
 def parts_of(comparison: Comparison) -> dict[str, Part]:
@@ -90,8 +91,14 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     about = comparison.expanded.about if comparison.expanded.published else ""
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
+        Part(GAPS, GAPS_MEAN, *gap_cells(frame)),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
-        Part("Pairs of methods", ASSUMED, PAIR_HEAD, [_pair(row) for row in plain_rows(paired(frame))]),
+        Part(
+            PAIRS,
+            ASSUMED,
+            PAIR_HEAD,
+            [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))],
+        ),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -130,8 +137,8 @@ PROVEN = "proven"
 
 
 def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table of values: a row for each case, with the published values below it; settings
-    have a column where there are any."""
+    """Head and rows of the table of values: a row for each case, with the published values below it; settings have a
+    column where there are any."""
     cells = values(frame)
     with_settings, methods = bool((frame["setting"] != "").any()), [str(method) for method in cells.columns]
     rows = []
@@ -157,28 +164,73 @@ PUBLISHED = "  published"
 
 def _value_cell(own: pandas.DataFrame, value: float | None, best: float | None, times: Times) -> str:
     """The value of the runs of a case by a method, and its loss; why there is none in place of it."""
-    if own.empty:
-        return ""
-    if value is None:
-        first = own.iloc[0]
-        why = first["stop"] if first["status"] == "done" else first["status"]
-        return "no plan" if why == "completed" else str(why)
+    if own.empty or value is None:
+        return _ending(own)
     proven = [PROVEN] if (own["stop"] == "proven").all() else []
-    return " ".join([times.text(value, digits=DIGITS), *proven, *_loss(value, best)])
+    ends = [times.text(float(end), digits=DIGITS) for end in (own["value"].min(), own["value"].max())]
+    spread = [] if ends[0] == ends[1] else [f"[{ends[0]} to {ends[1]}]"]
+    loss = [f"({_gap(value / best - 1)})"] if best and not met(value, best) else []
+    return " ".join([times.text(value, digits=DIGITS), *spread, *proven, *loss])
 
 
-def _loss(value: float, best: float | None) -> list[str]:
-    """The difference to the best proven value, in per cent; negative where that value is proven among fewer plans."""
-    if not best or met(value, best):
-        return []
-    loss = 100 * (value / best - 1)
-    if abs(loss) < LEAST_LOSS:
-        return [f"(< {LEAST_LOSS} %)" if loss > 0 else f"(> -{LEAST_LOSS} %)"]
-    return [f"({loss:+.2f} %)"]
+def _ending(own: pandas.DataFrame) -> str:
+    """How the runs of a cell without a value ended; nothing where there are none."""
+    failed = own[own["value"].isna()]
+    return "" if failed.empty else str(failed["ending"].iloc[0])
+
+
+def gap_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of gaps, with means, wins and times of the methods in the last rows."""
+    table, with_settings = gaps(frame), bool((frame["setting"] != "").any())
+    head = [*(CASE if with_settings else CASE[:1]), "optimum"]
+    rows = []
+    for row in plain_rows(table):
+        case, known, name = [row.pop(column) for column in CASE], row.pop("reference"), row.pop("is")
+        of_case = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
+        unit = next(iter(of_case["time_unit"].dropna()), None)
+        cells = [
+            _ending(of_case[of_case["method"] == method]) if gap is None else _gap(gap)
+            for method, gap in row.items()
+        ]
+        reference = REFERENCES.get(name, "{}").format(amount_or(known, unit, "-", DIGITS))
+        rows.append([*case[: len(head) - 1], reference, *cells])
+    rows_of = plain_rows(summary(frame))
+    intervals = [(row["gap_low"], row["gap_high"]) for row in rows_of]
+    ends = {
+        "geometric mean": [f"{_gap(row['geometric_mean_gap'])} ({row['cases_with_gap']})" for row in rows_of],
+        "95 % interval": ["-" if low is None else f"{_gap(low)} to {_gap(high)}" for low, high in intervals],
+        "best in": [str(row["best_in_cases"]) for row in rows_of],
+        "SGM s": [_two_digits(row["shifted_geometric_mean_s"]) for row in rows_of],
+    }
+    rows += [[name, *[""] * (len(head) - 1), *cells] for name, cells in ends.items()]
+    return [*head, *map(str, table.columns[4:])], rows
+
+
+# How the reference of a row of gaps is written, by what it is.
+REFERENCES = {"bound": ">= {}", "best found": "<= {}"}
+GAPS_MEAN = (
+    "How much a value is above the proven optimum; where none is proven, above a bound (>=), which says how far at "
+    "most, or the best value (<=). Below 0: a plan of a kind that the proof leaves out. The geometric mean is that of "
+    "value / reference, less 1, over as many cases as the brackets say; its interval is a percentile bootstrap over "
+    "cases. Means of methods over different cases do not compare."
+)
+
+
+def _gap(gap: float | None) -> str:
+    """A gap in per cent; a small one is shown as small, never as nothing."""
+    if gap is None or abs(gap) <= PROVEN_TOLERANCE:
+        return "-" if gap is None else "0 %"
+    if abs(100 * gap) < LEAST_GAP:
+        return f"< {LEAST_GAP} %" if gap > 0 else f"> -{LEAST_GAP} %"
+    return f"{100 * gap:+.2f} %"
+
+
+def _two_digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 # A smaller percentage is shown as "less than this", never as nothing.
-LEAST_LOSS = 0.01
+LEAST_GAP = 0.01
 # Digits of a value in a table.
 DIGITS = 6
 
@@ -204,7 +256,7 @@ def _method(row: Mapping[str, Any]) -> list[str]:
         str(row["proven"]),
         f"{row['best_in_cases']} of {row['cases']}",
         *("-" if ratio is None else f"{ratio:.4f}" for ratio in ratios_to_best),
-        *("-" if own is None else f"{own:.2f}" for own in spent),
+        *map(_two_digits, spent),
         seconds(row["median_wall_s"]) or "-",
         memory(row["median_peak_memory_bytes"]) or "-",
     ]
@@ -228,13 +280,10 @@ def _pair(row: Mapping[str, Any]) -> list[str]:
 
 def latex(comparison: Comparison) -> str:
     """The tables for a paper in LaTeX with booktabs."""
-    tables = [part for part in parts_of(comparison).values() if part.rows and part.title != "Runs"]
-    titles = [part.title.lower() for part in tables]
+    tables = {name.lower(): part for name, part in parts_of(comparison).items() if part.rows and name != "Runs"}
     return LATEX_HEAD + "\n".join(
-        latex_table(
-            part.head, part.rows, f"{comparison.expanded.title}: {title}", title.partition(" ")[0], part.note
-        )
-        for part, title in zip(tables, titles, strict=True)
+        latex_table(part.head, part.rows, f"{comparison.expanded.title}: {name}", name.partition(" ")[0], part.note)
+        for name, part in tables.items()
     )
 
 
@@ -260,7 +309,7 @@ def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
             {
                 **{name: str(row[name]) for name in ("instance", "setting", "method", "seed")},
                 "value": amount_or(row["value"], row["time_unit"], "", DIGITS),
-                "stop": str(row["stop"] or row["status"]),
+                "end": row["ending"],
                 "wall time": seconds(row["wall_s"]) + published,
                 "peak memory": memory(row["peak_memory_bytes"]),
             }
@@ -312,7 +361,7 @@ LATEX_HEAD = (
 # Columns of names, which are set to the left even where the names look like numbers.
 LABELS = ("instance", "setting", "method", "first", "second")
 # The beginning of a number in a cell.
-NUMBER = re.compile(r"[-+<(]*[\d.,]+")
+NUMBER = re.compile(r"[-+<>=( ]*[\d.,]+")
 
 
 def escaped(text: str) -> str:
@@ -369,6 +418,8 @@ def draw_comparison(comparison: Comparison) -> None:
     put(values.note if losses else "", values.remark, style="dim")
     put(key)
     _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
+    if comparison.expanded.against and PAIRS in parts:
+        _print_table(f"{comparison.expanded.against} against each other", parts[PAIRS].head, parts[PAIRS].rows, 2)
     put(*comparison.expanded.once_remark(), style="dim")
     claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
     put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)

@@ -430,6 +430,7 @@ def _steps(points: Points, end: float, path: str | os.PathLike[str]) -> Iterator
         for i, (name, curve) in enumerate(points.items()):
             along, values = zip(*curve, strict=True)
             look: dict[str, Any] = {"color": colour(i), "linestyle": STYLES[i % len(STYLES)], "label": name}
+            look["linewidth"] = THIN + 0.6 * (len(points) - 1 - i)  # so that a curve above another hides none
             axes.step([*along, end], [*values, values[-1]], where="post", **look)
         yield axes
         axes.grid(True, linewidth=0.3)

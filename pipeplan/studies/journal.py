@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..formulations.plugins import OURS, code_digest, installed
+from ..formulations.plugins import OURS, code_digest, installed, module_at
 from ..formulations.registry import FORMULATIONS, Entry
 from ..formulations.registry import GROUP as FORMULATION_PLUGINS
 from ..instances.base.errors import InputError
@@ -92,7 +93,8 @@ def own_version() -> str | None:
 
 def versions(*solvers: str) -> dict[str, str | None]:
     """The versions of this program, of the standard solvers, which many planners use, and of these, by name."""
-    return {"pipeplan": own_version(), **{name: backend_named(name).version() for name in (*STANDARD, *solvers)}}
+    solved_by = {name: backend_named(name).version() for name in (*STANDARD, *solvers)}
+    return {"pipeplan": own_version(), "python": platform.python_version(), **solved_by}
 
 
 def made_by(entry: Entry, solver: str) -> dict[str, str | None]:
@@ -105,7 +107,8 @@ def plugin_code(entry: Entry, solver: str) -> dict[str, str | None]:
     modules = {entry.name: _modules_of_method(entry)}
     modules |= {name: _modules_of_solver(name) for name in _named(solver) if name not in BACKENDS}
     theirs = {name: [m for m in of if m.partition(".")[0] not in ("", OURS)] for name, of in modules.items()}
-    return {f"the code of {name}": code_digest(of) for name, of in theirs.items() if of}
+    depends = {entry.name: entry.depends}
+    return {f"the code of {name}": code_digest(of, depends.get(name, ())) for name, of in theirs.items() if of}
 
 
 def changed(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[str]:
@@ -123,7 +126,7 @@ def _modules_of_method(entry: Entry) -> list[str]:
     if entry.name not in FORMULATIONS and entry.name not in PLANNERS:
         points = {**installed(FORMULATION_PLUGINS), **installed(PLANNER_PLUGINS)}
         addresses.append(points[entry.name].value if entry.name in points else entry.name)
-    return [address.partition(":")[0] for address in addresses]
+    return [module_at(address.partition(":")[0]) for address in addresses]
 
 
 def _modules_of_solver(name: str) -> list[str]:

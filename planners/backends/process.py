@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.clock import wall
+from ...instances.base.clock import speed, wall
 from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import UsageError
 
@@ -170,12 +170,27 @@ def describe_end(code: int, last_words: str, what: str = "solver") -> str:
 def resident_bytes(pid: int) -> int | None:
     """Bytes that the process and all that it started hold; None where the system does not say."""
     page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+    return _summed(pid, lambda folder: int((folder / "statm").read_text().split()[1]) * page)
+
+
+def processor_seconds(pid: int) -> float | None:
+    """Seconds that the process and all that it started have worked; None where the system does not say."""
+
+    def worked(folder: Path) -> int:
+        # After the name, which may hold spaces: its own ticks, and those of children that have ended.
+        return sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
+
+    ticks = _summed(pid, worked)
+    return None if ticks is None else speed() * ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _summed(pid: int, amount: Callable[[Path], int]) -> int | None:
+    """An amount of the process and of all that it started."""
+    folder = Path(f"/proc/{pid}")
     try:
-        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+        total = amount(folder)
         # A child belongs to the thread that started it.
-        children = [
-            c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()
-        ]
+        children = [c for task in (folder / "task").iterdir() for c in (task / "children").read_text().split()]
     except (OSError, IndexError, ValueError):
         return None
-    return total + sum(resident_bytes(int(child)) or 0 for child in children)
+    return total + sum(_summed(int(child), amount) or 0 for child in children)

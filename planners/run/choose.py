@@ -123,8 +123,8 @@ def ask(
 ) -> Question:
     """The question, with the method of these names; what cannot be asked is refused before any work is done."""
     method = choose(problem, formulation, planner, solver, options)
-    model = None if method.formulation is None else method.formulation.load()
-    rules = rules_of(problem, method.options, model)
+    loaded = method.entry.load() if method.formulation is not None or method.is_plugin else None
+    rules = rules_of(problem, method.options, loaded)
     second = _second_method(problem, method, rules) if cross_check else None
     return Question(
         problem,

@@ -28,7 +28,7 @@ from ...instances.lookup import problem_of, result_of
 from ...instances.physics.tolerances import SAME
 from ..backends.registry import STANDARD
 from ..options import Progress, SolveOptions, check_asked, limits_of
-from ..referee import Ruling, as_judged, is_above, rule, rules_of
+from ..referee import OWN_OBJECTIVE, Ruling, as_judged, is_above, rule, rules_of
 from ..registry import EXACT, PLANNERS, find_method, provers
 from .choose import Method, choose
 from .judge import settle, within
@@ -60,11 +60,14 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
         nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
         return Recomputed(nothing, (other,))
     ruling = None if result.plan is None else rule(problem, result.plan, rules_of(problem, result.options))
+    own, messages = result.options.get(OWN_OBJECTIVE), result.messages
+    if own is not None and ruling is not None and ruling.value is not None and result.objective is not None:
+        ruling, messages = replace(ruling, value=result.objective), (*messages, f"{own} was not recomputed")
     if ruling is not None and result.scope is not None:
         ruling = _within_scope(problem, result, ruling)
     refuted = ruling is not None and result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED)
     claim = replace(result, stop=Stop.PROVEN) if refuted else result  # it still claims a proof: the figures decide
-    true = replace(settle(claim, ruling), messages=result.messages)
+    true = replace(settle(claim, ruling), messages=tuple(dict.fromkeys(messages)))
     differences = tuple(_differences(problem, result, ruling))
     if result.in_scope is None:
         return Recomputed(true, differences)
@@ -147,6 +150,10 @@ def _named(result: Result) -> str:
 def stored_method(problem: Problem, result: Result) -> Method:
     """The method that a result names, with the options that it names; what no longer exists is refused in words."""
     name = _named(result)
+    if OWN_OBJECTIVE in result.options:
+        raise UsageError(
+            f"Only {name} itself knows {result.options[OWN_OBJECTIVE]}, which it minimises; plan again."
+        )
     if is_address(name):
         raise UsageError(
             f"The result was made by {name!r}, which is imported for no file's sake; install it as a plug-in, "

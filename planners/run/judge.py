@@ -9,10 +9,11 @@ from ...formulations.contract import Plan
 from ...formulations.family import Family
 from ...instances.base.errors import TooLargeError
 from ...instances.base.kind import Rules
+from ...instances.base.quantities import with_unit
 from ...instances.base.result import Found, Proof, Result, Stop, met
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
-from ..referee import Ruling, contradiction, is_above, rule
+from ..referee import OwnObjective, Ruling, contradiction, is_above, rule
 
 RECOMPUTED = "the referee recomputed the plan's value"
 NO_FAMILY = "the method's bound was dropped: it does not say for which plans it holds"
@@ -58,6 +59,9 @@ def judge(
     doubts = (*judged.messages[len(messages) :], *(() if wrong_claim is None else (wrong_claim,)))
     if doubts and is_plugin:
         doubts = (_to_mend(method, doubts, rules, request.problem.time_unit),)
+    if isinstance(rules, OwnObjective) and judged.verified:
+        value = with_unit(rules.usual.value(request.problem, judged.plan), request.problem.time_unit)
+        messages.append(f"{method} minimises {rules.objective}; the {rules.usual.objective} of its plan is {value}")
     contradicted = judged.stop == Stop.ERROR and judged.verified and bool(doubts)
     return replace(judged, messages=(*messages, *doubts), contradiction="; ".join(doubts) if contradicted else None)
 

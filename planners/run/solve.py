@@ -32,10 +32,10 @@ from ...instances.base.result import PROVEN_TOLERANCE, Found, History, Result, S
 from ...instances.catalogue import load_packaged
 from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
-from ..contract import Board, Outcome, Request
+from ..contract import Board, Outcome, Request, named
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import as_judged, is_above
-from ..registry import CYCLES, all_methods
+from ..registry import CYCLES, all_methods, is_formulation
 from .choose import AskedStart, Question, ask, check_native, installed_solvers, resolve_options, start_of
 from .judge import judge
 from .warm_start import Outsider, Start, plan_instead, prepare
@@ -47,7 +47,8 @@ def solve(
     problem: Problem | str | os.PathLike[str],
     *,
     formulation: str | None = None,
-    planner: str | None = None,
+    planner: str | Callable[..., Any] | None = None,
+    method: str | Callable[..., Any] | None = None,
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
     limits: SolveOptions | None = None,
@@ -70,9 +71,11 @@ def solve(
         A problem, the path of a file, or the name of a packaged instance.
     formulation : str, optional
         The name of a model, which the exact planner is handed. None: see `planner`.
-    planner : str, optional
-        The name of another way to a plan. None: the exact planner with that formulation; with neither, the best exact
-        method for the problem, which the result names.
+    planner : str or callable, optional
+        The name of another way to a plan, or a function from a problem to a plan. None: the exact planner with that
+        formulation; with neither, the best exact method for the problem, which the result names.
+    method : str or callable, optional
+        The name of a formulation or of a planner, whichever has it, or a function. None: the two above say it.
     solver : str
         "auto", or the names of installed solvers, joined by commas, that work on the model side by side.
     options : Mapping, optional
@@ -105,8 +108,14 @@ def solve(
         There is no such instance, method, solver or option, or they do not go together; the message lists what does.
     """
     problem, limits = problem_of(problem), limits_of(limits, time_limit_s, gap)
-    check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
-    question = ask(problem, formulation, planner, solver, options or {}, start_of(warm_start), cross_check)
+    if method is not None:
+        if formulation is not None or planner is not None:
+            raise UsageError("method is given, and formulation or planner beside it; give one of them.")
+        is_model = isinstance(method, str) and is_formulation(method)
+        formulation, planner = (str(method), None) if is_model else (None, method)
+    name = named(planner)
+    check_asked({"formulation": formulation, "planner": name, "solver": solver}, options, on_progress)
+    question = ask(problem, formulation, name, solver, options or {}, start_of(warm_start), cross_check)
     check_native(solver, limits)
     board = Board(on_progress, question.method.name)
     start = Start(question, Request(problem, question.method.request_options(), limits, board=board))
@@ -270,7 +279,7 @@ def _run(start: Start) -> Outcome:
         if method.is_plugin:
             said = mistake_in(method.name, method.entry.module, error)
             if start.request.board.plan is None:
-                raise UsageError(said) from error
+                raise PluginMistakeError(said) from error
             return Outcome(Stop.ERROR, messages=(said,))
         return Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
 
@@ -395,66 +404,54 @@ def plan_within_limit(plan: Callable[[Request], Outcome], request: Request, name
     limit, board = request.limits.time_limit_s, request.board
     if limit is None:
         return plan(request)
-    call = _Call(plan, request)
-    try:
-        if call.ends_by(limit * (1 + LATE_SHARE) + LATE_S):
-            return call.outcome()
-    except KeyboardInterrupt:  # of the user, for the method as well
-        if call.interrupted():
-            return call.outcome()
-        raise
-    after = board.seconds
-    said = f"{name} did not stop at its time limit of {limit:g} s and was interrupted after {after:.3g} s"
-    if call.interrupted():
-        outcome = call.outcome()
-        return replace(outcome, messages=(*outcome.messages, said))
-    return Outcome(Stop.TIME, messages=(said,))
+    answers: list[Outcome | BaseException] = []
 
-
-class _Call:
-    """A method at work in a thread."""
-
-    def __init__(self, plan: Callable[[Request], Outcome], request: Request) -> None:
-        self._board = request.board
-        self._outcome: Outcome | None = None
-        self._error: BaseException | None = None
-        context = copy_context()
-        self._thread = threading.Thread(target=lambda: context.run(self._run, plan, request), daemon=True)
-        self._thread.start()
-
-    def _run(self, plan: Callable[[Request], Outcome], request: Request) -> None:
+    def work() -> None:
         try:
-            self._outcome = plan(request)
-        except BaseException as error:  # told where it was called
-            self._error = error
+            answers.append(plan(request))
+        except BaseException as error:  # raised again where it was called
+            answers.append(error)
 
-    def ends_by(self, seconds: float) -> bool:
+    def ends_by(seconds: float) -> bool:
         """Wait until it ends, or until the board has so many seconds; has it ended?"""
-        while self._thread.is_alive() and self._board.seconds <= seconds:
-            self._thread.join(TICK_S)
-        return not self._thread.is_alive()
+        while thread.is_alive() and board.seconds <= seconds:
+            thread.join(TICK_S)
+        return not thread.is_alive()
 
-    def outcome(self) -> Outcome:
-        if self._error is not None:
-            raise self._error
-        assert self._outcome is not None
-        return self._outcome
-
-    def interrupted(self) -> bool:
+    def is_interrupted() -> bool:
         """Interrupt it; is there an answer within the grace? Without one its posts are no longer heard."""
-        self._throw(KeyboardInterrupt)
-        ended = self.ends_by(self._board.seconds + GRACE_S)
-        if not ended:
-            self._throw(SystemExit)
-        if ended and not isinstance(self._error, KeyboardInterrupt):
-            return True
-        self._board.close()
+        _throw(thread, KeyboardInterrupt)
+        if ends_by(board.seconds + GRACE_S):
+            if not isinstance(answers[0], KeyboardInterrupt):
+                return True
+        else:
+            _throw(thread, SystemExit)
+        board.close()
         return False
 
-    def _throw(self, kind: type[BaseException]) -> None:
-        """Raise in its thread, which notices as soon as it is back from a library's code."""
-        thread = self._thread.ident
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread or 0), ctypes.py_object(kind))
+    thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    said: tuple[str, ...] = ()
+    try:
+        in_time = ends_by(limit * (1 + LATE_SHARE) + LATE_S)
+    except KeyboardInterrupt:  # of the user, for the method as well
+        if not is_interrupted():
+            raise
+        in_time = True
+    if not in_time:
+        after = board.seconds
+        said = (f"{name} did not stop at its time limit of {limit:g} s and was interrupted after {after:.3g} s",)
+        if not is_interrupted():
+            return Outcome(Stop.TIME, messages=said)
+    (answer,) = answers
+    if isinstance(answer, BaseException):
+        raise answer
+    return replace(answer, messages=(*answer.messages, *said))
+
+
+def _throw(thread: threading.Thread, kind: type[BaseException]) -> None:
+    """Raise in the thread, which notices as soon as it is back from a library's code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(kind))
 
 
 # ---- The machine code of all methods, made ahead, so that nobody waits for it later.

@@ -12,7 +12,7 @@ from ...instances.base.errors import TooLargeError
 from ...instances.base.kind import Rules
 from ...instances.base.result import StartOutcome, WarmStart
 from ..contract import Board, Request
-from ..referee import Ruling, rule, rules_of
+from ..referee import OwnObjective, Ruling, rule, rules_of
 from .choose import Question
 
 _log = logging.getLogger("pipeplan")
@@ -86,7 +86,8 @@ class Start:
         elif rules.to_options().get("contiguity", "none") == "none":
             return None, ruling
         else:  # contiguity is the method's rule, and no rule of the problem
-            rules = rules_of(problem, {**rules.to_options(), "contiguity": "none"})
+            free_rules = rules_of(problem, {**rules.to_options(), "contiguity": "none"})
+            rules = replace(rules, usual=free_rules) if isinstance(rules, OwnObjective) else free_rules
             free = rule(problem, plan, rules)
             ruling = ruling if free.value is None else free
             reason = Outside("devices that are not contiguous", family.wider)

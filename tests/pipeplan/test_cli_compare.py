@@ -20,7 +20,7 @@ def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path
     for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
         assert words in said.out
     assert {path.name for path in folder.iterdir()} == {
-        "comparison.json", "runs.jsonl", "runs.csv", "tables.md", "tables.tex", "references.bib",
+        "comparison.json", "runs.jsonl", "runs.csv", "gaps.csv", "tables.md", "tables.tex", "references.bib",
         "profile.svg", "profile.pdf", "profile-points.csv", "time-profile.svg", "time-profile.pdf",
         "time-profile-points.csv", "problems",
     }  # fmt: skip

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pipeplan
+from pipeplan.planners.run.claims import recompute
+from pipeplan.studies.compare.comparison import own_suite
+from pipeplan.studies.compare.suite import expand
 
 Plan = Callable[..., Any]
 
@@ -98,6 +105,94 @@ def test_a_planner_that_bounds_too_much_is_told_too(plan: Plan, own_module: Call
     done = plan("solve", "tiny-chain", "--planner", "boastful:ENTRY", "--json")
     assert (done.code, done.json["stop"], done.json["bound"]) == (3, "error", None), done
     assert "boastful:ENTRY contradicts the referee (the bound" in done.json["messages"][-1]
+
+
+# ---- An objective that is declared is the one of which everything speaks.
+
+
+TRAFFIC = """import pipeplan
+
+
+def traffic(problem, plan):
+    found = pipeplan.evaluate(problem, plan)
+    return found.max_load + 4 * sum(device.transfer_in + device.transfer_out for device in found.devices)
+
+
+@pipeplan.planner(objective=traffic)
+def in_threes(problem):
+    place = {node.id: position // 3 for position, node in enumerate(problem.nodes)}
+    return pipeplan.PlacementPlan.from_assignment(problem, place)
+
+
+@pipeplan.planner(objective=lambda problem, plan: float("nan"))
+def nowhere(problem):
+    return in_threes(problem)
+
+
+"""
+MINIMISED = (
+    "pyo.Objective(expr=period + 4 * sum(moved[v, j] * nodes[v].transfer_time for v in nodes for j in stages))"
+)
+
+
+@pytest.fixture
+def declared(own_module: Callable[[str, str], None]) -> Any:
+    """The formulation of the page with another objective, which it declares."""
+    listing = re.search(r"<!-- file: example.py -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    text = listing[1].replace(HONEST, f"model.objective = {MINIMISED}").replace("example:", "busy:")
+    head = "class Stages(CommonFormulation):\n"
+    own_module("busy", TRAFFIC + text.replace(head, f"{head}    objective = staticmethod(traffic)\n\n"))
+    return importlib.import_module("busy")
+
+
+def optimum(problem: Any, busy: Any) -> float:
+    """By trying all chains of stages."""
+    values = []
+    for devices in product(range(problem.accelerators), repeat=len(problem.nodes)):
+        place = {node.id: device for node, device in zip(problem.nodes, devices, strict=True)}
+        plan = pipeplan.PlacementPlan.from_assignment(problem, place)
+        if not pipeplan.verify(problem, plan, contiguity="chain"):
+            values.append(busy.traffic(problem, plan))
+    return min(values)
+
+
+def test_an_objective_of_ones_own_is_solved_to_its_true_optimum_and_kept(plan: Plan, declared: Any) -> None:
+    import highspy
+
+    words = ("solve", "tiny-chain", "--formulation", "busy:ENTRY", "--solver", "highs", "-o", "r.json")
+    done = plan(*words, "--json", "--export-model", "busy.lp")
+    problem = pipeplan.load("tiny-chain")
+    result, best = done.json, optimum(problem, declared)
+    assert (done.code, result["stop"], result["objective"]) == (0, "proven", best), done
+    assert result["bound"] == pytest.approx(best)
+    said = f"busy:ENTRY minimises busy.traffic; the max-load of its plan is {result['objective'] - 4.0} ms"
+    assert said in result["messages"], (result["messages"], best)
+    outside = highspy.Highs()
+    outside.setOptionValue("output_flag", False)
+    outside.readModel("busy.lp")
+    outside.run()
+    assert outside.getInfo().objective_function_value == pytest.approx(best)
+    shown = " ".join(plan(*words).out.split())
+    assert f"busy.traffic, which was minimised, is {best:g}" in shown
+    recomputed = recompute(problem, pipeplan.load_result("r.json"))
+    assert (recomputed.differences, recomputed.result.objective) == ((), best)
+    assert "busy.traffic was not recomputed" in recomputed.result.messages
+    proof = plan("verify", "tiny-chain", "r.json", "--proof")
+    assert (proof.code, "Only busy:ENTRY itself knows busy.traffic" in " ".join(proof.err.split())) == (2, True)
+    checked = plan(*words, "--cross-check")
+    assert (checked.code, "There is no cross-check for busy.traffic" in " ".join(checked.err.split())) == (2, True)
+
+
+def test_a_heuristic_may_have_the_same_objective_and_is_not_mixed_with_the_usual_one(
+    plan: Plan, declared: Any
+) -> None:
+    found = pipeplan.solve("tiny-chain", planner="busy:in_threes")
+    assert found.objective == declared.traffic(pipeplan.load("tiny-chain"), found.plan)
+    mixed = plan("compare", "tiny-chain", "-m", "busy:ENTRY", "-m", "dp")
+    assert (mixed.code, "is judged by busy.traffic and dp by max-load" in " ".join(mixed.err.split())) == (2, True)
+    same = expand(own_suite(["tiny-chain"], ["busy:ENTRY", "busy:in_threes"], Path()))
+    assert [run.method for run in same.runs] == ["busy:ENTRY", "busy:in_threes"]
+    assert pipeplan.solve("tiny-chain", planner="busy:nowhere").found == "rejected"
 
 
 # ---- A formulation of somebody else is judged by its own family, and its mistakes are called its own.

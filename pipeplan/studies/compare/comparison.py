@@ -5,17 +5,22 @@ From Python, `compare` compares problems and methods at hand, without a suite or
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import InputError, UsageError, wrong_argument
-from ...instances.base.json_file import read_json, write_json
+from ...instances.base.json_file import read_json, write_json, write_text_atomically
 from ...instances.base.kind import Displayed, Picture, display
+from ...instances.base.quantities import listed
 from ...instances.files import problem_to_text, save
 from ...instances.lookup import load, packaged_by_hash
 from ...instances.registry import Problem, is_problem
@@ -24,8 +29,8 @@ from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
 from ..journal import Journal, changed
 from .run import SCHEMA, Record, Run, Status, run_here, run_on_cluster
-from .suite import Expanded, Instance, Suite, competitor, default_jobs, expand
-from .table import tidy
+from .suite import Competitor, Expanded, Instance, Suite, check_label, competitor, default_jobs, expand, of_name
+from .table import gaps, tidy
 
 if TYPE_CHECKING:
     import pandas
@@ -101,6 +106,10 @@ class Comparison(Displayed):
         """One row for each finished run; see `compare.table`."""
         return tidy(self.expanded.runs, self.records, self.expanded.published)
 
+    def gaps(self) -> pandas.DataFrame:
+        """One row for each case: what is known of the optimum, and how far each method is above it."""
+        return gaps(self.table())
+
     def latex(self) -> str:
         """The tables of the comparison for a paper, in LaTeX with booktabs."""
         text: str = display().latex(self)
@@ -121,15 +130,17 @@ def compare_suite(
     cluster: str | None = None,
     resume: bool = False,
     retry_failed: bool = False,
+    rerun: Collection[str] = (),
     watch: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Run what is not yet in the folder's journal. An interrupt keeps all finished runs.
 
     `jobs` runs go at a time on this machine, by default as many as leave two cores to each; or all on the workers of
     the dask scheduler at the address `cluster`. A folder that has a journal is refused unless `resume`; `retry_failed`
-    repeats its failed runs.
+    repeats its failed runs, and `rerun` those of the methods with these labels.
     """
     expanded = expand(suite, workloads)
+    check_label("rerun", rerun, suite.methods)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -148,6 +159,7 @@ def compare_suite(
     records = {key: record for key, record in stored.items() if key in wanted}
     if retry_failed:
         records = {key: record for key, record in records.items() if record.status == Status.DONE}
+    records = {key: record for key, record in records.items() if record.run.method not in rerun}
     records, differences = reread(folder, records)
     reused, tell = len(records), watch or (lambda progress: None)
     tell(Progress(reused, len(wanted), remarks=(*expanded.remarks(), *_stale(stored, wanted))))
@@ -171,14 +183,14 @@ def compare_suite(
 
 
 def _stale(stored: Mapping[str, Record], wanted: Mapping[str, Run]) -> list[str]:
-    """A sentence on stored runs that are run again, as something that made them has changed since."""
+    """A sentence on stored runs that are made again, as something that made them has changed since."""
     fresh = {run.question: run for key, run in wanted.items() if key not in stored}
     old = {record.run.question: record.run for record in stored.values() if record.run.question in fresh}
     if not old:
         return []
     causes = dict.fromkeys(name for q, run in old.items() for name in changed(run.made_by, fresh[q].made_by))
-    runs = "1 stored run is" if len(old) == 1 else f"{len(old)} stored runs are"
-    return [f"{runs} stale and repeated: {', '.join(causes)} changed since."]
+    runs = "1 run is" if len(old) == 1 else f"{len(old)} runs are"
+    return [f"{listed(list(causes))} {'has' if len(causes) == 1 else 'have'} changed: {runs} made again."]
 
 
 def load_comparison(folder: Path) -> Comparison:
@@ -215,7 +227,7 @@ def finished(journal: Journal) -> dict[str, Record]:
 
 def compare(
     problems: Sequence[Problem | str | os.PathLike[str]],
-    methods: Sequence[str],
+    methods: Sequence[str | Callable[..., Any]],
     *,
     limits: SolveOptions | None = None,
     time_limit_s: float | None = None,
@@ -223,6 +235,8 @@ def compare(
     seeds: Sequence[int] = (0,),
     jobs: int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    against: str = "",
 ) -> Comparison:
     """Plan every problem by every method, each run in a process of its own, as `plan compare` does.
 
@@ -230,9 +244,9 @@ def compare(
     ----------
     problems : sequence of Problem, str or PathLike
         Problems, paths of files, or names of packaged instances.
-    methods : sequence of str
+    methods : sequence of str or callable
         Formulations and planners by name, with a solver and options where needed:
-        `ip-tarnawski@highs:non_contiguous=true`.
+        `ip-tarnawski@highs:non_contiguous=true`; or functions from a problem to a plan. `Ours=dp` labels a method.
     limits : SolveOptions, optional
         Seconds, gaps, threads and memory of every run. None: no limits.
     time_limit_s : float, optional
@@ -245,6 +259,10 @@ def compare(
         Runs at a time. None: half as many as there are cores.
     folder : str or PathLike, optional
         Where to keep runs and problems, so that `plan report` can read them. None: nowhere.
+    resume : bool
+        Keep the runs that the folder holds, save those whose code has changed since.
+    against : str
+        The label of the method that is tested against each other one; empty: all pairs are tested.
 
     Returns
     -------
@@ -260,25 +278,32 @@ def compare(
     """
     if isinstance(problems, str) or not isinstance(problems, Sequence):
         raise wrong_argument("problems", problems, "a list of problems", 'give ["tiny-chain"], say')
-    if (
-        isinstance(methods, str)
-        or not isinstance(methods, Sequence)
-        or not all(isinstance(m, str) for m in methods)
-    ):
-        raise wrong_argument("methods", methods, "a list of names", 'give ["dp", "greedy"], say')
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise wrong_argument("methods", methods, "a list of names and functions", 'give ["dp", "greedy"], say')
     run_limits = limits_of(limits, time_limit_s, gap)
-    wanted = {name: getattr(run_limits, name) for name in RUN_LIMITS}
     with TemporaryDirectory() if folder is None else nullcontext(folder) as named:
-        place = Path(named)
-        suite = Suite(
-            name="comparison",
-            title="Comparison",
-            instances=tuple(_instance(problem, place) for problem in problems),
-            methods=tuple(competitor(method) for method in methods),
-            seeds=tuple(seeds),
-            limits={name: value for name, value in wanted.items() if value is not None},
-        )
-        return compare_suite(suite, place, jobs=jobs)
+        place, asked = Path(named), ((name, getattr(run_limits, name)) for name in RUN_LIMITS)
+        given = {name: value for name, value in asked if value is not None}
+        suite = own_suite(problems, methods, place, seeds=tuple(seeds), limits=given, against=against)
+        return compare_suite(suite, place, jobs=jobs, resume=resume)
+
+
+def own_suite(problems: Iterable[object], methods: Iterable[object], place: Path, **facts: Any) -> Suite:
+    """The suite of these problems and methods; files of those that have none are written into the place."""
+    instances = tuple(_instance(problem, place) for problem in problems)
+    return Suite(
+        "comparison", instances, tuple(_competitor(m, place) for m in methods), title="Comparison", **facts
+    )
+
+
+def _competitor(method: object, place: Path) -> Competitor:
+    """The method of a name, or of a function, which its processes find in a file."""
+    if isinstance(method, str):
+        return competitor(method)
+    if not isinstance(method, FunctionType):
+        raise wrong_argument("methods", method, "a name or a function", 'give "dp", or a function of a problem')
+    address = address_of(method, place / "methods")
+    return of_name(address, Competitor(address.rpartition(":")[2], typed=True))
 
 
 # Fields of `SolveOptions` that hold for every run; each run has its own seed.
@@ -296,3 +321,56 @@ def _instance(problem: object, place: Path) -> Instance:
     path = place / f"given-{problem.hash}.json"
     save(problem, path)
     return Instance(problem.name, str(path))
+
+
+# ---- functions of a program or a notebook, which processes of their own find in files ---------------------------
+
+
+def address_of(function: FunctionType, folder: Path) -> str:
+    """Where a process of its own finds the function: in its file, or in one that is written into the folder for it."""
+    path = Path(function.__code__.co_filename)
+    if function.__qualname__ != function.__name__ or not path.is_file():
+        path = folder / f"{function.__name__}.py"
+        try:
+            text = "\n\n".join(dict.fromkeys(_sources(function)))
+        except (OSError, SyntaxError, TypeError) as why:
+            raise UsageError(
+                f"{function.__name__!r} cannot be run in a process of its own ({why}); write it into a file, mine.py "
+                "say, and name it as 'mine.py:NAME'."
+            ) from None
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(path, text + "\n")
+    return f"{path}:{function.__name__}"
+
+
+def _sources(function: FunctionType, above: tuple[FunctionType, ...] = ()) -> Iterator[str]:
+    """The text of a function after that of all it uses, save what uses it; a `TypeError` for what cannot be written."""
+    if not function.__name__.isidentifier():
+        raise TypeError("it has no name")
+    cells = (cell.cell_contents for cell in function.__closure__ or ())
+    known = {**function.__globals__, **dict(zip(function.__code__.co_freevars, cells, strict=True))}
+    text = textwrap.dedent(inspect.getsource(function))
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} & {*known}
+    above = (*above, function)
+    for name, value in (
+        (name, known[name]) for name in sorted(used) if not any(known[name] is one for one in above)
+    ):
+        home = getattr(value, "__module__", None)
+        if isinstance(value, ModuleType):
+            yield f"import {value.__name__} as {name}"
+        elif isinstance(value, FunctionType) and home == function.__module__:
+            yield from _sources(value, above)
+        elif isinstance(value, (FunctionType, type)) and home != function.__module__:
+            yield f"from {home} import {value.__qualname__} as {name}"
+        elif _is_literal(value):
+            yield f"{name} = {value!r}"
+        else:
+            raise TypeError(f"it uses {name!r}, a {type(value).__name__}")
+    yield text.strip()
+
+
+def _is_literal(value: object) -> bool:
+    """Is it plain data of Python's own, which its text says whole?"""
+    if isinstance(value, (list, tuple, set, dict)):
+        return all(map(_is_literal, [*value, *(value.values() if isinstance(value, dict) else ())]))
+    return isinstance(value, (bool, int, float, str, bytes, type(None)))

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import importlib
 import json
+import math
 import os
 import platform
 import signal
@@ -29,7 +30,7 @@ from typing import IO, Any
 from ...instances.base.clock import wall
 from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import PipeplanError, UsageError
-from ...planners.backends.process import LONGEST_LAST_WORDS, describe_end, die_with_parent, resident_bytes
+from ...planners.backends import process as processes
 
 SCHEMA = "pipeplan.run/1"
 
@@ -49,7 +50,7 @@ class Run:
     solver: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `SolveOptions`; the seed among them."""
+    """Arguments of `SolveOptions`, the seed among them, and `processor_s`: seconds that all its processes may work."""
     made_by: Mapping[str, str | None] = field(default_factory=dict)
     """Versions of what computes the result, and digests of plug-ins' code: another one makes it another run."""
 
@@ -99,6 +100,8 @@ class Record:
     wall_s: float | None = None
     peak_memory_bytes: int | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
+    output: str = ""
+    """The end of what the process printed."""
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, "key": self.run.key, **asdict(self), "status": str(self.status)}
@@ -108,7 +111,7 @@ class Record:
         if data["schema"] != SCHEMA:
             raise ValueError(data["schema"])
         fields = {name: data[name] for name in ("result", "message", "wall_s", "peak_memory_bytes", "versions")}
-        return cls(Run(**data["run"]), Status(data["status"]), **fields)
+        return cls(Run(**data["run"]), Status(data["status"]), **fields, output=data.get("output", ""))
 
 
 # ---- the process of a run, as its parent sees it --------------------------------------------------------------
@@ -137,7 +140,9 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
         if status is None and cancelled is not None and cancelled.is_set():
             return None
         wall_s = wall() - started
-        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall_s, peak)
+        return _record(
+            run, status, process.wait(), _read(answer), _read(chatter, processes.LONGEST_LAST_WORDS), wall_s, peak
+        )
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,18 +172,22 @@ def _watch(
 ) -> tuple[Status | None, int | None]:
     """Wait until the process ends or must be killed; return its status, None if cancelled, and the peak memory seen."""
     time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
-    peak: int | None = None
+    deadline = math.inf if time_limit is None else started + time_limit + GRACE_S
+    processor_limit, peak = limits.get("processor_s"), None
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TICK_S)
             return Status.DONE, peak
         if cancelled is not None and cancelled.is_set():
             return None, peak
-        bytes_resident = resident_bytes(process.pid)
+        bytes_resident = processes.resident_bytes(process.pid)
         peak = bytes_resident if peak is None else max(peak, bytes_resident or 0)
         if memory_limit is not None and bytes_resident is not None and bytes_resident > memory_limit:
             return Status.MEMORY, peak
-        if time_limit is not None and wall() - started > time_limit + GRACE_S:
+        if processor_limit is not None and (processes.processor_seconds(process.pid) or 0.0) > processor_limit:
+            process.send_signal(signal.SIGINT)  # it answers with its best plan
+            processor_limit, deadline = None, min(deadline, wall() + GRACE_S)
+        if wall() > deadline:
             return Status.TIME, peak
 
 
@@ -202,19 +211,20 @@ def _read(stream: IO[bytes], last: int | None = None) -> str:
 def _record(
     run: Run, status: Status | None, code: int, answer: str, last_words: str, wall_s: float, peak: int | None
 ) -> Record:
-    facts: dict[str, Any] = {"wall_s": wall_s, "peak_memory_bytes": peak}
+    facts: dict[str, Any] = {"wall_s": wall_s, "peak_memory_bytes": peak, "output": last_words}
     if status == Status.MEMORY:
         return Record(run, status, message=f"held more than {run.limits['memory_limit_bytes']} bytes", **facts)
-    if status == Status.TIME:
-        return Record(run, status, message=f"still ran {GRACE_S:g} s after its limit", **facts)
+    if status == Status.TIME or code == -signal.SIGINT:
+        message = f"was stopped without an answer, at most {GRACE_S:g} s after its limit"
+        return Record(run, Status.TIME, message=message, **facts)
     data = None
     if code == 0:
         with contextlib.suppress(ValueError):
             data = json.loads(answer)
     if data is None:
-        return Record(run, Status.CRASHED, message=describe_end(code, last_words, "run's"), **facts)
-    if "refused" in data:
-        return Record(run, Status.REFUSED, message=data["refused"], versions=data["versions"], **facts)
+        return Record(run, Status.CRASHED, message=processes.describe_end(code, last_words, "run's"), **facts)
+    if "status" in data:
+        return Record(run, Status(data["status"]), message=data["message"], versions=data["versions"], **facts)
     return Record(run, Status.DONE, data["result"], versions=data["versions"], **facts)
 
 
@@ -287,18 +297,20 @@ def _check_scheduler(distributed: Any, address: str) -> None:
 
 
 def main(parent: int) -> None:
-    die_with_parent()
+    processes.die_with_parent()
     if os.getppid() != parent:
         return
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have turned off
     job = json.load(sys.stdin)
-    # What a library prints must not get into the answer.
-    with contextlib.redirect_stdout(sys.stderr):
-        answer = _answer(job)
-    json.dump(answer, sys.stdout, allow_nan=False)
-    sys.stdout.flush()
+    # What anybody prints, in whatever way, must not get into the answer.
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)
+        json.dump(_answer(job), answer, allow_nan=False)
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
+    from ...formulations.plugins import PluginMistakeError
+    from ...instances.base.result import Stop
     from ...instances.files import problem_from_text
     from ...planners.options import SolveOptions
     from ...planners.run.solve import solve
@@ -307,9 +319,13 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     try:
         _check_code(run)
         method = {name: run[name] for name in ("formulation", "planner", "solver", "options")}
-        result = solve(problem_from_text(job["problem"]), **method, limits=SolveOptions(**run["limits"]))
+        limits = SolveOptions(**{name: value for name, value in run["limits"].items() if name != "processor_s"})
+        result = solve(problem_from_text(job["problem"]), **method, limits=limits)
+        if result.stop == Stop.INTERRUPTED:  # nobody else interrupts it
+            result = replace(result, stop=Stop.TIME)
     except PipeplanError as error:
-        return {"refused": str(error), "versions": versions()}
+        status = Status.CRASHED if isinstance(error, PluginMistakeError) else Status.REFUSED
+        return {"status": status, "message": str(error), "versions": versions()}
     return {"result": result.to_json(), "versions": versions()}
 
 

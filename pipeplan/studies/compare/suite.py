@@ -27,6 +27,7 @@ from ...instances.networks.profile.options import PROFILE_FIELDS
 from ...instances.physics.hardware import devices_given
 from ...instances.registry import Problem
 from ...planners.options import SolveOptions, typed
+from ...planners.referee import own_objective
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import installed_solvers, resolve_options
 from ..journal import made_by
@@ -122,6 +123,8 @@ class Suite:
     title: str = ""
     about: str = ""
     """What the published values are, and why ours may differ from them."""
+    against: str = ""
+    """Label of the method that is tested against each other one; empty: all pairs are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ class Expanded:
     """Notes on what profiles and tables became."""
     once: tuple[str, ...] = ()
     """Methods that take no seed and ran once where there are several seeds."""
+    against: str = ""
+    """See `Suite`."""
 
     def once_remark(self) -> list[str]:
         """A sentence on methods for which further seeds change nothing; none where there are none."""
@@ -189,6 +194,7 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
     Without `to_run`, the packages of the methods need not be installed.
     """
     _refuse_twins(suite)
+    check_label("against", [suite.against] if suite.against else [], suite.methods)
     _refuse_mixed_objectives(suite.methods)
     missing = _not_installed(suite) if to_run else {}
     suite = replace(suite, methods=tuple(m for m in suite.methods if m.label not in missing))
@@ -228,9 +234,8 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
         for method in suite.methods
         if len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
     )
-    return Expanded(
-        suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(dict.fromkeys(notes)), once
-    )
+    said, about = tuple(dict.fromkeys(notes)), suite.about
+    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, about, said, once, suite.against)
 
 
 def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
@@ -284,7 +289,8 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
     entries = [(method, entry) for method in methods for entry in _meant(method)]
     for method, entry in entries:
         kind, options = entry.problem_kind, resolve_options(entry, method.options)
-        objective = str(options.get("objective") or usual_objective(kind))
+        own = None if entry.name in FORMULATIONS or entry.name in PLANNERS else own_objective(entry.load())
+        objective = own or str(options.get("objective") or usual_objective(kind))
         other, label = first.setdefault(kind, (objective, method.label))
         if objective != other:
             raise UsageError(
@@ -326,6 +332,14 @@ def _refuse_idle(
         raise UsageError(f"The comparison has {several(len(runs), 'run')}; compare at most {MOST_RUNS} at once.")
 
 
+def check_label(option: str, labels: Iterable[str], methods: Sequence[Competitor]) -> None:
+    """Refuse labels that no method of the comparison has."""
+    known = [method.label for method in methods]
+    for label in labels:
+        if label not in known:
+            raise UsageError(f"--{option} is {label!r}, which is none of {', '.join(known)}; give one of them.")
+
+
 def _refuse_twins(suite: Suite) -> None:
     """Refuse two instances, settings or methods with one label."""
     groups: Mapping[str, Sequence[Instance | Setting | Competitor]] = {
@@ -343,17 +357,20 @@ def _refuse_twins(suite: Suite) -> None:
 
 
 def competitor(text: str) -> Competitor:
-    """A competitor of the form `NAME[@SOLVER][:OPTION=VALUE,...]`, such as
-    `ip-tarnawski@highs:non_contiguous=true`; a method of a module is `mymodel:ENTRY@highs`."""
+    """A competitor of the form `[LABEL=]NAME[@SOLVER][:OPTION=VALUE,...]`, such as
+    `ip-tarnawski@highs:non_contiguous=true`; one's own is `mymodel:ENTRY@highs` or `Ours=mine.py:greedy`."""
     match = _METHOD.fullmatch(text)
     if match is None or (is_address(match["name"]) and find_method(match["name"].partition(":")[0]) is not None):
         raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
     options = dict(_option(text, part) for part in (match["options"] or "").split(",") if part)
-    return of_name(match["name"], Competitor(text, solver=match["solver"] or "auto", options=options, typed=True))
+    label, solver = match["label"] or text, match["solver"] or "auto"
+    return of_name(match["name"], Competitor(label, solver=solver, options=options, typed=True))
 
 
 # The part behind the first colon belongs to the name where it sets no option: `module:NAME`.
-_METHOD = re.compile(r"(?P<name>[^:@]*(?::[^:@=,]+)?)(?:@(?P<solver>[^:]*))?(?::(?P<options>.*))?")
+_METHOD = re.compile(
+    r"(?:(?P<label>[^:@=]+)=)?(?P<name>[^:@=]*(?::[^:@=,]+)?)(?:@(?P<solver>[^:]*))?(?::(?P<options>.*))?"
+)
 
 
 def of_name(name: str, method: Competitor) -> Competitor:
@@ -404,13 +421,26 @@ LIMITS: Mapping[str, tuple[str, Callable[[str], float] | None]] = {
     "gap": ("rel_gap", None),
     "abs_gap": ("abs_gap", None),
     "threads": ("threads", None),
+    "processor_time": ("processor_s", duration),
 }
 CLUSTER = (
     *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
     *STAGING_OPTIONS,
     *PROFILE_FIELDS,
 )
-TOP = ("name", "title", "about", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
+TOP = (
+    "name",
+    "title",
+    "about",
+    "against",
+    "seeds",
+    "limits",
+    "instances",
+    "settings",
+    "methods",
+    "published",
+    "quick",
+)
 
 
 def packaged_suites() -> dict[str, str]:
@@ -461,6 +491,7 @@ def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
         instances=tuple(_instance(where, entry, folder) for where, entry in _tables(data, "instances")),
         methods=tuple(_method(where, entry, folder) for where, entry in _tables(data, "methods")),
         settings=tuple(_setting(where, entry) for where, entry in _tables(data, "settings")) or (Setting(),),
+        against=str(data.get("against", "")),
         seeds=_seeds("seeds", data.get("seeds", [0])),
         limits=_limits("limits", data.get("limits", {})),
         published=tuple(_published(where, entry) for where, entry in _tables(data, "published")),
@@ -540,7 +571,7 @@ def _limits(where: str, value: object) -> dict[str, Any]:
     for key, value in table.items():
         name, read = LIMITS[key]
         limits[name] = value if read is None else quantity(join(where, key), value, read)
-    SolveOptions(**limits)
+    SolveOptions(**{name: limit for name, limit in limits.items() if name != "processor_s"})
     return limits
 
 

@@ -2,7 +2,7 @@
 
 A run without a verified plan has no value. It never enters a mean; it counts among the runs that the mean leaves out,
 which stand beside it, and in a performance profile it lies within no ratio. A column may be added; names of columns
-stand in files that others read.
+stand in files that others read. Gaps are to the optimum, where one is proven.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ...instances.physics.tolerances import SAME
-from .run import Record, Run
+from ...instances.base.result import PROVEN_TOLERANCE
+from .run import Record, Run, Status
 from .suite import Published
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 # Columns in which two runs agree where no clock decides when they stop.
 DETERMINISTIC = (
     "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
-    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_s", "published_source",
+    "stop", "found", "ending", "value", "time_unit", "bound", "scope", "gap", "verified", "published", "published_s",
+    "published_source",
 )  # fmt: skip
 MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
 OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
@@ -35,6 +36,10 @@ CASE = ["instance", "setting"]
 SHIFT_S = 1.0
 # Ends of runs that no limit cut short.
 ENDED = ("proven", "gap", "completed")
+# How runs end, in words for a paper: those without a result, without a plan, and with one; other words stay.
+FAILED = {Status.REFUSED: "not applicable", Status.TIME: "over time", Status.MEMORY: "over memory"}
+PLANLESS = {"time": "over time", "memory": "over memory", "completed": "no plan"}
+PLANNED = {"time": "time limit", "memory": "memory limit", "gap": "within gap", "error": "contradicted"}
 
 
 def tidy(
@@ -67,9 +72,11 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
         "status": str(record.status),
         "stop": result.get("stop"),
         "found": result.get("found"),
+        "ending": ending(record),
         "value": result.get("objective") if verified else None,
         "time_unit": result.get("problem", {}).get("time_unit"),
         "bound": result.get("bound"),
+        "scope": result.get("scope"),
         "gap": result.get("gap"),
         "verified": verified,
         "published": None if printed is None else printed.value,
@@ -83,6 +90,17 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
         **{name: record.versions.get(name) for name in ("pipeplan", "python", "system")},
         "message": record.message or "; ".join(result.get("messages", [])) or None,
     }
+
+
+def ending(record: Record) -> str:
+    """How a run ended, in words for a paper."""
+    result = record.result or {}
+    stop = str(result.get("stop"))
+    if record.status != Status.DONE:
+        return FAILED.get(record.status, str(record.status))
+    if result.get("verified"):
+        return PLANNED.get(stop, stop)
+    return "rejected" if result.get("found") == "rejected" else PLANLESS.get(stop, stop)
 
 
 def values(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -106,6 +124,44 @@ def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
     return float(values.min()) if len(values) else None
 
 
+def reference(frame: pandas.DataFrame, case: Sequence[Any]) -> tuple[float | None, str]:
+    """What the gaps of a case are to, and its name: the proven optimum; a bound, the weakest where methods consider
+    different plans; or the best value, where nothing is proven."""
+    best, own = best_proven(frame, case), frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1])]
+    if best or (own["stop"] == "infeasible").any():
+        return best, "optimum"
+    bounds = own.dropna(subset=["bound"]).groupby("scope", dropna=False)["bound"].max()
+    found = own["value"].dropna()
+    for column, name in ((bounds, "bound"), (found, "best found")):
+        if len(column) and float(column.min()) > 0:
+            return float(column.min()), name
+    return None, ""
+
+
+def gaps(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """One line for each case: the reference and its name, and for each method (value - reference) / reference."""
+    table = values(frame).astype("Float64")
+    known = [reference(frame, case) for case in table.index]
+    found = table.div([math.nan if value is None else value for value, _ in known], axis=0) - 1
+    found.insert(0, "reference", [value for value, _ in known])
+    found.insert(1, "is", [name for _, name in known])
+    return found.rename_axis(CASE).reset_index()
+
+
+def _mean_gap(column: pandas.Series[Any]) -> dict[str, Any]:
+    """The geometric mean of values over references, less 1, over the cases with a gap, and its bootstrap interval."""
+    import numpy
+
+    logs = [math.log1p(float(gap)) for gap in column.dropna()]
+    low = high = None
+    if len(logs) >= FEWEST:
+        draws = numpy.random.default_rng(RESAMPLING_SEED).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
+        rest = (1 - CONFIDENCE) / 2
+        low, high = (float(end) for end in numpy.expm1(numpy.quantile(draws, [rest, 1 - rest])))
+    mean = math.expm1(math.fsum(logs) / len(logs)) if logs else None
+    return {"cases_with_gap": len(logs), "geometric_mean_gap": mean, "gap_low": low, "gap_high": high}
+
+
 def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
     """Each method's value over the best of its case."""
     table = values(frame).astype("Float64")
@@ -113,10 +169,10 @@ def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line for each method: how many runs it solved and proved, its ratios to the best, its time and memory."""
+    """One line for each method: how many runs it solved and proved, its gaps, its time and memory."""
     import pandas
 
-    table = ratios(frame)
+    table, above = ratios(frame), gaps(frame)
     rows = []
     for method in table.columns:
         own = frame[frame["method"] == method]
@@ -129,10 +185,10 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "proven": int((own["stop"] == "proven").sum()),
                 "cases": int(own[CASE].drop_duplicates().shape[0]),
                 "cases_with_value": len(over_best),
-                "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in over_best),
+                "best_in_cases": sum(ratio <= 1 + PROVEN_TOLERANCE for ratio in over_best),
                 "geometric_mean_ratio_to_best": _geometric_mean(over_best),
-                "arithmetic_mean_ratio_to_best": math.fsum(over_best) / len(over_best) if over_best else None,
                 "worst_ratio_to_best": max(over_best) if over_best else None,
+                **_mean_gap(above[method]),
                 "shifted_geometric_mean_s": _shifted_geometric_mean(own["total_s"].fillna(own["wall_s"])),
                 "median_total_s": _median(own["total_s"]),
                 "median_wall_s": _median(own["wall_s"]),
@@ -193,11 +249,11 @@ def _shares(
 
 
 def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
-    """Method, status and message of runs that were refused, crashed or were killed; the same ones only once."""
-    failed = frame[frame["status"] != "done"][["method", "status", "message"]].drop_duplicates()
+    """Method, ending and message of runs that were refused, crashed, were killed or err; the same ones only once."""
+    failed = frame[(frame["status"] != "done") | (frame["stop"] == "error")][["method", "ending", "message"]]
     return [
-        (str(m), str(status), str(message or ""))
-        for m, status, message in failed.itertuples(index=False, name=None)
+        (str(method), str(how), str(absent_as_none(message) or ""))
+        for method, how, message in failed.drop_duplicates().itertuples(index=False, name=None)
     ]
 
 
@@ -225,6 +281,8 @@ def absent_as_none(value: Any) -> Any:
 CONFIDENCE = 0.95
 # With fewer cases than this, nothing is said of an interval.
 FEWEST = 3
+# Resamples of the cases for the interval of a mean gap, drawn from this seed.
+RESAMPLES, RESAMPLING_SEED = 10_000, 0
 # What a reader must know of the numbers.
 ASSUMED = (
     "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "
@@ -236,13 +294,15 @@ ASSUMED = (
 )
 
 
-def paired(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line for each pair of methods: the ratio of their values with its interval, who wins how often, the test."""
+def paired(frame: pandas.DataFrame, against: str = "") -> pandas.DataFrame:
+    """One line for each pair of methods, or for that of one with each other one: the ratio of their values with its
+    interval, who wins how often, the test."""
     import pandas
 
     table = values(frame).astype("Float64")
     rows = []
-    for first, second in combinations(table.columns, 2):
+    others = [(against, str(name)) for name in table.columns if name != against]
+    for first, second in others if against in table.columns else combinations(table.columns, 2):
         both = table[[first, second]].dropna()
         only = table[first].notna().astype(int) - table[second].notna().astype(int)
         logs = [
@@ -256,9 +316,9 @@ def paired(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "cases": len(logs),
                 "first_alone": int((only == 1).sum()),
                 "second_alone": int((only == -1).sum()),
-                "first_better": sum(log < -SAME for log in logs),
-                "alike": sum(abs(log) <= SAME for log in logs),
-                "second_better": sum(log > SAME for log in logs),
+                "first_better": sum(log < -PROVEN_TOLERANCE for log in logs),
+                "alike": sum(abs(log) <= PROVEN_TOLERANCE for log in logs),
+                "second_better": sum(log > PROVEN_TOLERANCE for log in logs),
                 "geometric_mean_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else None,
                 "interval_low": low,
                 "interval_high": high,
@@ -284,7 +344,7 @@ def _interval(logs: Sequence[float]) -> tuple[float | None, float | None]:
 
 def _wilcoxon(logs: Sequence[float]) -> float | None:
     """The p of Wilcoxon's test; None where the methods are alike in every case, so that there is nothing to test."""
-    different = [log for log in logs if abs(log) > SAME]
+    different = [log for log in logs if abs(log) > PROVEN_TOLERANCE]
     if not different:
         return None
     from scipy import stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from problems.made_up_runs import frame, record, run
 
-from pipeplan.show.comparison import METHOD_HEAD, case_cells, method_cells, run_cells
+from pipeplan.show.comparison import METHOD_HEAD, case_cells, gap_cells, method_cells, run_cells
 from pipeplan.studies.compare.run import Record
 from pipeplan.studies.compare.suite import Published, load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary
@@ -26,7 +26,7 @@ IN_MS = (one("good", 30568.0, "proven", unit="us"), one("bad", 63270.0, "complet
 @pytest.mark.parametrize(
     ("runs", "row"),
     [
-        (RUNS, ["one", "12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "time"]),
+        (RUNS, ["one", "12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "over time"]),
         (RUNS[2:3], ["one", "11"]),  # where nothing is proven a value stands alone
         (NEAR, ["one", "10 proven", "10.0003 (< 0.01 %)"]),
         (IN_MS, ["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]),
@@ -40,11 +40,31 @@ def test_beside_a_value_stands_the_loss_against_the_best_proven_one_and_never_a_
     assert plain_rows(frame(RUNS[2]))[0]["gap"] == 0.9, "it is in the CSV"
 
 
+def test_gaps_are_to_the_optimum_or_a_bound_with_their_mean_below() -> None:
+    only_bounded = [
+        record(run("two", "free"), 8.0, "time", bound=4.0, scope="all plans"),
+        record(run("two", "contiguous"), 9.0, "time", bound=6.0, scope="chains"),
+    ]
+    head, rows = gap_cells(frame(*RUNS[:2], *only_bounded, record(run("three", "free"), 5.0)))
+    assert head == ["instance", "optimum", "contiguous", "free"]
+    assert rows[0] == ["one", "10", "+20.00 %", "0 %"]
+    assert rows[1] == ["two", ">= 4", "+125.00 %", "+100.00 %"], "the bound that holds for the plans of both"
+    assert rows[2] == ["three", "<= 5", "", "0 %"]
+    assert rows[3] == ["geometric mean", "", "+64.32 % (2)", "+25.99 % (3)"]
+    assert rows[4][:3] == ["95 % interval", "", "-"], "two cases are too few"
+    assert rows[5] == ["best in", "", "0", "3"]
+
+
+def test_values_over_several_seeds_have_their_spread() -> None:
+    found = frame(*(record(run("one", "a", seed), value) for seed, value in enumerate((8.8, 10.6))))
+    assert case_cells(found)[1] == [["one", "9.7 [8.8 to 10.6]"]]
+
+
 def test_runs_and_methods_say_how_long_they_took_and_how_much_memory_they_held() -> None:
     head, rows = run_cells(frame(*RUNS))
-    assert head == ["instance", "method", "seed", "value", "stop", "wall time", "peak memory"]
-    assert rows[2] == ["one", "weak", "0", "11", "time", "1.2 s", "300 MiB"]
-    assert rows[4] == ["one", "lost", "0", "", "time", "1.2 s", "300 MiB"]
+    assert head == ["instance", "method", "seed", "value", "end", "wall time", "peak memory"]
+    assert rows[2] == ["one", "weak", "0", "11", "time limit", "1.2 s", "300 MiB"]
+    assert rows[4] == ["one", "lost", "0", "", "over time", "1.2 s", "300 MiB"]
     assert [row[3] for row in run_cells(frame(*IN_MS))[1]] == ["30.568 ms", "63.27 ms"]
     first, *_ = method_cells(frame(*RUNS))
     assert dict(zip(METHOD_HEAD, first, strict=True))["memory"] == "300 MiB", "no raw bytes"

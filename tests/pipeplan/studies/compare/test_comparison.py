@@ -256,7 +256,7 @@ def test_a_plug_in_whose_code_changed_runs_again_and_no_other(
     assert compared() == (list(METHODS), [])
     assert compared() == ([], [])
     (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
-    said = ["1 stored run is stale and repeated: the code of stale_one:ENTRY changed since."]
+    said = ["the code of stale_one:ENTRY has changed: 1 run is made again."]
     assert compared() == (["stale_one:ENTRY"], said)
     assert compared() == ([], []), "it was run by the new code"
     (folder / "stale_other.py").write_text("B = 1\n", encoding="utf-8")
@@ -278,9 +278,9 @@ def test_another_version_of_this_program_or_of_a_solver_repeats_all(
 ) -> None:
     compared()
     monkeypatch.setattr(journal, "own_version", lambda: "0.0.1")
-    assert compared() == (list(METHODS), ["3 stored runs are stale and repeated: pipeplan changed since."])
+    assert compared() == (list(METHODS), ["pipeplan has changed: 3 runs are made again."])
     monkeypatch.setattr(journal, "STANDARD", ("highs",))
-    assert compared()[1] == ["3 stored runs are stale and repeated: cp-sat changed since."]
+    assert compared()[1] == ["cp-sat has changed: 3 runs are made again."]
 
 
 def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from command_line import Plan
 from problems.made_up_runs import frame, record, run
@@ -21,7 +22,7 @@ from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.contract import FunctionPlanner
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.show.comparison import latex_table
+from pipeplan.show.comparison import case_cells, latex_table
 from pipeplan.studies.compare.comparison import compare
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Published, Suite, competitor, expand
@@ -129,7 +130,7 @@ A_AND_B = frame_of({"a": [1.0, 1.0, 1.0, 1.0, None], "b": [1.0, 2.0, 4.0, 8.0, 3
 def test_every_mean_is_named() -> None:
     b = summary(A_AND_B).set_index("method").loc["b"]
     assert b["geometric_mean_ratio_to_best"] == pytest.approx((1 * 2 * 4 * 8 * 1) ** (1 / 5))
-    assert b["arithmetic_mean_ratio_to_best"] == pytest.approx(16 / 5)
+    assert b["geometric_mean_gap"] == pytest.approx(b["geometric_mean_ratio_to_best"] - 1), "nothing is proven"
     assert not [name for name in b.index if re.match(r"mean_", name)]
 
 
@@ -160,6 +161,44 @@ def test_pairs_have_an_interval_and_a_test() -> None:
         pytest.approx(math.exp(high)),
     )
     assert row["wilcoxon_p"] == stats.wilcoxon(logs[1:]).pvalue == row["holm_p"]
+
+
+def test_the_interval_of_a_mean_gap_is_the_bootstrap_of_scipy() -> None:
+    values = [1.0, 1.3, 1.0, 2.1, 1.6, 1.1, 4.0, 1.2, 1.05, 1.9, 2.5, 1.7]
+    row = summary(frame_of({"best": [1.0] * len(values), "other": [*values]})).set_index("method").loc["other"]
+    logs = [math.log(value) for value in values]
+    found = stats.bootstrap((logs,), numpy.mean, n_resamples=20_000, method="percentile").confidence_interval
+    assert row["geometric_mean_gap"] == pytest.approx(stats.gmean(values) - 1)
+    assert (row["gap_low"], row["gap_high"]) == (
+        pytest.approx(math.expm1(found.low), abs=0.02),
+        pytest.approx(math.expm1(found.high), abs=0.02),
+    )
+    again = summary(frame_of({"best": [1.0] * len(values), "other": [*values]})).set_index("method").loc["other"]
+    assert row["gap_low"] == again["gap_low"], "it is drawn from one seed"
+
+
+def test_one_method_against_each_other_one_is_corrected_for_these_pairs_alone() -> None:
+    ten = range(1, 11)
+    found = frame_of({"a": [1.0] * 10, "b": [1 + k / 10 for k in ten], "c": [2 + k / 7 for k in ten]})
+    pairs = paired(found, "b")
+    assert [(row["first"], row["second"]) for row in pairs.to_dict("records")] == [("b", "a"), ("b", "c")]
+    assert list(pairs["holm_p"]) == [pytest.approx(2 * 2 / 2**10)] * 2
+
+
+ENDS = {
+    "refused": "not applicable", "crashed": "crashed", "time": "over time", "memory": "over memory",
+}  # fmt: skip
+
+
+def test_every_status_is_a_word_in_the_table_and_in_latex() -> None:
+    failed = [Record(run("one", status), Status(status), message="why") for status in ENDS]
+    found = frame(*failed, record(run("one", "a"), 1.0, "proven"))
+    assert list(found["ending"]) == [*ENDS.values(), "proven"]
+    assert {how for _, how, _ in faults(found)} == {*ENDS.values()}
+    cells = case_cells(found)
+    assert cells[1] == [["one", *ENDS.values(), "1 proven"]]
+    text = latex_table(*cells, "Values", "values")
+    assert [word for word in ENDS.values() if word not in text] == []
 
 
 def test_of_methods_that_are_alike_there_is_nothing_to_test() -> None:
