@@ -116,7 +116,7 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class Path:
     """What the time of an iteration consists of: passes that wait for each other, up to the end of one rank.
-    `planners/training/judging.py` finds the longest one."""
+    `planners/training/forms.py` finds the longest one."""
 
     rank: int
     """The rank whose tail ends last."""

@@ -28,11 +28,14 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.base.compiled import compiled
 from ...instances.physics.efficiencies import ABOUT, Efficiencies
-from ...instances.training.iteration import Iteration
+from ...instances.timeline.model import check_tasks
+from ...instances.training.iteration import Iteration, Path
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from .judging import judged, longest_path
+from . import layouts_kernel
+from .judging import BRIEF_INTERVALS, judged, loop_of
 
 Point = Mapping[str, float]
 Range = tuple[float, float]
@@ -226,6 +229,24 @@ class Timed:
         )
         above = np.array([times.max() * (not TERMS[i]) for i in terms]) if found.x is None else found.x[:-1]
         return above * (1 + ROUNDING + max(0.0, (times / (rows @ above)).max() - 1))
+
+
+def longest_path(iteration: Iteration) -> Path:
+    """The passes that wait for each other up to the end of an iteration; with its own pieces they take `seconds`."""
+    plan, micro_batches = iteration.plan, iteration.plan.micro_batches(iteration.problem.batch)
+    degrees, divided = plan.degrees, plan.rule.divided
+    check_tasks([micro_batches] * degrees.chunks)
+    loop = loop_of(plan.schedule, degrees.pipeline, degrees.virtual, micro_batches)
+    times = [(own.forward, own.inputs + own.again, own.weights) for own in iteration.chunks]
+    forward, inputs, weights = np.array(times, float).T
+    tails = np.array([sum(tail) for tail in iteration.tails], float)
+    brief = loop[0].shape[0] * loop[0].shape[1] <= BRIEF_INTERVALS
+    _, rank, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(
+        loop, forward, inputs, weights, np.array([*iteration.delays, 0.0]), tails, micro_batches
+    )
+    down, up, later, messages = counts.astype(int).tolist()
+    of_stages = [*zip(down, up, strict=True), *((count, 0) for count in later if divided)]
+    return Path(int(rank), tuple(of_stages), tuple(messages[:-1]))
 
 
 # ---- linear programs -----------------------------------------------------------------------------------------

@@ -389,7 +389,7 @@ class _Search:
 
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """
-        from .judging import longest_path  # loads what compiles
+        from .forms import longest_path  # loads what compiles
 
         here = [run.iteration(self.efficiencies(point)) for run in self.runs]
         paths = [longest_path(iteration) for iteration in here]

@@ -28,7 +28,8 @@ from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Re
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.planners.training import judging
-from pipeplan.planners.training.judging import judged, longest_path
+from pipeplan.planners.training.forms import longest_path
+from pipeplan.planners.training.judging import judged
 
 from ...problems.trainings import random_own_training, random_training
 

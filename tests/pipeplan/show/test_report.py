@@ -147,7 +147,7 @@ def test_a_comparison_has_values_profile_and_every_run_and_an_unfinished_one_has
     folder: Path, tmp_path: Path
 ) -> None:
     page = Reader(comparison_page(load_comparison(folder)))
-    assert page.parts() == ["values", "methods", "pairs of methods", "runs", "profile"]
+    assert page.parts() == ["values", "gaps", "methods", "pairs of methods", "runs", "profile"]
     assert page.count("script") == 1
     assert {"greedy", "dp", "one-device", "no plan"} <= set(page.words)
     (tmp_path / "comparison.json").write_bytes((folder / "comparison.json").read_bytes())
