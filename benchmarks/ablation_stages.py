@@ -332,6 +332,8 @@ GROUPS = (
         {f"{_C}.schedule:Refuter.cores": always([])}, ("chain 8x4-1", "chain 12x4-1"), 60,
         ("cores of one GPU", "cores of pairs", "cores with other cuts"),
         kept=CHAINS_PAGE),
+    Group("exact-beaumont", "annealing", "no patterns from annealing",
+        {f"{_C}.exact:Search._may_anneal": always(False)}, ("chain 24x4-1",), 361, ("annealing",), kept=CHAINS_PAGE),
     Group("ip-tarnawski", "reductions", "groups are neither fused nor told apart before the solver sees them",
         {f"{_T}.reductions:_forced_partners": always([]), f"{_T}.reductions:_conflicts": always(set())},
         ("placements: bert_l-3_inference, contiguous", "placements: resnet50_inference"), 190,
@@ -420,7 +422,6 @@ GROUPS = (
 )  # fmt: skip
 
 GONE = (
-    Gone("exact-beaumont", "patterns from annealing", 361, ("annealing",)),
     Gone("ip-tarnawski", "groups that cost nothing join a neighbour", 46, ("free groups",)),
     Gone("ip-tarnawski-latency", "covers of paths, and rows of whole paths for HiGHS", 113,
         ("covers of paths", "whole paths of the MIP")),

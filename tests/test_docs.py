@@ -511,7 +511,7 @@ def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: p
     page = importlib.import_module("generate").api()
     listed = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted(name for name in pipeplan.__all__ if not name.startswith("_"))
-    for argument in ("cross_check", "micro_batches", "bandwidth_share", "max_bytes", "contiguity", "precision"):
+    for argument in ("cross_check", "micro_batches", "max_bytes", "contiguity", "precision"):
         assert re.search(rf"^`{argument}` \(.*\)\n: \w", page, re.MULTILINE), argument
 
 

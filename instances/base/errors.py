@@ -84,24 +84,26 @@ class NotInstalledError(UsageError):
 def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name that somebody may have meant; None where none is near.
 
-    In this order: the same but for capitals and what stands between words; one that begins like it, or like which it
-    begins (memory_bytes, memory); the one with the same first letter that is spelt most alike.
+    In this order: the same but for capitals and what stands between words; one that begins like it; one that is spelt
+    nearly the same; one like which it begins (memory_bytes, memory); the most alike with the same first letter.
     """
     word, names = _plainly(str(name)[:100]), {_plainly(other): other for other in known if other}
     same = [near for near in names if word and word.replace("-", "") == near.replace("-", "")]
     longer = [near for near in names if len(word) >= LEAST_BEGINNING and near.startswith(word)]
     shorter = [near for near in names if len(near) >= LEAST_BEGINNING and word.startswith(near + "-")]
-    alike = get_close_matches(word, [near for near in names if near[:1] == word[:1] != ""], 1, ALIKE)
-    return next((names[near] for near in (*same, *longer, *sorted(shorter, key=len, reverse=True), *alike)), None)
+    first = [near for near in names if near[:1] == word[:1] != ""]
+    alike, very = (get_close_matches(word, first, 1, share) for share in (ALIKE, VERY_ALIKE))
+    found = (*same, *longer, *very, *sorted(shorter, key=len, reverse=True), *alike)
+    return next((names[near] for near in found), None)
 
 
 def _plainly(name: str) -> str:
     return name.lower().replace("_", "-").replace(" ", "-").strip("-")
 
 
-# Shorter words are the beginning of too many others; and the share of two words that must be the same.
+# Shorter words are the beginning of too many others; and the shares of two words that must be the same.
 LEAST_BEGINNING = 3
-ALIKE = 0.66
+ALIKE, VERY_ALIKE = 0.66, 0.9
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
+from types import ModuleType
 
 from ...formulations.beaumont.bounds import loads_decide, lower_bound, lower_bound_of
 from ...formulations.beaumont.fixed_allocation import Known
@@ -37,7 +38,7 @@ from ..contract import Outcome, Request
 from .allocation import balanced, candidate, coarse_steps, least_period, packed_pattern, period_bound
 from .baselines import best_contiguous
 from .layer_sets import LOOPS, Facts, Partitions, facts_of
-from .schedule import Refuter, Schedule, best_schedule, canonical, longest_period
+from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, canonical, longest_period
 from .smallest_memory import memory_of, one_by_one
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
@@ -122,10 +123,16 @@ PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 # Between which shares of the gap allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-# Seconds after which the loops of walks are loaded from disk; and of this process's processor, after which they are
-# compiled. Seconds of the clock would have them compiled for small problems wherever a machine is busy; those of the
-# processor, which the solvers' processes do not share, are far behind them.
-BRIEF_S = 1.0
+# Seconds after which the loops of annealing, and those of walks, are loaded from disk; and of this process's processor,
+# after which they are compiled. Seconds of the clock would have them compiled for small problems wherever a machine is
+# busy; those of the processor, which the solvers' processes do not share, are far behind them.
+QUICK_S, BRIEF_S = 3.0, 1.0
+# After each of so many rounds in turn that found nothing, annealing rests for one more step between two rounds, ...
+ROUNDS_IN_TURN = 4
+# ... but for no more steps than this.
+MOST_REST = 10
+# Seconds that annealing may take beyond the time of walks, where there are any.
+ANNEALED_FIRST_S = 5.0
 # Gap, relative to the upper bound, in which the last level is taken at once.
 CLOSE_SHARE = 0.01
 # Seconds for one question of the first bisection.
@@ -173,6 +180,11 @@ class Search:
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
         self.started, self.spent_before = now(), processor_seconds()
+        self.annealer: Annealer | None = None
+        self.annealing = False
+        self.walked_s = self.annealed_s = 0.0
+        self.failed_rounds = self.rest = self.rested = 0
+        self.scheduled: set[tuple[int, ...]] = set()
         self.bounded = False
         self.share = FIRST_SHARE
         self.tried = 0
@@ -205,11 +217,19 @@ class Search:
 
     def _load_loops(self) -> None:
         """Load or compile loops once the search has taken long enough to repay that; the workers go on meanwhile."""
-        if self.levels.facts is not None or not self.levels.suited:
-            return
-        kept = now() - self.started >= BRIEF_S and all(is_kept(*loop) for loop in LOOPS)
-        if kept or repays_loading(processor_seconds() - self.spent_before, BRIEF_S):
+        if self.levels.facts is None and self.levels.suited and self._repays(BRIEF_S, LOOPS):
             self.levels.load(self.ceiling)
+        if self.annealer is None and self.chain.memory is not None and self._repays(QUICK_S, (LOOP,)):
+            annealer = Annealer(self.problem, self.chain, self.solver.seed)
+            annealer.load()
+            self.annealer = annealer
+
+    def _repays(self, least_s: float, loops: Sequence[tuple[ModuleType, str]]) -> bool:
+        """Has the search taken so long that it is worth loading these loops, or making them?"""
+        spent = processor_seconds() - self.spent_before
+        return repays_loading(spent, least_s) or (
+            now() - self.started >= least_s and all(is_kept(*loop) for loop in loops)
+        )
 
     def done(self) -> bool:
         """Is nothing left to do on this grid?"""
@@ -227,7 +247,7 @@ class Search:
             self.changed.notify_all()
 
     def _step(self) -> None:
-        """What a worker does next: the first bound, a piece of a walk, or one allocation."""
+        """What a worker does next: the first bound, a round of annealing, a piece of a walk, or one allocation."""
         with self.changed:
             first, self.bounded = not self.bounded and self.plan is not None, True
         if first:
@@ -235,10 +255,14 @@ class Search:
             return
         with self.changed:
             improving = next(self.steps) % 2 == 1
+            annealing = improving and self._may_anneal()
+            self.annealing = self.annealing or annealing
             level = self._level(improving)
             refuted = [item.known for item in self.refuted if item.period >= level]
             waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
-        if not self._walk():
+        if annealing:
+            self._anneal()
+        elif not self._walk():
             self._relax(level, improving, refuted, waiting)
 
     def _walk(self) -> bool:
@@ -252,7 +276,10 @@ class Search:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
         if walk is None:
             return False
+        begun = now()
         allocation = walk.next()
+        with self.changed:
+            self.walked_s += now() - begun
         if allocation is not None:
             with self.changed:
                 known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
@@ -349,6 +376,35 @@ class Search:
 
     # ---- one allocation --------------------------------------------------------------------------------------
 
+    def _may_anneal(self) -> bool:
+        """May this step anneal? One worker at a time may, on long searches, the more rarely the less it finds."""
+        if self.plan is None or self.chain.exclusive_buffers or self.annealing:
+            return False
+        if self.annealer is None or (self.walked_s and self.annealed_s > self.walked_s + ANNEALED_FIRST_S):
+            return False
+        self.rested += 1
+        return self.rested > self.rest
+
+    def _anneal(self) -> None:
+        """One round from the best plan. If it finds nothing, the plan's allocation gets its best schedule, once."""
+        plan = self.plan
+        assert plan is not None
+        begun = now()
+        try:
+            assert self.annealer is not None
+            better = self.annealer.improve(plan, self.ceiling)
+            with self.changed:
+                self.annealed_s += now() - begun
+                self.failed_rounds = 0 if better is not None else self.failed_rounds + 1
+                self.rest, self.rested = min(MOST_REST, self.failed_rounds // ROUNDS_IN_TURN), 0
+                if better is not None and (self.plan is None or better.period < self.plan.period):
+                    self.plan = better
+                    self.tell(better, self.chain.true_time(self.lower))
+        finally:
+            self.annealing = False
+        if better is None and plan.allocation not in self.scheduled:
+            self._schedule(plan.allocation, self.lower)
+
     def _examine(self, allocation: tuple[int, ...], level: int) -> None:
         """Learn cores from single GPUs or pairs that cannot fit; where there are none, schedule the allocation."""
         ceiling = self.ceiling
@@ -363,6 +419,7 @@ class Search:
 
     def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
         """Seek a schedule of the allocation up to a period `most`, or up to any period that would be an improvement."""
+        self.scheduled.add(allocation)
         answer = best_schedule(
             self.problem,
             self.chain,

@@ -11,7 +11,7 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
 from typing import Any
@@ -22,8 +22,8 @@ from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
 from . import sets_kernel
-from .schedule import longest_period
-from .sets_kernel import OPEN, UNKNOWN, Tables
+from .schedule import array, tables
+from .sets_kernel import OPEN, UNKNOWN
 
 # What a walk calls.
 LOOPS = (
@@ -45,8 +45,6 @@ MOST_GOOD = 20_000
 NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
 # Answers about more sets than this together are not remembered, since they would take much room.
 REMEMBERED = 2
-# Limit on products of sizes and times in the compiled loops, which count in 64 bits.
-MOST_AREA = 2**61
 # Sets in one piece of the walk that asks which sets a GPU can hold, and steps of a walk over partitions at a time.
 CHUNK, STEPS = 200, 2_000
 # Seconds for which a thread goes on with a piece, and for which it sleeps if no piece is left.
@@ -304,50 +302,3 @@ def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
     """The allocation with one set on each GPU, GPUs numbered by their first layers."""
     gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
-
-
-# ---- A chain as the compiled loops take it ---------------------------------------------------
-
-
-def tables(chain: IntegerChain) -> Tables:
-    """The problem for the compiled loops; sizes are rounded down where products with times would overflow."""
-    assert chain.memory is not None
-    chain = coarser(chain)
-    assert chain.memory is not None
-    # Of tasks that take no time, a forward one holds its input.
-    timeless = [*chain.activations[: chain.layers], *(0 for _ in range(chain.layers))]
-    own = [timeless[task] if chain.timeless[task] else chain.own_size(task) for task in range(chain.tasks)]
-    return Tables(
-        durations=array(chain.durations),
-        transfers=array(chain.transfers),
-        activations=array(chain.activations),
-        weights=array(chain.weights),
-        own=array(own),
-        timeless=array(chain.timeless),
-        gpus=chain.gpus,
-        memory=chain.memory,
-        inputs_only=chain.inputs_only,
-        full_duplex=chain.full_duplex,
-    )
-
-
-def coarser(chain: IntegerChain) -> IntegerChain:
-    """The chain with sizes in units so large that all of them times the longest time fit a machine word."""
-    assert chain.memory is not None
-    longest = (2 * chain.tasks + 1) * longest_period(chain)
-    together = chain.memory + sum(chain.weights) + 2 * sum(chain.activations)
-    unit = -(-together * longest // MOST_AREA)
-    if unit <= 1:
-        return chain
-    return replace(
-        chain,
-        activations=tuple(size // unit for size in chain.activations),
-        weights=tuple(size // unit for size in chain.weights),
-        memory=chain.memory // unit,
-        exact_sizes=False,
-    )
-
-
-def array(values: Sequence[int]) -> Any:
-    """An array of machine words."""
-    return np.array(values, dtype="int64")

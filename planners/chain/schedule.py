@@ -1,8 +1,9 @@
-"""Fixed allocation -> the optimal periodic schedule, or the proof that none is below a cut-off.
+"""Fixed allocation -> the optimal periodic schedule, or the proof that none is below a cut-off; annealing.
 
 CP-SAT answers for one period on a grid; each pattern that it finds is tightened to the shortest period of its
 orders and shifts, and the next question is for one step less. Patterns that fit a period fit every longer one,
 so the last refusal is a proof. With exclusive buffers they need not: then whole intervals of periods are refuted.
+Annealing (`Annealer`) proves nothing; it moves layers as well, and its patterns pass the referee.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
+
 from ...formulations.beaumont import fixed_allocation
-from ...formulations.beaumont.draft import Activity, draft_of, edge_is_cut, is_activity, tightened
+from ...formulations.beaumont.draft import Activity, Draft, draft_of, edge_is_cut, is_activity, tightened
 from ...formulations.beaumont.fixed_allocation import Known, Path
+from ...formulations.beaumont.instants import relations_at
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
+from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..backends.client import Solver
+from . import anneal_kernel
 from .allocation import least_period
 
 # Waiting costs memory: CP-SAT's linear relaxation sees that, its propagation does not.
@@ -150,6 +156,34 @@ def pattern(
     return tightened(draft_of(problem, tuple(allocation), Fraction(0), nowhere, timeless, holds, shifts=shifts))
 
 
+def pattern_at(
+    problem: ChainProblem,
+    chain: IntegerChain,
+    allocation: Sequence[int],
+    starts: Sequence[int],
+    sent: Sequence[int],
+    period: int,
+) -> PatternPlan | None:
+    """The pattern with the orders and shifts of absolute starts in steps, and with the problem's own times.
+
+    `starts`: of each task; `sent`: of the transfer of each edge.
+    """
+    path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    names = _activities(path)
+    times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
+    batches = [-(-(time + a.duration) // period) - 1 for time, a in zip(times, path.activities, strict=True)]
+    places = [time - batch * period for time, batch in zip(times, batches, strict=True)]
+    orders = [[names[i] for i in sorted(users, key=places.__getitem__)] for users in path.resources()]
+    durations = {name: a.duration for name, a in zip(names, path.activities, strict=True)}
+    gpus = [[names[i] for i in tasks] for tasks in path.gpus()]
+    timeless = frozenset(names[i] for i in path.timeless())
+    relations = relations_at(gpus, timeless, dict(zip(names, places, strict=True)), durations.__getitem__, period)
+    shifts = _shifts(problem, allocation, path, [b - a for a, b in pairwise(batches)])
+    nowhere = dict.fromkeys(shifts, Fraction(0))
+    orders += [[activity] for activity in nowhere.keys() - durations]
+    return tightened(Draft(problem, tuple(allocation), Fraction(0), 1, nowhere, orders, relations, shifts))
+
+
 def _activities(path: Path) -> list[Activity]:
     """The activities of a path as drafts name them."""
     return [
@@ -240,9 +274,120 @@ class Refuter:
         )
 
 
+# ---- Better patterns by annealing: what stands between the search and the compiled loop of `anneal_kernel`.
+
+# Steps of one round; they double each time that ROUNDS rounds found nothing.
+STEPS, ROUNDS = 100_000, 4
+# Tasks of a usual chain: of longer ones a round has fewer steps, since each takes longer and no round can be
+# interrupted.
+USUAL_TASKS = 48
+# What a round calls.
+LOOP = (anneal_kernel, "anneal")
+# Limit on products of sizes and times in the compiled loops, which count in 64 bits.
+MOST_AREA = 2**61
+# Increases of energy that are accepted now and then, at the beginning and at the end of a round.
+HOT, COLD = 0.05, 0.002
+
+
+class Annealer:
+    """Rounds of annealing at the longest period that would be an improvement; not to be shared by threads."""
+
+    def __init__(self, problem: ChainProblem, chain: IntegerChain, seed: int) -> None:
+        self.problem, self.chain = problem, chain
+        self.tables = tables(chain)
+        self.random = array([2 * seed + 1], "uint64")
+        self.first_steps = STEPS * USUAL_TASKS**2 // max(USUAL_TASKS, chain.tasks) ** 2
+        self.steps, self.failed = self.first_steps, 0
+
+    def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
+        """One round from the plan's allocation: a better plan, or None."""
+        loop = compiled(*LOOP)
+        state = self._state(plan.allocation)
+        if not loop(self.tables, state, ceiling, self.steps, HOT, COLD):
+            self.failed += 1
+            if self.failed % ROUNDS == 0:
+                self.steps *= 2
+            return None
+        self.failed, self.steps = 0, self.first_steps
+        return self._plan(state, ceiling)
+
+    def load(self) -> None:
+        """Load the loop, or compile it."""
+        compiled(*LOOP)(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
+
+    def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:
+        """The state as a pattern of the true problem; None where the referee rejects it."""
+        allocation = canonical(state.gpu.tolist())
+        starts, sent = state.starts.tolist(), state.sent.tolist()
+        plan = pattern_at(self.problem, self.chain, allocation, starts, sent, period)
+        return None if plan is None or violations_of(self.problem, plan) else plan
+
+    def _state(self, allocation: Sequence[int]) -> anneal_kernel.State:
+        tasks = self.chain.tasks
+        resources = self.chain.gpus + self.chain.gpus**2
+        return anneal_kernel.State(
+            random=self.random,
+            gpu=array(allocation),
+            passed=np.zeros(tasks, np.int64),
+            middle=array([self.failed % 2]),
+            starts=np.zeros(tasks, np.int64),
+            sent=np.zeros(tasks, np.int64),
+            busy=np.zeros((resources, 2 * tasks, 2), np.int64),
+            counts=np.zeros(resources, np.int64),
+            missing=np.zeros(1, np.int64),
+            saved_gpu=np.zeros(len(allocation), np.int64),
+            saved_passed=np.zeros(tasks, np.int64),
+            saved_middle=np.zeros(1, np.int64),
+        )
+
+
 def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
     """GPUs numbered by their first layers."""
     numbers: dict[int, int] = {}
     for gpu in allocation:
         numbers.setdefault(gpu, len(numbers))
     return tuple(numbers[gpu] for gpu in allocation)
+
+
+def tables(chain: IntegerChain) -> anneal_kernel.Tables:
+    """The problem for the compiled loops; sizes are rounded down where products with times would overflow."""
+    assert chain.memory is not None
+    chain = coarser(chain)
+    assert chain.memory is not None
+    # Of tasks that take no time, a forward one holds its input.
+    timeless = [*chain.activations[: chain.layers], *(0 for _ in range(chain.layers))]
+    own = [timeless[task] if chain.timeless[task] else chain.own_size(task) for task in range(chain.tasks)]
+    return anneal_kernel.Tables(
+        durations=array(chain.durations),
+        transfers=array(chain.transfers),
+        activations=array(chain.activations),
+        weights=array(chain.weights),
+        own=array(own),
+        timeless=array(chain.timeless),
+        gpus=chain.gpus,
+        memory=chain.memory,
+        inputs_only=chain.inputs_only,
+        full_duplex=chain.full_duplex,
+    )
+
+
+def coarser(chain: IntegerChain) -> IntegerChain:
+    """The chain with sizes in units so large that all of them times the longest time fit a machine word."""
+    assert chain.memory is not None
+    longest = (2 * chain.tasks + 1) * longest_period(chain)
+    together = chain.memory + sum(chain.weights) + 2 * sum(chain.activations)
+    unit = -(-together * longest // MOST_AREA)
+    if unit <= 1:
+        return chain
+    return replace(
+        chain,
+        activations=tuple(size // unit for size in chain.activations),
+        weights=tuple(size // unit for size in chain.weights),
+        memory=chain.memory // unit,
+        exact_sizes=False,
+    )
+
+
+def array(values: Sequence[int], kind: str = "int64") -> Any:
+    """An array of machine words."""
+    return np.array(values, dtype=kind)

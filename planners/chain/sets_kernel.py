@@ -17,29 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .anneal_kernel import Tables
+
 # What `examine` returns. FITS: the search met no contradiction, which does not prove that a pattern exists.
 FITS, REFUTED, UNDECIDED = 1, 0, -1
 # Depth of branching at which the search gives up.
 DEPTH = 100
 # In place of the GPU of a layer. UNKNOWN: it is on some other GPU than those that are named. OPEN: it is on any GPU.
 UNKNOWN, OPEN = -1, -2
-
-
-class Tables(NamedTuple):
-    """The problem in whole numbers, as arrays."""
-
-    durations: Any
-    transfers: Any
-    activations: Any
-    weights: Any
-    own: Any
-    """What a task holds only while it runs; a forward task that takes no time, its input."""
-    timeless: Any
-    """Does a task take no time in truth?"""
-    gpus: int
-    memory: int
-    inputs_only: bool
-    full_duplex: bool
 
 
 class Part(NamedTuple):

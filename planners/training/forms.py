@@ -238,7 +238,7 @@ def longest_path(iteration: Iteration) -> Path:
     check_tasks([micro_batches] * degrees.chunks)
     loop = loop_of(plan.schedule, degrees.pipeline, degrees.virtual, micro_batches)
     times = [(own.forward, own.inputs + own.again, own.weights) for own in iteration.chunks]
-    forward, inputs, weights = np.array(times, float).T
+    forward, inputs, weights = np.ascontiguousarray(np.array(times, float).T)
     tails = np.array([sum(tail) for tail in iteration.tails], float)
     brief = loop[0].shape[0] * loop[0].shape[1] <= BRIEF_INTERVALS
     _, rank, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(

@@ -22,6 +22,7 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         "golden-4",
         {"planner": "exact-beaumont"},
         (
+            "planners.chain.exact.QUICK_S",
             "planners.chain.exact.BOUND_LIMIT_S",
             "planners.chain.schedule.CHECK_LIMIT_S",
         ),
@@ -36,6 +37,7 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         {"planner": "exact-beaumont"},
         (
             "planners.chain.exact.PATIENCE_S",
+            "planners.chain.exact.ANNEALED_FIRST_S",
             "planners.chain.layer_sets.SLICE_S",
         ),
     ),
@@ -65,7 +67,8 @@ def test_either_way_gives_the_same_answer(place: str, monkeypatch: pytest.Monkey
     name, method, constants = PLACES[place]
     problem = random_pipeline(3, 5, 4, 1, 0) if name == "three-blocks" else pipeplan.load_packaged(name)
     if place == "walks":
-        monkeypatch.setattr("pipeplan.planners.chain.exact.BRIEF_S", 0.0)
+        for loaded_from in ("BRIEF_S", "QUICK_S"):
+            monkeypatch.setattr(f"pipeplan.planners.chain.exact.{loaded_from}", 0.0)
     answers = []
     for seconds in (SOON, LATE):
         for constant in constants:

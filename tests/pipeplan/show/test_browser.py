@@ -54,7 +54,7 @@ EXPECTED = {
     "golden-4": f"gpus 1 0, gantt 0 1, loads 0 1, memory 0 1, memory over time 0 1, {OURS}",
     "tiny-stages": f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, memory over time 0 1, graph 0 1, {OURS}",
     "zero-bubble-4x12": f"devices 1 0, gantt 0 1, loads 0 1, memory 0 1, {OURS}",
-    COMPARISON: "values 1 0, methods 1 0, pairs of methods 1 0, runs 1 0, profile 0 1",
+    COMPARISON: "values 1 0, gaps 1 0, methods 1 0, pairs of methods 1 0, runs 1 0, profile 0 1",
     TRAINING: f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, judged 3 3, time by part 0 1, shortlist 1 0, {OURS}",
 }
 

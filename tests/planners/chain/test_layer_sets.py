@@ -229,3 +229,4 @@ def test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors
     monkeypatch.setattr(exact, "is_kept", lambda unit, entry: on_disk)
     begun._load_loops()
     assert (begun.levels.facts is not None) == loaded
+    assert begun.annealer is None
