@@ -109,7 +109,7 @@ def main() -> None:
         print(f"in a list of at most {SHARE:.0%}, {what}: {sum(row.met for row in own)} of {len(own)}")
     fit = [row for row in rows if row.beaten <= factor and math.isfinite(row.ratio)]
     near = sum(row.near is not None and row.near <= CLOSE for row in fit)
-    print(f"fits as written, not beaten, and within {CLOSE:.0%} of a printed family: {near} of {len(fit)}")
+    print(f"may fit, not beaten, and within {CLOSE:.0%} of a printed family: {near} of {len(fit)}")
 
 
 if __name__ == "__main__":

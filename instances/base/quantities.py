@@ -160,9 +160,9 @@ def several(count: float, noun: str, style: str = "") -> str:
     return f"{count:{style}} {noun if count == 1 else plural(noun)}"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], last: str = "and") -> str:
     """a; a and b; a, b and c."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
 
 
 def plural(noun: str) -> str:

@@ -20,7 +20,7 @@ it with another one, the pair.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -35,7 +35,8 @@ from ...instances.training.iteration import Iteration, Path
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
-from .judging import BRIEF_INTERVALS, judged, loop_of
+from .bounds import BRIEF_PASSES
+from .judging import judged, loop_of
 
 Point = Mapping[str, float]
 Range = tuple[float, float]
@@ -75,6 +76,8 @@ PLACE = {term: i for i, term in enumerate(TERMS)}
 
 # Of a coordinate: the step by which slopes are measured.
 STEP = 1e-4
+# How often slopes are measured anew beside a point where they change, which a share of the time shows.
+ATTEMPTS, KINK = 20, 1e-9
 # Coordinates that get corners, and the share of the time that one without corners may change it by.
 MOST_CORNERS, LITTLE = 8, 0.01
 # What rounding and steps may cost (1) and (2), as a share of the time.
@@ -138,27 +141,49 @@ def names_of(problem: TrainingProblem) -> list[str]:
     return [name for name in NAMES if among.get(name, True) and name not in nothing]
 
 
-def linear(own: Efficiencies, names: Iterable[str], evaluate: Callable[[Point], Any]) -> Any:
+def linear(own: Efficiencies, names: Sequence[str], evaluate: Callable[[Point], Any], attempts: int = 1) -> Any:
     """Coefficients [..., term] of seconds that are maxima of sums of terms of these coordinates: by differences, of the
-    arguments that are greatest where everything is as believed."""
+    arguments that are greatest where everything is as believed; where these change just there, further attempts look
+    beside it. All of them are 0, which is a bound as well, where no attempt finds any."""
     centre = believed(own)
+    found: Any = 0.0
+    sure: Any = np.False_
     steps = {name: STEP * max(q, 0.1) * (-1 if name in HIDDEN and q > 0.5 else 1) for name, q in centre.items()}
-    here = np.asarray(evaluate(centre))
+    for attempt in range(attempts):
+        beside = {name: q + attempt * (i + 7) * steps[name] for i, (name, q) in enumerate(centre.items())}
+        form, holds = _tangent(names, evaluate, beside, steps)
+        found = np.where((~sure & holds)[..., None], form, found)
+        sure = sure | holds
+        if np.all(sure):
+            break
+    return found
+
+
+def _tangent(
+    names: Sequence[str], evaluate: Callable[[Point], Any], at: Point, steps: Mapping[str, float]
+) -> tuple[Any, Any]:
+    """Coefficients [..., term] by differences at a point, and [...]: do they hold in all of the steps, so that none of
+    the maxima takes another argument there?"""
+    here = np.asarray(evaluate(at))
 
     def change(*moved: str) -> Any:
-        return evaluate({**centre, **{name: centre[name] + steps[name] for name in moved}}) - here
+        return evaluate({**at, **{name: at[name] + steps[name] for name in moved}}) - here
 
     slopes = {name: change(name) / steps[name] for name in names}
-    pairs = [term for term in TERMS if len(term) == 2 and all(np.any(slopes.get(name, 0.0)) for name in term)]
+    # Where a coordinate is 0, the slope of what it is multiplied with is 0 as well, and the product still counts.
+    pairs = [term for term in TERMS if len(term) == 2 and {*term} <= {*slopes}]
+    pairs = [term for term in pairs if any(np.any(slopes[name]) for name in term)]
     found = np.zeros((*here.shape, len(TERMS)))
     for a, b in pairs:
         both = (change(a, b) - slopes[a] * steps[a] - slopes[b] * steps[b]) / (steps[a] * steps[b])
         found[..., PLACE[a, b]] = np.where(abs(both) > ROUNDING * here, both, 0.0)
     for name, slope in slopes.items():
         others = ((term, other) for term in pairs if name in term for other in term if other != name)
-        found[..., PLACE[name,]] = slope - sum(found[..., PLACE[term]] * centre[other] for term, other in others)
-    found[..., 0] = here * (1 - ROUNDING) - found @ values_of(centre)
-    return found
+        found[..., PLACE[name,]] = slope - sum(found[..., PLACE[term]] * at[other] for term, other in others)
+    found[..., 0] = here * (1 - ROUNDING) - found @ values_of(at)
+    further = {name: at[name] + (2 + i / len(names)) * steps[name] for i, name in enumerate(names)}
+    missed = found @ values_of({**at, **further}) + ROUNDING * here - evaluate({**at, **further})
+    return found, abs(missed) <= KINK * here
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,7 @@ class Timed:
     def form(self) -> Any:
         """Coefficients of the terms, with which (1) holds: of the longest path where everything is as believed."""
         path = longest_path(self._at(believed(self.problem.efficiencies)))
-        return linear(self.problem.efficiencies, self._names, lambda point: self._at(point).along(path))
+        return linear(self.problem.efficiencies, self._names, lambda point: self._at(point).along(path), ATTEMPTS)
 
     @property
     def _names(self) -> list[str]:
@@ -240,7 +265,7 @@ def longest_path(iteration: Iteration) -> Path:
     times = [(own.forward, own.inputs + own.again, own.weights) for own in iteration.chunks]
     forward, inputs, weights = np.ascontiguousarray(np.array(times, float).T)
     tails = np.array([sum(tail) for tail in iteration.tails], float)
-    brief = loop[0].shape[0] * loop[0].shape[1] <= BRIEF_INTERVALS
+    brief = loop[0].shape[0] * loop[0].shape[1] <= BRIEF_PASSES
     _, rank, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(
         loop, forward, inputs, weights, np.array([*iteration.delays, 0.0]), tails, micro_batches
     )

@@ -2,9 +2,11 @@
 
 For every choice, bounds that the search has as well are linear forms in the terms of `forms`: of the work of its family
 (`space`), and of what its ranks compute again where they must. With (1) and (2) a choice of form b is excluded within a
-share t if for some member s of the cover that fits for sure
+share t if for some member s of the cover
 
     (10)  (1 + t) b . y >= u_s . y  anywhere in the box, for which each term may be at either end of its own range.
+
+As with (8) that is asked twice, once of all that may fit, and once of what fits for sure alone, members included.
 
 A rank that holds n layers, of which a moment has k stashes each in the mean and e at least, computes again all but
 
@@ -134,7 +136,7 @@ class Closer:
         the families without what is computed again."""
         space, words = self.space, self.words
         by_word = {word: _levels(self.works + self.agains[k], box, uppers) for k, word in enumerate(words)}
-        by_word[NONE], one_layer = levels, self.agains[len(words) :]
+        by_word[NONE] = levels
         columns = {name: column[self.rows] for name, column in space.columns.items()}
         shapes = np.stack([columns["pipeline"], space.problem.batch // (columns["data"] * columns["micro_batch"])])
         places: list[int] = []
@@ -143,12 +145,10 @@ class Closer:
             here = np.flatnonzero((shapes[0] == p) & (shapes[1] == m))
             for schedule, v in space.ways(p, m):
                 layers = Layers(space, self.rows[here], schedule, (p, v, m), limit)
-                found = np.zeros(len(here), int)
+                found = np.zeros(len(here), int)  # what no word makes fit is excluded
                 for word in [NONE] if SCHEDULES[schedule].divided else space.words:
                     if self.counted and word == WHOLE:
-                        again = np.stack([layers.least_again(name) for name in space.layers])
-                        able = np.isfinite(again).all(axis=0)
-                        more = (np.where(able, again, 0.0)[:, :, None] * one_layer[:, here]).sum(axis=0)
+                        able, more = self._whole_layers(layers, here)
                         level = np.minimum(_levels(self.works[here] + more, box, uppers), levels[here])
                     else:
                         able, level = layers.fit(word), by_word[word][here]
@@ -156,6 +156,13 @@ class Closer:
                 for told, values in zip((places, counts), np.unique(found, return_counts=True), strict=True):
                     told += values.tolist()
         return places, counts
+
+    def _whole_layers(self, layers: Layers, here: Any) -> tuple[Any, Any]:
+        """[family]: can these families fit if enough whole layers are computed again? And [family, term]: what these
+        take at least."""
+        again = np.stack([layers.least_again(name) for name in self.space.layers])
+        able, of_layers = np.isfinite(again).all(axis=0), self.agains[len(self.words) :, here]
+        return able, (np.where(able, again, 0.0)[:, :, None] * of_layers).sum(axis=0)
 
 
 class Layers:

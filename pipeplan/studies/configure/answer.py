@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError, show
 from ...instances.base.fields import plain_fields
 from ...instances.base.kind import Displayed
-from ...instances.base.quantities import GIB
+from ...instances.base.quantities import GIB, listed
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.build import problem_of
 from ...instances.training.frameworks import even_layout
@@ -149,6 +149,13 @@ class Preferred:
     """How many configurations that fit for sure take at most NEAR longer, the fastest included."""
 
 
+def _check_prefer(prefer: object) -> None:
+    if prefer not in get_args(Prefer):
+        raise InputError(
+            "prefer", f"is {show(prefer)}", f"give {listed([show(own) for own in get_args(Prefer)], 'or')}"
+        )
+
+
 def _preferred_to_json(own: Preferred) -> dict[str, Any]:
     fastest = {"words": words_of(own.fastest.plan), "seconds": own.fastest.seconds}
     return {"prefer": own.prefer, "fastest": fastest, "near": own.near, "within": NEAR}
@@ -193,6 +200,7 @@ class Answer(Displayed):
     def preferring(self, prefer: Prefer) -> Answer:
         """The same answer with another best one, of those that fit for sure and take at most NEAR longer: the simplest,
         or the one that holds least. Entries of the list are there with an even layout, too."""
+        _check_prefer(prefer)
         fastest = None if self.report is None else self.report.best
         if self.report is None or fastest is None or prefer == "fastest":
             return self
@@ -452,6 +460,7 @@ def configure(
         is_share = isinstance(share, (int, float)) and not isinstance(share, bool) and 0 <= share < 1
         if share is not None and not is_share:
             raise InputError(name, f"is {show(share)}", "give a share from 0 to below 1")
+    _check_prefer(prefer)
     problem = model if isinstance(model, TrainingProblem) else problem_given(model, devices, sequence, batch, more)
     asked, begun = asked_of(problem, error, memory_error, fix, forbid), now()
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge)

@@ -29,7 +29,7 @@ from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.planners.run.claims import recompute
 from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
-from pipeplan.studies.configure.answer import NEAR, Answer, Asked, Prefer, by_part, lost, simplicity
+from pipeplan.studies.configure.answer import NEAR, Answer, Asked, Prefer, by_part, configure, lost, simplicity
 from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
 from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
 from pipeplan.studies.configure.search import nearest_miss, search_configurations
@@ -76,6 +76,8 @@ def test_what_is_preferred_fits_takes_little_longer_and_says_so(prefer: Prefer) 
     assert own.result.bound == answer.result.bound
     assert own.to_json()["preferred"]["fastest"]["words"] == words_of(fastest.plan)
     assert answer.preferring("fastest") is answer
+    with pytest.raises(InputError, match="prefer is 'slowest'; give 'fastest', 'simplest' or 'least-memory'"):
+        configure(problem, prefer="slowest")  # type: ignore[arg-type]
 
 
 # ---- losses ------------------------------------------------------------------------------------------------

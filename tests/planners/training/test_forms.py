@@ -10,7 +10,19 @@ import pytest
 
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.planners.training.forms import HIDDEN, NAMES, Box, Timed, believed, plausible, values_of
+from pipeplan.planners.training.forms import (
+    ATTEMPTS,
+    HIDDEN,
+    NAMES,
+    STEP,
+    Box,
+    Point,
+    Timed,
+    believed,
+    linear,
+    plausible,
+    values_of,
+)
 
 from ...oracles.training import configurations
 from ...problems.trainings import random_training
@@ -23,8 +35,11 @@ def timed(seed: int, count: int) -> Iterator[Timed]:
     draw = random.Random(seed)
     problem = random_training(seed, devices=draw.choice((2, 4)))
     rates = Efficiencies(
-        tensor_hidden=draw.uniform(0, 0.4),
-        pipeline_hidden=draw.uniform(0, 0.5),
+        tensor_hidden=draw.choice((0, 0.3, 1)),
+        context_hidden=draw.choice((0, 0.5, 1)),
+        expert_hidden=draw.choice((0, 0.4, 1)),
+        data_hidden=draw.choice((0, 0.5, 1)),
+        pipeline_hidden=draw.choice((0, 0.5, 1)),
         host_seconds=draw.choice((0, 2e-5)),
     )
     problem = problem.replace(efficiencies=rates, batch=8 * problem.devices)
@@ -55,6 +70,21 @@ def test_a_form_is_the_time_where_everything_is_as_believed() -> None:
     for own in timed(1, 5):
         at = believed(own.problem.efficiencies)
         assert own.form @ values_of(at) == pytest.approx(own.seconds(at), rel=1e-5)
+
+
+def test_a_maximum_that_changes_within_a_step_is_measured_beside_it() -> None:
+    """Differences across the change would be no tangent: products of coordinates multiply the error."""
+
+    def seconds(at: Point) -> float:
+        return at["products"] + max(1.0, (0.5 + 0.5 * at["half_side"]) * at["products"] * (1 - STEP / 2))
+
+    own, names = Efficiencies(), ("products", "half_side")
+    assert not linear(own, names, seconds).any(), "no tangent, and so no bound but 0"
+    form, draw = linear(own, names, seconds, ATTEMPTS), random.Random(0)
+    assert form.any()
+    for _ in range(100):
+        at = {**believed(own), **{name: draw.uniform(0.5, 2) for name in names}}
+        assert form @ values_of(at) <= seconds(at)
 
 
 def test_the_box_keeps_physical_bounds_and_what_is_nothing() -> None:
