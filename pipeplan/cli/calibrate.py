@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,9 +14,6 @@ from ..studies.calibrate import Calibration, read_calibration
 from .arguments import Json
 from .exits import INTERRUPTED, OK, graceful
 from .signatures import described
-
-if TYPE_CHECKING:
-    pass
 
 OUTPUT = "Output"
 

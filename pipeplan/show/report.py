@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..instances.base.cluster import SECONDS
@@ -46,9 +45,6 @@ from .views import (
     view_of,
 )
 from .words import IN_BYTES, amount, measured, plain, several
-
-if TYPE_CHECKING:
-    pass
 
 # ---- what is shown of a plan ----------------------------------------------------------------------------------
 

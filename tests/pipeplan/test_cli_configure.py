@@ -120,6 +120,10 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     assert f"{told['considered']:,} choices in the scope: {told['cannot_fit']:,} cannot fit" in text
     assert told["gap"] == pytest.approx(0, abs=1e-6)
     assert told["best"]["fits"] == "yes"
+    others = told["cover"]["others"]
+    assert others["choices"] == told["considered"]
+    assert f"no other of the {others['choices']:,} choices is faster than" in text
+    assert ("proven for all of them" in text) == (others["open"] == 0)
 
 
 def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configuration(plan: Plan, tiny: str) -> None:

@@ -547,10 +547,10 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"{percent(cover.proven)} anywhere, which is proven, by the model."
         )
         others, left = cover.others, cover.others.open
+        proven = "all of them" if not left else f"all but {left:,} of them"
         yield (
-            f"No other of the {several(others.choices, 'choice', ',')} is faster than {those} by more than "
-            f"{percent(others.within)}, wherever the efficiencies lie"
-            + (f", but for {left:,} for which that is open." if left else ": that is proven, too.")
+            f"Wherever the efficiencies lie, no other of the {several(others.choices, 'choice', ',')} is faster than "
+            f"{those} by more than {percent(others.within)}: that is proven for {proven}."
         )
 
 
