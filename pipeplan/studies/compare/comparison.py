@@ -25,6 +25,7 @@ from ...instances.files import problem_to_text, save
 from ...instances.lookup import load, packaged_by_hash
 from ...instances.registry import Problem, is_problem
 from ...instances.stored_results import result_from_json
+from ...planners.backends.process import processor_seconds
 from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
 from ..journal import Journal, changed
@@ -141,6 +142,8 @@ def compare_suite(
     """
     expanded = expand(suite, workloads)
     check_label("rerun", rerun, suite.methods)
+    if any("processor_s" in run.limits for run in expanded.runs) and processor_seconds(os.getpid()) is None:
+        raise UsageError("This system does not say how long processes have worked; give --time-limit.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

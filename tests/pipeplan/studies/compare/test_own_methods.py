@@ -15,6 +15,7 @@ from pipeplan.formulations import registry
 from pipeplan.formulations.plugins import PluginMistakeError, code_digest, module_at
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.planners.registry import find_planner
+from pipeplan.studies.compare import comparison
 from pipeplan.studies.compare.comparison import address_of
 from pipeplan.studies.compare.run import Record, execute
 from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
@@ -266,3 +267,12 @@ def test_a_suite_takes_methods_of_ones_own(folder: Path, plan: Plan) -> None:
     said = done(plan("compare", "--suite", "suite.toml", "-m", "Ours=mine.py:greedy", "-o", "out"))
     assert "Ours" in said.out
     assert "published" in said.out
+
+
+def test_a_limit_that_no_system_can_hold_is_refused(
+    folder: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "processor_seconds", lambda pid: None)
+    said = plan("compare", "tiny-chain", "-m", "dp", "--processor-time", "5s", "-o", "made")
+    assert said.code == 2
+    assert "This system does not say how long processes have worked; give --time-limit." in said.err
