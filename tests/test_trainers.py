@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Plan
+from command_line import Plan, done
 from oracles import pretend_trainer
 from oracles.pretend_trainer import World
 
@@ -24,6 +26,8 @@ from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.models.export.contract import ExportOptions
 from pipeplan.models.export.training import megatron_configuration
 from pipeplan.planners.training.measured import measured_runs
+from pipeplan.studies.trials import Command
+from pipeplan.studies.tune import CommandRunner, Desk, read_campaign
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cpu_training"
 
@@ -221,11 +225,59 @@ def test_what_it_cannot_do_is_refused(flags: str, said: str) -> None:
     assert said in log
 
 
+def asked_in_the_readme() -> list[str]:
+    """The words of its `plan tune` before `-o`."""
+    text = (EXAMPLE / "README.md").read_text()
+    (asked,) = re.findall(r"^plan tune (config.json[^`]*?) -o campaign.json$", text, re.MULTILINE)
+    return str(asked).replace("\\\n", " ").split()
+
+
 def test_the_example_is_planned_as_its_readme_says(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLE)
-    (asked,) = re.findall(
-        r"^plan tune (config.json[^`]*?) -o campaign.json$", Path("README.md").read_text(), re.MULTILINE
-    )
-    words = asked.replace("\\\n", " ").split()
-    told = plan("configure", *words, "--judge", "pipeline=2 micro-batch=2", "--json")
+    told = plan("configure", *asked_in_the_readme(), "--judge", "pipeline=2 micro-batch=2", "--json")
     assert told.json["judged"][0]["fits"] == "yes"
+
+
+# All that the trainer can be told, but for layouts that are worse by far.
+DATA = [
+    f"data=2 micro-batch={b} zero={zero} recompute={again}"
+    for b in (1, 2, 4, 8, 16)
+    for zero in (0, 1)
+    for again in ("none", "full", "full:4")
+]
+PIPELINE = [
+    f"pipeline=2 layout={layout} micro-batch={b} recompute={again}"
+    for b in (1, 2, 4, 8, 16)
+    for layout, again in (("5/5", "none"), ("5/5", "full"), ("4/6", "none"), ("6/4", "none"))
+]
+REPEATS = 5
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_campaign_makes_few_of_the_runs_and_finds_the_fastest_within_noise(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every configuration is run once, the fastest five times more; that takes some ten minutes on two idle cores."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(EXAMPLE)
+    path, asked = str(tmp_path / "campaign.json"), asked_in_the_readme()
+    done(plan("tune", *asked, "-o", path))
+    trainer = [sys.executable, "train.py", *("--world-size", "2", "--memory-limit", "160", "--train-iters", "5")]
+    words = shlex.join([*trainer, "{flags}"])
+    assert plan("tune", path, "--command", words).code in (0, 1)
+    tuned = read_campaign(path)
+    best = tuned.verdict().best
+    assert best is not None
+
+    desk = Desk(replace(tuned, runs=()), str(tmp_path / "every.json"))
+    run = CommandRunner(Command.read(words, tuned.problem.framework))
+    every = [configuration_from_words(tuned.problem, text) for text in (*DATA, *PIPELINE)]
+    took = {own: made.seconds for own in every if (made := run(desk, own)).seconds is not None}
+    fastest = min(took, key=lambda own: took[own])
+    repeats = [run(desk, fastest).seconds for _ in range(REPEATS)]
+    noise = max(repeats) / min(repeats) - 1
+    print(f"{len(tuned.finished)} of {len(every)} runs, noise {noise:.3f}")
+    print(*(f"{words_of(own)}: {seconds:.3f} s" for own, seconds in took.items()), sep="\n")
+    assert len(tuned.finished) < len(every) / 5
+    assert took[tuned.candidates[best].plan] <= (1 + noise) * took[fastest]

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter, deque
 from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,20 +30,61 @@ say = partial(print, flush=True)
 # ---- the model, of which a process has one stage -----------------------------------------------------------
 
 
+class Product(torch.autograd.Function):
+    """x W + b in 32 bits of tensors that are kept in their own format: few CPUs multiply 16 bits as fast."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        return functional.linear(x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows, wide = gradient.flatten(0, -2).float(), x.flatten(0, -2).float()
+        of_bias = rows.sum(0).to(x.dtype) if ctx.has_bias else None
+        return (rows @ weight.float()).view_as(x).to(x.dtype), (rows.t() @ wide).to(x.dtype), of_bias
+
+
+class Attention(torch.autograd.Function):
+    """Causal attention, in 32 bits as well; the backward pass computes it again."""
+
+    @staticmethod
+    def forward(ctx: Any, *parts: Tensor) -> Tensor:
+        ctx.save_for_backward(*parts)
+        mixed = functional.scaled_dot_product_attention(*(part.float() for part in parts), is_causal=True)
+        return mixed.to(parts[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        wide = [part.float().requires_grad_() for part in ctx.saved_tensors]
+        with torch.enable_grad():
+            mixed = functional.scaled_dot_product_attention(*wide, is_causal=True)
+        return tuple(own.to(gradient.dtype) for own in torch.autograd.grad(mixed, wide, gradient.float()))
+
+
+class Linear(nn.Linear):
+    """Computes as `Product` does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return Product.apply(x, self.weight, self.bias)
+
+
 class Layer(nn.Module):
     """A layer of GPT: attention, then an MLP of four times the width."""
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.heads, self.norm = heads, nn.LayerNorm(hidden)
-        self.attention, self.output = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
-        wide = nn.Linear(hidden, 4 * hidden), nn.GELU(), nn.Linear(4 * hidden, hidden)
+        self.attention, self.output = Linear(hidden, 3 * hidden), Linear(hidden, hidden)
+        wide = Linear(hidden, 4 * hidden), nn.GELU(), Linear(4 * hidden, hidden)
         self.mlp = nn.Sequential(nn.LayerNorm(hidden), *wide)
 
     def forward(self, x: Tensor) -> Tensor:
         parts = self.attention(self.norm(x)).chunk(3, -1)
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = Attention.apply(query, key, value)
         x = x + self.output(mixed.transpose(1, 2).flatten(2))
         return x + self.mlp(x)
 
@@ -81,7 +123,7 @@ class Stage(nn.Module):
             if unit == 0:
                 made[unit] = Embedding(args.vocab_size, args.seq_length, hidden)
             elif unit == last:
-                head = nn.Linear(hidden, args.vocab_size, bias=False)
+                head = Linear(hidden, args.vocab_size, bias=False)
                 made[unit] = nn.Sequential(nn.LayerNorm(hidden), head)
             else:
                 made[unit] = Layer(hidden, args.num_attention_heads)
