@@ -277,7 +277,8 @@ def test_a_campaign_makes_few_of_the_runs_and_finds_the_fastest_within_noise(
     fastest = min(took, key=lambda own: took[own])
     repeats = [run(desk, fastest).seconds for _ in range(REPEATS)]
     noise = max(repeats) / min(repeats) - 1
-    print(f"{len(tuned.finished)} of {len(every)} runs, noise {noise:.3f}")
-    print(*(f"{words_of(own)}: {seconds:.3f} s" for own, seconds in took.items()), sep="\n")
+    told = [f"{len(tuned.finished)} of {len(every)} runs, noise {noise:.3f}"]
+    told += [f"{words_of(own)}: {seconds:.3f} s" for own, seconds in took.items()]
+    (tmp_path / "runs.txt").write_text("\n".join(told))
     assert len(tuned.finished) < len(every) / 5
     assert took[tuned.candidates[best].plan] <= (1 + noise) * took[fastest]
