@@ -156,7 +156,7 @@ class Decision:
         self.centre = centre[self.terms]
         self.relations = relations(self.box, self.terms)
         self._above: dict[int, Any] = {}
-        self._proxies: dict[Proxy, tuple[Any, Any]] = {}
+        self._proxies: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
         """By candidate a least time with what it was proven from: rho and runs."""
 
@@ -270,11 +270,11 @@ class Decision:
         )
 
     def _said(self, place: int, proxy: Proxy) -> Said:
-        if proxy not in self._proxies:
+        if proxy.key not in self._proxies:
             form, above = (in_terms(own, self.box, self.terms, side) for side, own in enumerate(proxy.forms))
-            self._proxies[proxy] = form, above
+            self._proxies[proxy.key] = form, above
         assert proxy.seconds is not None, "a proxy that was run"
-        form, above = self._proxies[proxy]
+        form, above = self._proxies[proxy.key]
         return Said(place, form, above, proxy.seconds)
 
     def _above_of(self, k: int) -> Any:

@@ -21,7 +21,7 @@ from ...instances.training.kind_functions import with_devices
 from ...instances.training.plan import Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import framework_faults, memory_of_ranks, shape_faults
-from ...instances.training.words import configuration_from_words
+from ...instances.training.words import configuration_from_words, words_of
 from .forms import PLACE, TERMS, Box, Timed, believed, plausible, values_of
 
 # A proxy's time may be wrong by so many times what a candidate's may.
@@ -47,6 +47,11 @@ class Proxy:
     problem: TrainingProblem
     plan: Configuration
     seconds: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Equal for the same run."""
+        return self.problem.hash, words_of(self.plan)
 
     @cached_property
     def timed(self) -> Timed:
