@@ -60,7 +60,8 @@ class Proxy:
     @property
     def lost(self) -> tuple[str, ...]:
         """Coordinates that mean something else here."""
-        return OF_LINKS if len(self.problem.levels) < len(self.whole.levels) else ()
+        used, there = (sum(level.count > 1 for level in own.levels) for own in (self.problem, self.whole))
+        return OF_LINKS if used < there else ()
 
     @cached_property
     def forms(self) -> tuple[Any, Any]:
