@@ -165,7 +165,7 @@ def command(
     unmeasured = None if compared is None else _search(problem_before, compared, limits, progress)
     error_before = None if fit is None or asked_before is None else asked_before.error
     answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
-    answer = answer.preferring(scope.get("prefer", "fastest"))
+    answer = answer.preferring(scope.get("prefer", "simplest"))
     seconds = now() - begun
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)

@@ -85,6 +85,8 @@ MOST_SHOWN = 10
 Prefer = Literal["fastest", "simplest", "least-memory"]
 # A configuration that takes longer by at most this share is as good as the fastest one.
 NEAR = 0.01
+# What is run in place of a configuration that does not fit in reality holds at least this share less.
+LEANER = 0.1
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,25 @@ class Answer(Displayed):
         return sorted([*members, *others[: MOST_SHOWN - len(members)]])
 
     @cached_property
+    def held(self) -> Mapping[Configuration, float]:
+        """Bytes of the fullest rank of each configuration of the list."""
+        plans = [own.plan for own in self.listed] + ([] if self.best is None else [self.best.plan])
+        return {plan: max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans}
+
+    def leaner(self, plan: Configuration) -> Found | None:
+        """The fastest configuration of the list that holds at least LEANER less, should this one not fit in reality."""
+        most = (1 - LEANER) * self.held[plan]
+        return next((own for own in self.listed if self.held[own.plan] <= most), None)
+
+    def _leaner_to_json(self, plan: Configuration) -> dict[str, Any] | None:
+        own = self.leaner(plan)
+        return (
+            None
+            if own is None
+            else {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held[own.plan]}
+        )
+
+    @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
         """The configuration that lacks least memory; None where any fits or may fit, or nothing was searched for."""
         if self.report is None or self.report.best is not None or self.listed:
@@ -311,6 +332,7 @@ class Answer(Displayed):
             {
                 "words": words_of(self.families[own.family].best.plan),
                 "best_if": plain_fields(own.wins) if own.wins else None,
+                "leaner": self._leaner_to_json(self.families[own.family].best.plan),
             }
             for own in cover.members
         ]
@@ -406,7 +428,7 @@ def configure(
     error: float | None = None,
     memory_error: float | None = None,
     time_limit_s: float | None = None,
-    prefer: Prefer = "fastest",
+    prefer: Prefer = "simplest",
     **more: Any,
 ) -> Answer:
     """Find the fastest configuration of a training framework, as `plan configure` does, and judge given ones.
