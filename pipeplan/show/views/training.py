@@ -522,8 +522,8 @@ def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluatio
         wins = "" if member is None else _wins(member.wins) if member.wins else "several change"
         if answer.best is not None and own.best.plan == answer.best.plan:
             wins = "as believed"
-        elif wins and answer.best is not None and own.best.seconds < answer.best.timing.seconds:
-            wins = "it fits"
+        elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
+            wins = "it fits" if own.best.seconds < answer.report.best.seconds else wins
         yield str(own.alike or ""), wins, evaluate_configuration(answer.problem, own.best.plan)
 
 

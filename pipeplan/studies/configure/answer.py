@@ -151,6 +151,10 @@ class Preferred:
     """How many configurations that fit for sure take at most NEAR longer, the fastest included."""
 
 
+def _family(plan: Configuration) -> tuple[Any, ...]:
+    return replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
+
+
 def _check_prefer(prefer: object) -> None:
     if prefer not in get_args(Prefer):
         raise InputError(
@@ -256,12 +260,13 @@ class Answer(Displayed):
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The shortlist by what decides: configurations that differ in layout and number of chunks alone are one
-        family, of which the fastest stands first."""
+        family, for which the fastest stands, or the best configuration of all."""
         groups: dict[Any, list[Found]] = {}
         for own in self.listed:
-            plan = own.plan
-            key = replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
-            groups.setdefault(key, []).append(own)
+            groups.setdefault(_family(own.plan), []).append(own)
+        best = None if self.report is None else self.report.best
+        if best is not None and (group := groups.get(_family(best.plan))):
+            groups[_family(best.plan)] = [best, *(own for own in group if own.plan != best.plan)]
         return tuple(Family(own[0], len(own) - 1) for own in groups.values())
 
     @cached_property
@@ -285,8 +290,11 @@ class Answer(Displayed):
 
     @property
     def printed(self) -> list[int]:
-        """The families that are shown, by their places: those of the cover, and others from the fastest on."""
+        """The families that are shown, by their places: those of the cover and of the best configuration, and others
+        from the fastest on."""
         members = set() if self.cover is None else {own.family for own in self.cover.members}
+        if self.report is not None and self.report.best is not None:
+            members |= {i for i, own in enumerate(self.families) if own.best.plan == self.report.best.plan}
         others = [i for i in range(len(self.families)) if i not in members]
         return sorted([*members, *others[: MOST_SHOWN - len(members)]])
 
@@ -456,7 +464,7 @@ def configure(
         The share by which memory may be wrong.
     time_limit_s : float, optional
         Seconds that the search may take. None: no limit.
-    prefer : "fastest", "simplest" or "least-memory"
+    prefer : "simplest", "fastest" or "least-memory"
         Which configuration is the best one, of those that take at most 1 % longer than the fastest.
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
