@@ -14,6 +14,7 @@ from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training import deciding
 from pipeplan.planners.training.deciding import Question, Trial, Verdict
+from pipeplan.planners.training.proxies import Proxy
 
 SECONDS: dict[tuple[str, Configuration], float] = {}
 
@@ -25,7 +26,7 @@ def seconds_of(problem: TrainingProblem, plan: Configuration) -> float:
     return SECONDS[key]
 
 
-def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
+def verdict(question: Question, trials: Sequence[Trial], proxies: Sequence[Proxy] = ()) -> Verdict:
     times = [seconds_of(question.problem, plan) for plan in question.candidates]
     measured = {own.candidate: own.seconds for own in trials if own.seconds is not None}
     common = statistics.median([math.log(t / times[i]) for i, t in measured.items()]) if measured else 0.0

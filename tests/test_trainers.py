@@ -263,7 +263,7 @@ def test_a_campaign_makes_few_of_the_runs_and_finds_the_fastest_within_noise(
     monkeypatch.chdir(EXAMPLE)
     path, asked = str(tmp_path / "campaign.json"), asked_in_the_readme()
     done(plan("tune", *asked, "-o", path))
-    trainer = [sys.executable, "train.py", *("--world-size", "2", "--memory-limit", "160", "--train-iters", "5")]
+    trainer = [sys.executable, "train.py", *("--world-size", "2", "--memory-limit", "156", "--train-iters", "5")]
     words = shlex.join([*trainer, "{flags}"])
     assert plan("tune", path, "--command", words).code in (0, 1)
     tuned = read_campaign(path)

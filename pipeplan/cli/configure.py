@@ -66,7 +66,7 @@ SCOPE_OPTIONS = declared(
     forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
     error share SHARE: By how much times may be wrong, for the list; default: as runs of others, at least 5%.
     memory_error share SHARE: By how much memory may be wrong; default: as runs of others, at least 3%.
-    prefer choice NAME: The best of those that take at most 1 % longer: the fastest, simplest or least-memory one.
+    prefer choice NAME: The best of those that take at most 1 % longer: simplest (the default), fastest or least-memory.
     """,
     prefer={"choices": ("fastest", "simplest", "least-memory")},
     panel=SCOPE,
@@ -165,7 +165,7 @@ def command(
     unmeasured = None if compared is None else _search(problem_before, compared, limits, progress)
     error_before = None if fit is None or asked_before is None else asked_before.error
     answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
-    answer = answer.preferring(scope.get("prefer", "fastest"))
+    answer = answer.preferring(scope.get("prefer", "simplest"))
     seconds = now() - begun
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)

@@ -11,8 +11,19 @@ from ..instances.base.fields import plain
 from ..instances.base.quantities import GIB, several
 from ..instances.training.words import words_of
 from ..planners.training.deciding import Verdict
+from ..planners.training.forms import believed
+from ..planners.training.proxies import TWICE, proxy_of
 from ..studies.trials import in_words_of
-from ..studies.tune import Campaign, Made, best_seconds, certificate, list_share, per_cent, shortest_words
+from ..studies.tune import (
+    Campaign,
+    Made,
+    best_seconds,
+    certificate,
+    list_share,
+    per_cent,
+    proxy_in_words,
+    shortest_words,
+)
 from . import page as html
 
 # The most candidates that a page lists.
@@ -57,6 +68,9 @@ def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
         f"Assumed: the form of the model is right within {per_cent(verdict.rho)} for each configuration, and all times "
         f"are off by at most {math.exp(campaign.common):.3g} times together."
     )
+    if campaign.proxies:
+        count = several(len(campaign.proxies), "proxy")
+        yield f"What {count} took counts within {per_cent(TWICE * verdict.rho)}."
     if campaign.undecided:
         yield f"The search has left {several(campaign.undecided, 'choice')} open: nothing is claimed of them."
     if verdict.best is not None and not verdict.certified:
@@ -75,7 +89,38 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     text, _ = in_words_of(campaign.problem, own.plan)
     words, why = shortest_words(campaign.problem, own.plan), verdict.why.rstrip(".")
     yield f"Next run: {words}: {_seconds(verdict, verdict.next, own.seconds)}, {own.bytes / GIB:.1f} GiB; {why}."
-    yield text.strip() if text.startswith(("[", "{")) else " ".join(text.split())
+    yield _on_one_line(text)
+    cheap = _proxy(campaign, verdict)
+    if cheap is not None:
+        yield (
+            f"Or first a proxy ({cheap['differs']}): {cheap['seconds']:.4g} s an iteration, "
+            f"{per_cent(cheap['share'])} of the GPU time, which counts within {per_cent(TWICE * verdict.rho)}:"
+        )
+        yield _on_one_line(cheap["flags"])
+
+
+def _proxy(campaign: Campaign, verdict: Verdict) -> dict[str, Any] | None:
+    """A cheap run in place of the next one; None: there is none that was not made."""
+    whole, own = campaign.problem, campaign.candidates[verdict.next] if verdict.next is not None else None
+    proxy = None if own is None else proxy_of(whole, own.plan)
+    made = {cheap.of(whole).key for cheap in campaign.proxies}
+    if own is None or proxy is None or proxy.key in made:
+        return None
+    problem, seconds = proxy.problem, proxy.timed.seconds(believed(whole.efficiencies))
+    return {
+        "differs": proxy_in_words(whole, problem),
+        "layers": problem.model.layers,
+        "devices": problem.devices,
+        "batch": problem.batch,
+        "words": words_of(proxy.plan),
+        "seconds": seconds,
+        "share": seconds * problem.devices / (own.seconds * whole.devices),
+        "flags": in_words_of(problem, proxy.plan)[0],
+    }
+
+
+def _on_one_line(text: str) -> str:
+    return text.strip() if text.startswith(("[", "{")) else " ".join(text.split())
 
 
 def _named(campaign: Campaign, number: int) -> str:
@@ -103,6 +148,7 @@ def status(campaign: Campaign, verdict: Verdict, stopped: str | None) -> Mapping
         "excluded": {words[number]: why for number, why in verdict.excluded.items()},
         "next": None if plan is None else words_of(plan),
         "flags": None if plan is None else in_words_of(campaign.problem, plan)[0],
+        "proxy": _proxy(campaign, verdict),
         "stopped": stopped,
     }
 

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import Any, get_args
 
 from ..instances.base.checks import check_amount, check_text, check_whole
-from ..instances.base.errors import InputError, UsageError, show, wrong_argument
+from ..instances.base.errors import InputError, PipeplanError, UsageError, show, wrong_argument
 from ..instances.base.fields import (
     as_list,
     as_number,
@@ -46,7 +46,8 @@ from ..instances.training.words import configuration_from_words, words_of
 from ..planners.training import deciding
 from ..planners.training.deciding import Question, Trial, Verdict
 from ..planners.training.measured import measured_runs
-from ..planners.training.runs import Run
+from ..planners.training.proxies import Proxy, is_proxy, smaller
+from ..planners.training.runs import Run, check_possible
 from .configure.answer import Asked, asked_of, problem_given
 from .configure.judge import memory_of_few
 from .configure.search import search_configurations
@@ -107,6 +108,25 @@ class Apart:
     seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cheap:
+    """A run of fewer layers, on fewer GPUs or with another batch, which says where the cluster lies."""
+
+    name: str
+    words: str
+    layers: int
+    devices: int
+    batch: int
+    seconds: float
+
+    def of(self, whole: TrainingProblem) -> Proxy:
+        """The run as the decision takes it; an error says why it cannot have been made."""
+        problem = smaller(whole, self.layers, self.devices, self.batch)
+        plan = configuration_from_words(problem, self.words)
+        check_possible(problem, plan)
+        return Proxy(whole, problem, plan, self.seconds)
+
+
 @dataclass(frozen=True)
 class Campaign:
     """What is asked, which configurations may be the answer, and what was run; checked when it is read."""
@@ -126,6 +146,7 @@ class Campaign:
     command: str | None = None
     """The digest of the last command."""
     runs: tuple[Made, ...] = ()
+    proxies: tuple[Cheap, ...] = ()
     apart: tuple[Apart, ...] = ()
 
     def __post_init__(self) -> None:
@@ -161,7 +182,8 @@ class Campaign:
 
     def verdict(self, most: int | None = None) -> Verdict:
         """What the runs prove, or the first so many of them."""
-        return deciding.verdict(self.question, [self._trial(run) for run in self.finished[:most]])
+        trials = [self._trial(run) for run in self.finished[:most]]
+        return deciding.verdict(self.question, trials, [own.of(self.problem) for own in self.proxies])
 
     def _trial(self, run: Made) -> Trial:
         """The run as the decision takes it: its peak has the reserve, which no framework counts."""
@@ -187,14 +209,16 @@ class Campaign:
         }
 
 
-LISTS = ("candidates", "runs", "apart")
+LISTS = ("candidates", "runs", "proxies", "apart")
 # In files a configuration is its words.
 WORDS_OF_PLAN = {"plan": "words"}
 AS_WRITTEN = "give the campaign as it was written"
 
 
-def _written(own: Candidate | Made | Apart) -> dict[str, Any]:
-    return to_record(own) if isinstance(own, Apart) else to_record(own, WORDS_OF_PLAN, plan=words_of(own.plan))
+def _written(own: Candidate | Made | Cheap | Apart) -> dict[str, Any]:
+    if isinstance(own, Candidate | Made):
+        return to_record(own, WORDS_OF_PLAN, plan=words_of(own.plan))
+    return to_record(own)
 
 
 def is_campaign(path: str | os.PathLike[str]) -> bool:
@@ -243,11 +267,30 @@ def _campaign(top: Mapping[str, Any]) -> Campaign:
         ended=_moment,
     )  # fmt: skip
     apart = partial(read_record, Apart, name=_text, words=_text, why=_text, seconds=_amount)
+
+    def cheap(where: str, value: object) -> Cheap:
+        own: Cheap = read_record(
+            Cheap,
+            where,
+            value,
+            name=_text,
+            words=_text,
+            layers=_count,
+            devices=_count,
+            batch=_count,
+            seconds=_amount,
+        )
+        try:
+            own.of(problem)
+        except PipeplanError as error:
+            raise InputError(where, f"cannot have been run ({str(error).rstrip('.')})", AS_WRITTEN) from None
+        return own
+
     campaign: Campaign = read_record(
         Campaign, "", top, problem=lambda where, value: problem, command=_digest, error=as_number,
         rho=as_number, within=as_number, common=as_number, undecided=as_whole, most_runs=as_whole,
         fix=_entries(_text), forbid=_entries(_text), candidates=_entries(candidate), runs=_entries(made),
-        apart=_entries(apart),
+        proxies=_entries(cheap), apart=_entries(apart),
     )  # fmt: skip
     if not campaign.candidates:
         raise InputError("candidates", "are none", "start the campaign anew with plan tune MODEL")
@@ -388,7 +431,17 @@ def with_measured(campaign: Campaign, paths: Sequence[str]) -> tuple[Campaign, l
             came = run.outcome, writable(name), run.seconds, run.peak_bytes
             told += [note for note in run.told if note not in told]
             why = _why_apart(campaign, run)
-            if why:
+            if run.seconds is not None and is_proxy(problem, run.problem):
+                layers, devices, batch = run.problem.model.layers, run.problem.devices, run.problem.batch
+                cheap = Cheap(writable(name), words_of(run.plan), layers, devices, batch, run.seconds)
+                if cheap in campaign.proxies:
+                    told.append(f"{name} is in the campaign already.")
+                else:
+                    told.append(
+                        f"{name} is a proxy ({proxy_in_words(problem, run.problem)}): only its time counts."
+                    )
+                    campaign = replace(campaign, proxies=(*campaign.proxies, cheap))
+            elif why:
                 own = Apart(name, words_of(run.plan), why, run.seconds)
                 told.append(f"{name} is kept apart: {why}.")
                 if own not in campaign.apart:
@@ -409,6 +462,17 @@ def _why_apart(campaign: Campaign, run: Run) -> str:
     if other:
         return f"it is a run of another problem ({', '.join(other)})"
     return "" if run.plan in campaign.numbers else f"{words_of(run.plan)} is no candidate of this campaign"
+
+
+def proxy_in_words(whole: TrainingProblem, problem: TrainingProblem) -> str:
+    """In what a proxy differs."""
+    layers, devices, batch = problem.model.layers, problem.devices, problem.batch
+    words = (
+        several(layers, "layer") * (layers != whole.model.layers),
+        several(devices, "GPU") * (devices != whole.devices),
+        several(batch, "sequence") * (batch != whole.batch),
+    )
+    return ", ".join(filter(None, words))
 
 
 # ---- one run after another -----------------------------------------------------------------------------

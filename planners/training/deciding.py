@@ -20,6 +20,9 @@ Memory: a rank really holds (1 + m)(1 + e_c) times what is predicted, m the same
 memory_common, |e_c| <= memory_rho. Runs that worked and runs out of memory leave a range of m; what exceeds the limit
 in all of it is excluded.
 
+A proxy (`proxies`) is a run of another problem: it says (3) and (4) with 2 rho, is never t_best, and says nothing of
+memory. Proxies that contradict the runs are dropped.
+
 To change what is run next, change `_order`: proofs do not depend on it.
 """
 
@@ -40,6 +43,7 @@ from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import memory_of_ranks
 from .forms import ROUNDING, TERMS, Timed, believed, plausible, relations, solve, used, values_of
+from .proxies import TWICE, Proxy, in_terms
 
 Outcome = Literal["measured", "out of memory", "failed"]
 
@@ -127,6 +131,16 @@ class Verdict:
     """By candidate the least seconds that agree with all runs, rho included."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the proxy at this place says, in the terms of the candidates: (1) and (2)."""
+
+    place: int
+    form: Any
+    above: Any
+    seconds: float
+
+
 class Decision:
     """One question with its forms, which are made once; `verdict` may be asked again and again."""
 
@@ -142,6 +156,7 @@ class Decision:
         self.centre = centre[self.terms]
         self.relations = relations(self.box, self.terms)
         self._above: dict[int, Any] = {}
+        self._proxies: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
         """By candidate a least time with what it was proven from: rho and runs."""
 
@@ -151,15 +166,17 @@ class Decision:
         problem = self.question.problem
         return [max(rank.bytes for rank in memory_of_ranks(problem, own.plan)) for own in self.timed]
 
-    def verdict(self, trials: Sequence[Trial]) -> Verdict:
+    def verdict(self, trials: Sequence[Trial], proxies: Sequence[Proxy] = ()) -> Verdict:
         """What these runs prove, and which one comes next."""
         question = self.question
         times = _times(trials)
+        rho, contradiction = self._rho(times) if times else (question.rho, ())
+        said, dropped = self._agreed(times, rho, proxies)
         unfit, low, high, notes = self._memory(trials)
         excluded = unfit | {
             trial.candidate: FAILED[trial.outcome] for trial in trials if trial.candidate not in times
         }
-        likely = dict(enumerate(self.fit(times).tolist()))
+        likely = dict(enumerate(self.fit(times, said).tolist()))
         left = [c for c in self._order(likely, low, high) if c not in times and c not in excluded]
         if not times:
             why = "it is predicted to be the fastest that fits"
@@ -172,13 +189,12 @@ class Decision:
                 left[0] if left else None,
                 why,
                 question.rho,
-                notes,
+                (*notes, *dropped),
                 likely,
             )
-        rho, contradiction = self._rho(times)
         best = min(times, key=lambda c: times[c])
         threshold = times[best] / (1 + question.delta)
-        least = {c: self._least(c, times, rho, threshold) for c in left}
+        least = {c: self._least(c, times, said, rho, threshold) for c in left}
         for c in left:
             if least[c] >= threshold:
                 excluded[c] = f"takes {least[c]:.4g} s at least, and {times[best]:.4g} s were measured"
@@ -193,17 +209,19 @@ class Decision:
             may[0] if may else None,
             "of those that may still be the fastest it is the most likely" if may else "nothing is left",
             rho,
-            (*notes, *contradiction),
+            (*notes, *contradiction, *dropped),
             likely,
             least,
         )
 
     # ---- times -------------------------------------------------------------------------------------------------
 
-    def _least(self, c: int, times: Mapping[int, float], rho: float, threshold: float) -> float:
+    def _least(
+        self, c: int, times: Mapping[int, float], said: Sequence[Said], rho: float, threshold: float
+    ) -> float:
         """Seconds that candidate c takes at least. What was proven from fewer runs and a greater rho still holds, and
         is enough where it reaches the threshold."""
-        runs = frozenset(times.items())
+        runs = frozenset(times.items()) | {(-1 - own.place, own.seconds) for own in said}
         known = self._known.get(c)
         if (
             known is not None
@@ -212,7 +230,7 @@ class Decision:
             and (known[2] >= threshold or known[1] == runs)
         ):
             return known[2]
-        rows, limits = self._agreeing(times, rho)
+        rows, limits = self._agreeing(times, said, rho)
         found = solve(
             [*self.forms[c], 0.0], [self.relations, rows], [np.zeros(len(self.relations)), limits], self._w
         )
@@ -225,13 +243,39 @@ class Decision:
         """(5)."""
         return math.exp(-self.question.common), math.exp(self.question.common)
 
-    def _agreeing(self, times: Mapping[int, float], rho: float) -> tuple[Any, Any]:
+    def _agreeing(self, times: Mapping[int, float], said: Sequence[Said], rho: float) -> tuple[Any, Any]:
         """(3) and (4), each divided by the measured time."""
         rows, limits = [], []
-        for k, seconds in times.items():
-            rows += [np.append(self.forms[k] / seconds, 0.0), np.append(-self._above_of(k) / seconds, 0.0)]
-            limits += [math.exp(rho), -math.exp(-rho)]
+        of_runs = [(self.forms[k], self._above_of(k), seconds, rho) for k, seconds in times.items()]
+        of_proxies = [(own.form, own.above, own.seconds, TWICE * rho) for own in said]
+        for form, above, seconds, wrong in (*of_runs, *of_proxies):
+            rows += [np.append(form / seconds, 0.0), np.append(-above / seconds, 0.0)]
+            limits += [math.exp(wrong), -math.exp(-wrong)]
         return np.array(rows), np.array(limits)
+
+    def _agreed(
+        self, times: Mapping[int, float], rho: float, proxies: Sequence[Proxy]
+    ) -> tuple[tuple[Said, ...], tuple[str, ...]]:
+        """What proxies say in the terms of the candidates; nothing, and a sentence, where that contradicts the runs."""
+        said = tuple(self._said(place, own) for place, own in enumerate(proxies))
+        if not said:
+            return said, ()
+        rows, limits = self._agreeing(times, said, rho)
+        everywhere = np.zeros(len(self.terms) + 1)
+        if solve(everywhere, [self.relations, rows], [np.zeros(len(self.relations)), limits], self._w) is not None:
+            return said, ()
+        others = "the runs" if times else "each other"
+        return (), (
+            f"The proxies contradict {others}, though {TWICE:g} times the error is allowed: they do not count.",
+        )
+
+    def _said(self, place: int, proxy: Proxy) -> Said:
+        if proxy.key not in self._proxies:
+            form, above = (in_terms(own, self.box, self.terms, side) for side, own in enumerate(proxy.forms))
+            self._proxies[proxy.key] = form, above
+        assert proxy.seconds is not None, "a proxy that was run"
+        form, above = self._proxies[proxy.key]
+        return Said(place, form, above, proxy.seconds)
 
     def _above_of(self, k: int) -> Any:
         if k not in self._above:
@@ -261,18 +305,21 @@ class Decision:
         found = self._fitted(times, each=False, pull=0.0)
         return 0.0 if found is None else float(-math.log(max(1e-9, 1 - found[-1])))
 
-    def fit(self, times: Mapping[int, float]) -> Any:
+    def fit(self, times: Mapping[int, float], said: Sequence[Said] = ()) -> Any:
         """The time of every candidate where the runs are met best."""
-        found = self._fitted(times, each=True, pull=PULL) if times else None
+        found = self._fitted(times, each=True, pull=PULL, said=said) if times or said else None
         return self.forms @ (self.centre if found is None else found[: len(self.terms)])
 
-    def _fitted(self, times: Mapping[int, float], each: bool, pull: float) -> Any:
+    def _fitted(self, times: Mapping[int, float], each: bool, pull: float, said: Sequence[Said] = ()) -> Any:
         """Terms, w, distances of terms and errors of runs, with the least sum of errors (`each`) or the least greatest
         error, and `pull` times the distances of coordinates from what is believed."""
-        n, runs = len(self.terms), len(times)
+        n, runs = len(self.terms), len(times) + len(said)
         errors = runs if each else 1
         single = [len(TERMS[i]) == 1 for i in self.terms]
-        own = np.array([self.forms[k] / seconds for k, seconds in times.items()])
+        own = np.array(
+            [self.forms[k] / seconds for k, seconds in times.items()]
+            + [given.form / given.seconds for given in said]
+        )
         above = own if each else np.array([self._above_of(k) / seconds for k, seconds in times.items()])
         zero, which = np.zeros((runs, 1)), np.eye(runs) if each else np.ones((runs, 1))
         moved = np.hstack([np.eye(n), -self.centre[:, None]])[single]
@@ -332,9 +379,9 @@ class Decision:
         return sorted(likely, key=lambda c: (not fits[c], likely[c], c))
 
 
-def verdict(question: Question, trials: Sequence[Trial]) -> Verdict:
+def verdict(question: Question, trials: Sequence[Trial], proxies: Sequence[Proxy] = ()) -> Verdict:
     """What these runs prove, and which one comes next."""
-    return Decision(question).verdict(trials)
+    return Decision(question).verdict(trials, proxies)
 
 
 def _times(trials: Sequence[Trial]) -> dict[int, float]:

@@ -101,6 +101,34 @@ def test_a_campaign_that_is_open_says_what_is_next_and_ends_with_1(plan: Plan, c
     assert plan("tune", campaign).code == 1
 
 
+def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", "4096", "--batch", "128")
+    fixed = ("--fix", "tensor=2", "--fix", "virtual=1", "--fix", "zero=1")
+    said = done(plan("tune", *model, *fixed, "-o", "c.json"))
+    has(
+        in_one_line(said.out), "Or first a proxy (8 layers, 8 GPUs, ", "which counts within 20 %:", "--num-layers 8"
+    )
+    proposed = plan("tune", "c.json", "--json").json["proxy"]
+    assert 0 < proposed["share"] < 0.25
+    words = dict(word.split("=") for word in proposed["words"].split())
+    row = {name.replace("-", "_"): value for name, value in words.items() if name != "layout"}
+    row |= {name: str(proposed[name]) for name in ("layers", "devices", "batch")} | {"seconds": "0.5"}
+    Path("runs.csv").write_text(",".join(row) + "\n" + ",".join(row.values()) + "\n")
+    said = plan("tune", "c.json", "--measured", "runs.csv")
+    assert said.code == 1
+    has(in_one_line(said.err), "row 2 is a proxy (8 layers, 8 GPUs, ", "only its time counts")
+    has(in_one_line(said.out), "What 1 proxy took counts within 20 %.")
+    assert "Or first a proxy" not in said.out, "it was made"
+    (kept,) = read_campaign("c.json").proxies
+    assert (kept.layers, kept.devices, kept.seconds) == (8, 8, 0.5)
+    again = plan("tune", "c.json", "--measured", "runs.csv")
+    has(in_one_line(again.err), "row 2 is in the campaign already")
+    assert "proxies" in json.loads(Path("c.json").read_text())
+
+
 def test_runs_from_tables_and_logs_count(plan: Plan, campaign: Path, begun: Campaign) -> None:
     first, second = (words_of(own.plan) for own in begun.candidates[:2])
     keys = [word.split("=")[0].replace("-", "_") for word in first.split()]

@@ -271,7 +271,7 @@ def best_in_words(answer: Answer) -> Iterator[str]:
         return
     yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
-    if answer.preferred is not None:
+    if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
@@ -522,8 +522,8 @@ def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluatio
         wins = "" if member is None else _wins(member.wins) if member.wins else "several change"
         if answer.best is not None and own.best.plan == answer.best.plan:
             wins = "as believed"
-        elif wins and answer.best is not None and own.best.seconds < answer.best.timing.seconds:
-            wins = "it fits"
+        elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
+            wins = "it fits" if own.best.seconds < answer.report.best.seconds else wins
         yield str(own.alike or ""), wins, evaluate_configuration(answer.problem, own.best.plan)
 
 
@@ -551,6 +551,13 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         yield (
             f"Wherever the efficiencies lie, no other of the {several(others.choices, 'choice', ',')} is faster than "
             f"{those} by more than {percent(others.within)}: that is proven for {proven}."
+        )
+    best = answer.best
+    if best is not None and (own := answer.leaner(best.plan)) is not None:
+        less, longer = 1 - answer.held[own.plan] / best.fullest.bytes, own.seconds / best.timing.seconds - 1
+        yield (
+            f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
+            f"{percent(longer)} longer."
         )
 
 

@@ -85,6 +85,8 @@ MOST_SHOWN = 10
 Prefer = Literal["fastest", "simplest", "least-memory"]
 # A configuration that takes longer by at most this share is as good as the fastest one.
 NEAR = 0.01
+# What is run in place of a configuration that does not fit in reality holds at least this share less.
+LEANER = 0.1
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,10 @@ class Preferred:
     fastest: Found
     near: int
     """How many configurations that fit for sure take at most NEAR longer, the fastest included."""
+
+
+def _family(plan: Configuration) -> tuple[Any, ...]:
+    return replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
 
 
 def _check_prefer(prefer: object) -> None:
@@ -254,12 +260,13 @@ class Answer(Displayed):
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The shortlist by what decides: configurations that differ in layout and number of chunks alone are one
-        family, of which the fastest stands first."""
+        family, for which the fastest stands, or the best configuration of all."""
         groups: dict[Any, list[Found]] = {}
         for own in self.listed:
-            plan = own.plan
-            key = replace(plan.degrees, virtual=1), plan.micro_batch, plan.zero, plan.recompute[0]
-            groups.setdefault(key, []).append(own)
+            groups.setdefault(_family(own.plan), []).append(own)
+        best = None if self.report is None else self.report.best
+        if best is not None and (group := groups.get(_family(best.plan))):
+            groups[_family(best.plan)] = [best, *(own for own in group if own.plan != best.plan)]
         return tuple(Family(own[0], len(own) - 1) for own in groups.values())
 
     @cached_property
@@ -283,10 +290,32 @@ class Answer(Displayed):
 
     @property
     def printed(self) -> list[int]:
-        """The families that are shown, by their places: those of the cover, and others from the fastest on."""
+        """The families that are shown, by their places: those of the cover and of the best configuration, and others
+        from the fastest on."""
         members = set() if self.cover is None else {own.family for own in self.cover.members}
+        if self.report is not None and self.report.best is not None:
+            members |= {i for i, own in enumerate(self.families) if own.best.plan == self.report.best.plan}
         others = [i for i in range(len(self.families)) if i not in members]
         return sorted([*members, *others[: MOST_SHOWN - len(members)]])
+
+    @cached_property
+    def held(self) -> Mapping[Configuration, float]:
+        """Bytes of the fullest rank of each configuration of the list."""
+        plans = [own.plan for own in self.listed] + ([] if self.best is None else [self.best.plan])
+        return {plan: max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans}
+
+    def leaner(self, plan: Configuration) -> Found | None:
+        """The fastest configuration of the list that holds at least LEANER less, should this one not fit in reality."""
+        most = (1 - LEANER) * self.held[plan]
+        return next((own for own in self.listed if self.held[own.plan] <= most), None)
+
+    def _leaner_to_json(self, plan: Configuration) -> dict[str, Any] | None:
+        own = self.leaner(plan)
+        return (
+            None
+            if own is None
+            else {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held[own.plan]}
+        )
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
@@ -311,6 +340,7 @@ class Answer(Displayed):
             {
                 "words": words_of(self.families[own.family].best.plan),
                 "best_if": plain_fields(own.wins) if own.wins else None,
+                "leaner": self._leaner_to_json(self.families[own.family].best.plan),
             }
             for own in cover.members
         ]
@@ -406,7 +436,7 @@ def configure(
     error: float | None = None,
     memory_error: float | None = None,
     time_limit_s: float | None = None,
-    prefer: Prefer = "fastest",
+    prefer: Prefer = "simplest",
     **more: Any,
 ) -> Answer:
     """Find the fastest configuration of a training framework, as `plan configure` does, and judge given ones.
@@ -434,7 +464,7 @@ def configure(
         The share by which memory may be wrong.
     time_limit_s : float, optional
         Seconds that the search may take. None: no limit.
-    prefer : "fastest", "simplest" or "least-memory"
+    prefer : "simplest", "fastest" or "least-memory"
         Which configuration is the best one, of those that take at most 1 % longer than the fastest.
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,

@@ -72,12 +72,38 @@ def test_what_is_preferred_fits_takes_little_longer_and_says_so(prefer: Prefer) 
         assert simplicity(own.best) <= simplicity(fastest)
     else:
         assert own.best.fullest.bytes <= fastest.fullest.bytes
-    assert any("at most 1 % longer" in sentence for sentence in best_in_words(own))
+    assert own.preferred is not None
+    assert any("at most 1 % longer" in sentence for sentence in best_in_words(own)) == (own.preferred.near > 1)
+    assert any(row.best.plan == own.best.plan for row in own.families), "it stands for its family"
     assert own.result.bound == answer.result.bound
     assert own.to_json()["preferred"]["fastest"]["words"] == words_of(fastest.plan)
     assert answer.preferring("fastest") is answer
     with pytest.raises(InputError, match="prefer is 'slowest'; give 'fastest', 'simplest' or 'least-memory'"):
         configure(problem, prefer="slowest")  # type: ignore[arg-type]
+
+
+def test_near_ties_are_decided_for_the_simpler_one_and_the_fastest_is_named() -> None:
+    problem = problem_of("llama-3-8b", "8xh100-80gb", batch=64, sequence=4096, layers=8)
+    usual, fastest = configure(problem), configure(problem, prefer="fastest")
+    assert usual.best is not None
+    assert fastest.best is not None
+    assert simplicity(usual.best) < simplicity(fastest.best)
+    assert usual.preferred is not None
+    assert usual.preferred.fastest.plan == fastest.best.plan
+    assert fastest.preferred is None
+    assert any("It is the simplest of" in sentence for sentence in best_in_words(usual))
+
+
+def test_beside_the_best_stands_what_holds_a_tenth_less() -> None:
+    answer = configure(tiny())
+    for own in answer.listed:
+        leaner = answer.leaner(own.plan)
+        held = [answer.held[each.plan] <= 0.9 * answer.held[own.plan] for each in answer.listed]
+        assert (leaner is None) == (not any(held))
+        assert leaner is None or leaner is answer.listed[held.index(True)], "the fastest of them"
+    assert answer.cover is not None
+    first = answer.to_json()["cover"]["families"][0]
+    assert first["leaner"] is None or first["leaner"]["bytes"] <= 0.9 * max(answer.held.values())
 
 
 # ---- losses ------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.trials import Command, Process, birth_of
 from pipeplan.studies.tune import (
     Campaign,
+    Cheap,
     CommandRunner,
     Desk,
     Made,
@@ -107,6 +108,9 @@ def test_a_campaign_is_read_as_it_was_written(begun: Campaign, tmp_path: Path) -
             "said",
         )
     ).with_run(Made(2, plan, "interrupted"))
+    full = replace(
+        full, proxies=(Cheap("a, row 3", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1),)
+    )
     desk = Desk(begun, str(tmp_path / "c.json"))
     desk.put(full)
     assert read_campaign(tmp_path / "c.json") == full
@@ -114,7 +118,9 @@ def test_a_campaign_is_read_as_it_was_written(begun: Campaign, tmp_path: Path) -
 
 def changed(begun: Campaign, change: Callable[[dict[str, Any]], Any], path: Path) -> Path:
     """A file in which something was changed by hand."""
-    data = begun.with_run(Made(1, begun.candidates[0].plan, "measured", seconds=0.1)).to_json()
+    plan = begun.candidates[0].plan
+    cheap = Cheap("a", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1)
+    data = replace(begun, proxies=(cheap,)).with_run(Made(1, plan, "measured", seconds=0.1)).to_json()
     change(data)
     path.write_text(json.dumps(data), encoding="utf-8")
     return path
@@ -131,6 +137,11 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a time that is a text": (lambda d: d["candidates"][0].update(seconds="1"), "not a number"),
     "a negative time": (lambda d: d["candidates"][0].update(seconds=-1), r"seconds is negative"),
     "a run of no candidate": (lambda d: d["runs"][0].update(words="tensor=4"), "those of no candidate"),
+    "a proxy that cannot be": (
+        lambda d: d["proxies"][0].update(words="tensor=3"),
+        r"proxies\[0\] cannot have been run",
+    ),
+    "a proxy of no layers": (lambda d: d["proxies"][0].update(layers=0), r"proxies\[0\]"),
     "an unknown state": (lambda d: d["runs"][0].update(state="running"), r"runs\[0\]\.state is 'running'"),
     "a measured run without time": (lambda d: d["runs"][0].pop("seconds"), "its seconds say otherwise"),
     "a folder elsewhere": (lambda d: d["runs"][0].update(folder="../../etc"), r"runs\[0\]\.folder is"),
@@ -270,7 +281,7 @@ def test_rows_become_runs_and_others_are_kept_apart(begun: Campaign, tmp_path: P
         row_of(plans[0], seconds=0.12),
         row_of(plans[1], outcome="out of memory"),
         row_of(plans[2], outcome="failed"),
-        row_of(plans[3], seconds=0.2, batch=32),
+        row_of(plans[3], seconds=0.2, sequence=512),
         row_of(configuration_from_words(PROBLEM, "tensor=4"), seconds=0.5),
         row_of(plans[4], peak_gib=1),
     ]
@@ -281,7 +292,7 @@ def test_rows_become_runs_and_others_are_kept_apart(begun: Campaign, tmp_path: P
         (plans[2], "failed", None),
     ]
     assert [own.name for own in campaign.apart] == ["a.csv, row 5", "a.csv, row 6"]
-    assert any("of another problem (batch)" in note for note in told)
+    assert any("of another problem (sequence)" in note for note in told)
     assert any("is no candidate of this campaign" in note for note in told)
     assert any("has no time" in note for note in told)
     again, told = with_measured(campaign, [str(tmp_path / "a.csv")])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.training.referee import shape_faults
 from pipeplan.planners.training.deciding import Decision, Question, Trial, Verdict, verdict
 from pipeplan.planners.training.forms import plausible
+from pipeplan.planners.training.proxies import TWICE, Proxy, smaller
 
 from ...oracles.training import configurations
 from ...problems.trainings import random_training
@@ -31,21 +34,22 @@ class World:
         plans = list(islice(configurations(problem), 2_000))
         self.question = Question(problem, tuple(draw.sample(plans, min(10, len(plans)))), DELTA, RHO)
         self.decision = Decision(self.question)
-        self.at, common = point(plausible(problem), draw), draw.uniform(-0.5, 0.5)
+        self.at, self.common = point(plausible(problem), draw), draw.uniform(-0.5, 0.5)
         off = [draw.uniform(-RHO, RHO) * (3 if draw.random() < wrong else 1) for _ in self.question.candidates]
         self.seconds = [
-            own.seconds(self.at) * math.exp(common + r) for own, r in zip(self.decision.timed, off, strict=True)
+            own.seconds(self.at) * math.exp(self.common + r)
+            for own, r in zip(self.decision.timed, off, strict=True)
         ]
         self.draw = draw
 
-    def campaign(self, crashes: float = 0.0) -> tuple[Verdict, list[Trial]]:
+    def campaign(self, crashes: float = 0.0, proxies: Sequence[Proxy] = ()) -> tuple[Verdict, list[Trial]]:
         trials: list[Trial] = []
-        told = self.decision.verdict(trials)
+        told = self.decision.verdict(trials, proxies)
         while told.next is not None:
             crashed = self.draw.random() < crashes
             seconds = None if crashed else self.seconds[told.next]
             trials.append(Trial(told.next, "failed" if crashed else "measured", seconds))
-            told = self.decision.verdict(trials)
+            told = self.decision.verdict(trials, proxies)
         return told, trials
 
     def is_true(self, told: Verdict, trials: list[Trial]) -> bool:
@@ -140,3 +144,33 @@ def test_what_cannot_be_asked_is_refused() -> None:
         Question(question.problem, ())
     with pytest.raises(InputError, match="rho is 2"):
         Question(question.problem, question.candidates, rho=2)
+
+
+# ---- proxies -------------------------------------------------------------------------------------------------
+
+
+def proxied(world: World, count: int = 3) -> list[Proxy]:
+    """Runs of some candidates with one layer less or half the batch, off by up to twice what is believed."""
+    question, draw = world.question, world.draw
+    problem = question.problem
+    found = []
+    for plan in draw.sample(question.candidates, min(count, len(question.candidates))):
+        fewer = smaller(problem, batch=problem.batch // 2)
+        if any(shape_faults(fewer, plan)):
+            continue
+        own = Proxy(problem, fewer, plan)
+        off = draw.uniform(-TWICE * RHO, TWICE * RHO)
+        found.append(replace(own, seconds=own.timed.seconds(world.at) * math.exp(world.common + off)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_no_certificate_is_false_with_proxies(seed: int) -> None:
+    world = World(seed)
+    proxies = proxied(world)
+    told, trials = world.campaign(proxies=proxies)
+    assert told.certified
+    assert world.is_true(told, trials)
+    assert (told.rho, told.notes) == (RHO, ()), "no run contradicts what is believed"
+    for c, least in told.least.items():
+        assert least <= world.seconds[c] * (1 + 1e-9)
