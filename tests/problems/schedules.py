@@ -1,4 +1,4 @@
-"""Random schedule problems with everything that one can have, and schedules of any finite one, whatever memory they take."""
+"""Random schedule problems with everything that one can have, and schedules of any finite one in whatever memory."""
 
 from __future__ import annotations
 
