@@ -9,7 +9,7 @@ are met up to about 1e-11 of their size. Limits may be changed as long as tests/
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -31,6 +31,9 @@ from .records import Answer
 #
 # - exact: where its pushing rows hold only columns on exact grids besides it, that lowest value is a multiple of a
 #   step that the rows' numbers tell: nothing is lost on this grid. (Numbers are read as the decimals they print as.)
+# - network: where the open columns of every row have one size and at most one of each sign (differences of start
+#   times), or every open column has at most one entry of each sign (flows, deviations), the corners of what is left
+#   for them lie on a common grid; one of them is optimal.
 # - fine: where no row is hurt, it may be raised to the next multiple of any step: at most cost x step is lost.
 # - bounds: without an upper bound of its own it need not exceed what its pushing rows can ask for.
 
@@ -62,6 +65,7 @@ def choose_grids(model: MatrixModel) -> Grids:
     for _ in range(PASSES):
         if not search.improve():
             break
+    search.take_network()
     search.fill_with_fine_grids()
     return search.result()
 
@@ -183,7 +187,7 @@ class _Search:
             return False
         numbers = [] if low == -math.inf else [decimal(low)]
         for i, a in pushing:
-            of_row = self._numbers_of_row(i, a, j)
+            of_row = self._numbers_of_row(i, a, (j,))
             if of_row is None:
                 return False
             numbers += of_row
@@ -196,13 +200,13 @@ class _Search:
         self.steps[j] = step
         return True
 
-    def _numbers_of_row(self, i: int, a: float, besides: int) -> list[Fraction] | None:
+    def _numbers_of_row(self, i: int, a: float, besides: Collection[int]) -> list[Fraction] | None:
         """What the other side of the row is a sum of multiples of; None where a column there has no exact step."""
         index, coefficients = self.model.row(i)
         # Most columns are whole and few numbers differ: fractions are made of the different ones only.
         plain, numbers = set(), []
         for k, coefficient in zip(index.tolist(), coefficients.tolist(), strict=True):
-            if k == besides:
+            if k in besides:
                 continue
             step = self.steps[k]
             if step is None:
@@ -218,6 +222,37 @@ class _Search:
             return None
         numbers += [decimal(value) for value in plain]
         return numbers if divisor == 1 else [number / divisor for number in numbers]
+
+    def take_network(self) -> None:
+        """Give all open columns one grid where they form a network matrix (which is totally unimodular)."""
+        members = set(self.open)
+        rows = sorted({i for j in self.open for i in self.row_of[self.starts[j] : self.starts[j + 1]]})
+        numbers: list[Fraction] = []
+        signs_of_column: dict[int, list[bool]] = {j: [] for j in self.open}
+        rows_fit = True
+        for i in rows:
+            entries = [
+                (j, a) for j, a in zip(*(part.tolist() for part in self.model.row(i)), strict=True) if j in members
+            ]
+            if len({abs(a) for _, a in entries}) > 1:
+                return
+            of_row = self._numbers_of_row(i, entries[0][1], members)
+            if of_row is None:
+                return
+            numbers += of_row
+            rows_fit &= len({a > 0 for _, a in entries}) == len(entries)
+            for j, a in entries:
+                signs_of_column[j].append(a > 0)
+        if not rows_fit and not all(len(set(signs)) == len(signs) for signs in signs_of_column.values()):
+            return
+        bounds = [side for j in self.open for side in (self.lower[j], self.upper[j])]
+        if not self.open or not np.all(np.isfinite(bounds)):
+            return
+        step = common_unit([*numbers, *(abs(decimal(side)) for side in bounds)]) or ONE
+        if max(map(abs, bounds)) / step <= MOST_STEPS:
+            for j in self.open:
+                self.steps[j] = step
+            self.open = []
 
     def fill_with_fine_grids(self) -> None:
         """Columns without an implied step that hurt no row get a step of our own."""

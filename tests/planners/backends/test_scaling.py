@@ -63,6 +63,18 @@ def test_a_chain_of_continuous_columns() -> None:
     assert choose_grids(model).steps == [1, 1, 1, Fraction(1, 2)]
 
 
+def test_differences_of_start_times_are_a_network() -> None:
+    """start_1 - start_0 within 2.5 .. 4.5 while choice is made: all start times on one grid."""
+    model = from_rows(
+        [0.0, 0.0, 1.0],
+        [({2: 1.0, 1: -1.0, 0: -1.5}, 2.5, INF), ({2: 1.0, 1: -1.0}, -INF, 4.5)],
+        [0.0] * 3,
+        [1.0, 10.0, 10.0],
+        [True, False, False],
+    )
+    assert choose_grids(model).steps[1:] == [Fraction(1, 2)] * 2
+
+
 def test_what_has_no_grid_is_refused_by_name() -> None:
     """Two continuous columns that hold each other from both sides."""
     rows = [({0: 3.0, 1: 1.0}, 1.0, 2.0), ({0: 1.0, 1: 7.0}, 1.0, 2.0)]
