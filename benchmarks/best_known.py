@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from packaged_instances import variants_of
-from recipes.chain import known_chains
+from recipes.chain import known_chains, theory
 
 import pipeplan
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import BestKnown, best_known
-from pipeplan.instances.chain.generators import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.registry import Problem
 
@@ -103,7 +102,7 @@ def _rows_of_chain(problem: ChainProblem) -> list[BestKnown]:
         if known.name == problem.name
         for variant, value in known.answers.items()
     }
-    rows = (proved.get(variant) or _earlier(problem, variant) for variant in CHAIN_VARIANTS)
+    rows = (proved.get(variant) or _earlier(problem, variant) for variant in theory.VARIANTS)
     return [row for row in rows if row]
 
 

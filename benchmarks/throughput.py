@@ -5,7 +5,7 @@
 
 The inputs are the user's own copy of the published ones (folders `layer/` and `operator/`). The paper's runs
 used a commercial solver on 4 cores of another machine and stopped at 20 minutes. The family are ten graphs of
-`plan generate transformer`, 500 to 2000 nodes on 6 to 8 accelerators and a CPU, where devices may hold any nodes; each
+`recipes/transformer.py`, 500 to 2000 nodes on 6 to 8 accelerators and a CPU, where devices may hold any nodes; each
 is planned once for each seed of the searches, and all bounds are held against the best value of all runs.
 """
 
@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recipes.transformer import transformer
+
 import pipeplan
-from pipeplan.instances.placement.generators import GENERATORS
 
 PAPER = {
     "layer/bert24_inference": (17.79, 17.71),
@@ -130,9 +131,7 @@ def member(seed: int) -> pipeplan.PlacementProblem:
     """One of the family."""
     nodes, accelerators = FAMILY[seed]
     transfers = (12.0, 24.0)[seed // 2 % 2]
-    return GENERATORS["transformer"](
-        nodes=nodes, accelerators=accelerators, training=bool(seed % 2), seed=seed, transfers=transfers
-    )
+    return transformer(nodes, accelerators, transfers, seed, training=bool(seed % 2))
 
 
 @dataclass(frozen=True, slots=True)

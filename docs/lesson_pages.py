@@ -15,13 +15,16 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = ROOT / "notebooks"
+# What lessons share.
+MODULES = ("course.py", "known_chains.py")
 
 
 def write_all(folder: Path) -> None:
     """Every lesson, what they share and their overview."""
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     pages = {path.name: lesson(path) for path in notebooks}
-    pages |= {"course.py": (NOTEBOOKS / "course.py").read_text("utf-8"), "index.md": overview(notebooks)}
+    pages |= {name: (NOTEBOOKS / name).read_text("utf-8") for name in MODULES}
+    pages["index.md"] = overview(notebooks)
     write_pages(folder, pages)
 
 
@@ -63,7 +66,8 @@ def shared_files(path: Path) -> list[str]:
     """What a lesson reads, from its own folder."""
     text = path.read_text("utf-8")
     data = sorted(f"data/{file.name}" for file in (NOTEBOOKS / "data").iterdir() if file.name in text)
-    return [*(["course.py"] if "from course import" in text else []), *data]
+    modules = [name for name in MODULES if f"from {name.removesuffix('.py')} import" in text]
+    return [*modules, *data]
 
 
 def called(path: Path) -> str:

@@ -82,6 +82,7 @@ CHAIN = kind_in(
         note="chains: best known periods of all and of contiguous allocations",
     ),
     rules=Function("referee:rules_of"),
+    generators=Later("generators:GENERATORS"),
     periodic=True,
     each_memory=None,
 )

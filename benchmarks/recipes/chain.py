@@ -11,19 +11,25 @@ without taking time.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
+from pipeplan.instances.base.checks import check_amount
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.graph import Group, cut_into_groups
 from pipeplan.instances.base.quantities import MIB
-from pipeplan.instances.chain import generators as theory
-from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
 
 from .cnn import resnet
 from .network import Layer, Network
 from .recipe import Recipe, made_on
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "notebooks"))
+import known_chains as theory
+from known_chains import KnownChain
 
 MS_PER_S = 1e3
 
@@ -147,6 +153,19 @@ def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:
         bandwidth=None,
         time_unit="us",
     )
+
+
+def tightness(problem: ChainProblem, least: float, most: float, share: float = 0.3) -> ChainProblem:
+    """The problem with memory at `share` of the way from `least` to `most`, in whole bytes.
+
+    In the benchmark `least` and `most` are the peaks of the best runs of layers under an eager schedule with one batch,
+    and with two more batches than GPUs, in flight.
+    """
+    check_amount("least", least)
+    check_amount("most", most)
+    if not 0 <= share <= 1:
+        raise InputError("share", f"is {share!r}", "give a number from 0 to 1")
+    return problem.replace(memory_bytes=math.floor(least + share * (most - least)))
 
 
 RECIPES = tuple(_recipes())

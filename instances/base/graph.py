@@ -136,24 +136,13 @@ def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
     """The positions of some cycle, the first repeated at the end; the graph must have one."""
-    state = [0] * len(successors)  # 0 new, 1 on the path, 2 done
-    for root in range(len(successors)):
-        if state[root]:
-            continue
-        path, iterators = [root], [iter(successors[root])]
-        state[root] = 1
-        while path:
-            v = next(iterators[-1], None)
-            if v is None:
-                state[path.pop()] = 2
-                iterators.pop()
-            elif state[v] == 1:
-                return [*path[path.index(v) :], v]
-            elif state[v] == 0:
-                state[v] = 1
-                path.append(v)
-                iterators.append(iter(successors[v]))
-    raise AssertionError("called on an acyclic graph")
+    import networkx as nx  # as for components
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(successors)))
+    graph.add_edges_from((u, v) for u, targets in enumerate(successors) for v in targets)
+    tails = [u for u, _ in nx.find_cycle(graph)]
+    return [*tails, tails[0]]
 
 
 def check_ends(where: str, ends: tuple[NodeId, NodeId], known: Container[NodeId], what: str, remedy: str) -> None:

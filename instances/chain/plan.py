@@ -119,6 +119,7 @@ def _transfer_row(where: str, value: object) -> Mapping[int, float]:
 FIELD = "option allocation"
 REMEDY = "give the GPU (from 0) of each layer, as 0,1,1,0, or a file with such a list, a plan or a result"
 
+# A text that holds the numbers themselves, and is no name of a file.
 _NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
 
 
@@ -142,17 +143,12 @@ def read_allocation(value: Any) -> list[Any]:
         return list(value)
     if not isinstance(value, str):
         raise InputError(FIELD, f"is {show(value)}", REMEDY)
-    if not is_listed(value):
+    if _NUMBERS.fullmatch(value) is None:
         return _from_file(value)
     numbers = whole_numbers(value.strip("[] \t\n"))
     if numbers is None:
         raise InputError(FIELD, f"is {show(value)}", REMEDY)
     return list(numbers)
-
-
-def is_listed(text: str) -> bool:
-    """Does the text hold the numbers themselves?"""
-    return _NUMBERS.fullmatch(text) is not None
 
 
 def _from_file(path: str) -> list[Any]:
@@ -188,17 +184,7 @@ def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
 
 
 def stored_allocation(value: Any) -> tuple[int, ...] | None:
-    """The allocation that a result was made for; None where it says none, or only the name of a file."""
-    if value is None or (isinstance(value, str) and not is_listed(value)):
-        return None
-    return _gpu_numbers(read_allocation(value))
-
-
-def unknown_allocation(value: Any) -> str | None:
-    """A sentence on a result that has the name of a file in place of its allocation, as results once had."""
-    if value is None or stored_allocation(value) is not None:
-        return None
-    return (
-        f"the result names a file for its allocation, {value!r}, and not the allocation itself: "
-        "whether the plan has that allocation was not checked; solve again to have it stored"
-    )
+    """The allocation that a result was made for; None where it says none. No file is read for what a result says."""
+    if isinstance(value, str) and _NUMBERS.fullmatch(value) is None:
+        raise InputError(FIELD, f"is {show(value)}", "give the GPU (from 0) of each layer, as 0,1,1,0")
+    return None if value is None else _gpu_numbers(read_allocation(value))

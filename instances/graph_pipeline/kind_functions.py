@@ -121,8 +121,7 @@ def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Schedule
     cut = _cut(problem, plan, options.chunks)
     pipeline = stage_graph_pipeline(problem, cut)
     inputs = [_read(problem, stage) for stage in cut.stages]
-    limits = [problem.memory_bytes] * len(cut.stages)
-    work = work_of(pipeline, options, limits, _notes(plan), inputs=inputs, once=problem.workspace_bytes)
+    work = work_of(pipeline, options, _notes(plan), inputs=inputs, once=problem.workspace_bytes)
     samples = max(stage.micro_batch for stage in plan.stages)
     lowered = schedule_of(
         work, options, lambda count: stage_graph_pipeline(problem.replace(mini_batch=count * samples), plan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -215,7 +214,7 @@ def heterogeneous(asked: Asked, unsupported: float) -> PlacementProblem:
         for node in base.nodes
     )
     problem = base.replace(nodes=changed, name=asked.called("heterogeneous"))
-    return _with_backward(problem, _any_transfer(rng)) if asked.training else problem
+    return with_backward(problem, _any_transfer(rng)) if asked.training else problem
 
 
 @_family(
@@ -247,85 +246,7 @@ def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
         for v in range(nodes)
     ]
     problem = asked.problem(drawn, edges, asked.called("random-dag"), None)
-    return _loosen_colours(_with_backward(problem, _any_transfer(rng)), rng) if asked.training else problem
-
-
-# The operators of a transformer block, each as `name: output, then inputs`; the input @ is weights of its own.
-_BLOCK = (
-    "q.product: hidden input @; q.bias: hidden q.product; q.shape: hidden q.bias; q.turned: hidden q.shape; "
-    "k.product: hidden input @; k.bias: hidden k.product; k.shape: hidden k.bias; k.turned: hidden k.shape; "
-    "v.product: hidden input @; v.bias: hidden v.product; v.shape: hidden v.bias; v.turned: hidden v.shape; "
-    "scores: scores q.turned k.turned; scaled: scores scores; masked: scores scaled mask; softmax: scores masked; "
-    "dropped: scores softmax; context: hidden dropped v.turned; turned: hidden context; joined: hidden turned; "
-    "out.product: hidden joined @; out.bias: hidden out.product; out.dropped: hidden out.bias; "
-    "attended: hidden input out.dropped; norm: hidden attended @; wide.product: inner norm @; "
-    "wide.bias: inner wide.product; gelu: inner wide.bias; narrow.product: hidden gelu @; "
-    "narrow.bias: hidden narrow.product; narrow.dropped: hidden narrow.bias; added: hidden norm narrow.dropped; "
-    "output: hidden added @"
-)
-
-
-@_family(
-    "transformer",
-    Parameter("nodes", "int", 500, "how many forward nodes; the last block may break off"),
-    Parameter("accelerators", "int", 6, "how many accelerators"),
-    Parameter("transfers", "float", 12.0, "transfer times of all nodes, as a multiple of all their work"),
-)
-def transformer(asked: Asked, transfers: float) -> PlacementProblem:
-    """Equal blocks of a transformer's operators, with transfers that are dear as in published operator graphs.
-
-    In those graphs all transfers together cost 7 to 13 times the work. Sizes of tensors, and what each operator of a
-    block costs for an element, are drawn once; a mask is read by every block.
-    """
-    rng = asked.start()
-    check_amount("transfers", transfers)
-    width, tokens = rng.choice((512, 768, 1024)), rng.choice((128, 256, 512))
-    elements = {"hidden": tokens * width, "inner": 4 * tokens * width, "scores": width // 64 * tokens**2}
-    rows = [(name, *about.split()) for name, about in (row.split(": ") for row in _BLOCK.split("; "))]
-    work = {row[0]: elements[row[1]] * rng.uniform(0.5, 2.0) for row in rows}
-    slowness = rng.uniform(10, 30)
-    drawn = [_Operator("0 output", work["output"], elements["hidden"]), _Operator("mask", 0.0, tokens)]
-    for block in range(1, asked.nodes // len(rows) + 2):
-        names = {"input": f"{block - 1} output", "mask": "mask"}
-        for name, output, *inputs in rows:
-            names[name] = f"{block} {name}"
-            if "@" in inputs:
-                names["@"] = f"{block} {name} weights"
-                drawn.append(_Operator(names["@"], 0.0, width * width // 8))
-            drawn.append(_Operator(names[name], work[name], elements[output], tuple(names[i] for i in inputs)))
-    drawn = drawn[: asked.nodes]
-    sent = {source for operator in drawn for source in operator.inputs}
-    total = math.fsum(operator.work for operator in drawn)
-    unit = BLOCK_MS / math.fsum(work.values())
-    moved = sum(operator.elements for operator in drawn if operator.name in sent)
-    price = transfers * total * unit / max(1, moved)
-    nodes = [
-        Node(
-            operator.name,
-            accelerator_time=round(operator.work * unit, 3),
-            cpu_time=round(operator.work * unit * slowness, 3),
-            size_bytes=4.0 * operator.elements,
-            transfer_time=round(operator.elements * price, 3) if operator.name in sent else 0.0,
-        )
-        for operator in drawn
-    ]
-    edges = [(source, operator.name) for operator in drawn for source in operator.inputs]
-    problem = asked.problem(nodes, edges, asked.called("transformer"), "ms")
-    return _with_backward(problem, lambda node: node.transfer_time) if asked.training else problem
-
-
-# The work of one block of `transformer`, in ms.
-BLOCK_MS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Operator:
-    """An operator of `transformer`: its work and the elements of its output, before units are chosen."""
-
-    name: str
-    work: float
-    elements: int
-    inputs: tuple[str, ...] = ()
+    return _loosen_colours(with_backward(problem, _any_transfer(rng)), rng) if asked.training else problem
 
 
 def _assemble(
@@ -346,10 +267,10 @@ def _assemble(
             )
         )
     problem = asked.problem(nodes, dict.fromkeys(edges), name, "ms")
-    return _with_backward(problem, _any_transfer(rng)) if asked.training else problem
+    return with_backward(problem, _any_transfer(rng)) if asked.training else problem
 
 
-def _with_backward(problem: PlacementProblem, transfer: Callable[[Node], float]) -> PlacementProblem:
+def with_backward(problem: PlacementProblem, transfer: Callable[[Node], float]) -> PlacementProblem:
     """A backward node for each forward node, twice its work, mirrored edges, one colour per pair."""
     count = len(problem.nodes)
     forward = [replace(node, color=f"c{node.id}") for node in problem.nodes]
@@ -393,5 +314,5 @@ def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementP
 
 GENERATORS: Mapping[str, Generator[PlacementProblem]] = {
     generator.name: generator
-    for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, transformer, random_dag)
+    for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, random_dag)
 }

@@ -37,7 +37,7 @@ def placement_pipeline(
     """The pipeline in GPipe, or in 1F1B, where a stage holds as many samples as there are devices from it on."""
     check_computable(problem, plan)
     if plan.groups:
-        raise UsageError("Groups of devices are not simulated; give a plan on one level.")
+        raise UsageError("Groups of devices form no pipeline; give a plan on one level.")
     names = stage_order(problem, plan)
     if names is None:
         raise UsageError("The devices form no chain of stages, so there is no pipeline; give a contiguous plan.")
@@ -120,22 +120,10 @@ def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptio
     device_of_nodes(problem, plan)
     if not any(node.backward for node in problem.nodes):
         raise UsageError("The problem has no backward nodes, and schedules are of training; give one that has.")
-    if plan.groups:
-        raise UsageError("Groups of devices have no schedule of their own; give a plan on one level.")
-    stages = _in_order(problem, plan)
-    if stages is None:
-        raise UsageError("The devices form no chain of stages, so there is no schedule; give a contiguous plan.")
     if options.chunks > 1:
         raise UsageError(
             "Placements are not cut into chunks; drop --virtual and --shape, or plan with --kind staging."
         )
-    limits, names = [limit_of(problem, stage) for stage in stages], [stage.name for stage in stages]
-    work = work_of(placement_pipeline(problem, plan, 1), options, limits, [HELD], names=names)
+    pipeline = placement_pipeline(problem, plan, 1)
+    work = work_of(pipeline, options, [HELD], names=[stage.name for stage in pipeline.stages])
     return schedule_of(work, options, lambda count: placement_pipeline(problem, plan, count))
-
-
-def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | None:
-    """The devices with nodes as a chain of stages; None where they form none."""
-    names = stage_order(problem, plan)
-    device_of_name = {device.name: device for device in plan.devices}
-    return None if names is None else [device_of_name[name] for name in names if device_of_name[name].nodes]

@@ -15,7 +15,7 @@ from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
 from ..base.quantities import several
 from ..physics.schedules import LOOP, V_SHAPE
-from ..timeline.model import Pipeline
+from ..timeline.model import Dependency, Pipeline
 from .generators import device_of
 from .plan import written
 from .problem import MAX_MICRO_BATCHES, Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
@@ -123,24 +123,13 @@ class Part:
     backward_workspace: Amount = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """Part `source` runs forward before `target`, and backward after it."""
-
-    source: int
-    target: int
-    forward: Amount = 0
-    """Time from the end of a forward pass to where its result can be read."""
-    backward: Amount = 0
-
-
 @dataclass(frozen=True)
 class PlannedWork:
     """The parts of a plan on its devices, in the order of the network."""
 
     devices: tuple[Holder, ...]
     parts: tuple[Part, ...]
-    joints: tuple[Joint, ...]
+    joints: tuple[Dependency, ...]
     name: str
     time_unit: str | None
     notes: tuple[str, ...] = ()
@@ -254,12 +243,11 @@ def parts_of(
     )
 
 
-def joints_of(pipeline: Pipeline, devices: Sequence[int]) -> tuple[Joint, ...]:
-    """The joints of the simulator's dependencies; between two parts of one device nothing travels."""
+def joints_of(pipeline: Pipeline, devices: Sequence[int]) -> tuple[Dependency, ...]:
+    """The simulator's dependencies; between two parts of one device nothing travels."""
     return tuple(
-        Joint(joint.source, joint.target, *((0, 0) if here else (joint.forward_delay, joint.backward_delay)))
+        Dependency(joint.source, joint.target) if devices[joint.source] == devices[joint.target] else joint
         for joint in pipeline.dependencies
-        for here in [devices[joint.source] == devices[joint.target]]
     )
 
 
@@ -280,7 +268,6 @@ def notes_on(pipeline: Pipeline) -> Iterator[str]:
 def work_of(
     pipeline: Pipeline,
     options: ScheduleOptions,
-    limits: Sequence[Amount | None],
     notes: Iterable[str],
     *,
     names: Sequence[str] | None = None,
@@ -289,8 +276,8 @@ def work_of(
 ) -> PlannedWork:
     """The work of the simulator's stages, chunk after chunk down the devices.
 
-    `limits`: memory of the device of each stage; `names` of the devices, None: d0, d1, ...; `inputs` as for `parts_of`;
-    `once` is what each device holds whatever runs there, which every stage's fixed bytes include.
+    `names` of the devices, None: d0, d1, ...; `inputs` as for `parts_of`; `once` is what each device holds whatever
+    runs there, which every stage's fixed bytes include.
     """
     devices = spread(len(pipeline.stages), options)
     count = len(devices) // options.chunks
@@ -299,8 +286,8 @@ def work_of(
     names = [f"d{number}" for number in range(count)] if names is None else names
     return PlannedWork(
         tuple(
-            Holder(name, limit, total + as_written(once))
-            for name, limit, total in zip(names, limits[:count], held, strict=True)
+            Holder(name, stage.limit_bytes, total + as_written(once))
+            for name, stage, total in zip(names, pipeline.stages[:count], held, strict=True)
         ),
         parts_of(pipeline, devices, inputs),
         joints_of(pipeline, devices),
@@ -406,7 +393,7 @@ class _Builder:
     def __init__(self, work: PlannedWork, options: ScheduleOptions) -> None:
         self.work, self.options = work, options
         passes = [time for part in work.parts for time in (part.forward, part.backward)]
-        lags = [lag for joint in work.joints for lag in (joint.forward, joint.backward)]
+        lags = [lag for joint in work.joints for lag in (joint.forward_delay, joint.backward_delay)]
         self.times = _Grid([*passes, *lags], TIME_DIGITS)
         amounts = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
         self.memory = _Grid(amounts, MEMORY_DIGITS)
@@ -470,8 +457,8 @@ class _Builder:
             for turn in range(part.passes):
                 yield BlockEdge(self._id("F", number, turn), self._id(self._back, number, turn))
         for joint in self.work.joints:
-            yield from self._joined("F", joint.source, joint.target, joint.forward)
-            yield from self._joined(self._back, joint.target, joint.source, joint.backward)
+            yield from self._joined("F", joint.source, joint.target, joint.forward_delay)
+            yield from self._joined(self._back, joint.target, joint.source, joint.backward_delay)
 
     def _within(self, number: int, part: Part) -> Iterator[BlockEdge]:
         """Edges within a part: from its backward pass for inputs to that for weights, and between passes that follow

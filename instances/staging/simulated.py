@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..base.amounts import Amount
 from ..base.checks import NodeId
 from ..base.errors import refuse_broken
 from ..schedule.from_plan import (
@@ -237,12 +236,10 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
     """The schedule problem of a plan, on devices within devices of each stage of level 1; where replicas form several
     alike pipelines, of one of them."""
     stages: tuple[AnyStage, ...]
-    limits: list[Amount | None]
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
         own: OwnSchedule = partial(leveled_pipeline, problem, plan)
         stages = tuple(plan.leaves())
-        limits = [problem.memory_bytes] * len(stages)
         if options.chunks > 1:
             copies = [cost.copies for cost in evaluate_leveled(problem, plan).leaves]
             check_alike(((d, leaf.tensor_parallel) for d, leaf in zip(copies, stages, strict=True)), UNIFORM)
@@ -255,12 +252,10 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
         refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
         own = partial(staged_pipeline, problem, plan)
         stages = _cut(problem, plan, options.chunks)
-        kinds = [type_of(problem, stage) for stage in stages]
-        limits = [None if kind is None else kind.memory_bytes for kind in kinds]
         pipeline = staged_pipeline(problem, StagedPlan(stages), 1)
     pipeline, pipelines = one_of_alike(pipeline)
     notes = _notes(problem, stages, options, pipelines)
-    work = work_of(pipeline, options, limits, notes, inputs=_read(problem, stages))
+    work = work_of(pipeline, options, notes, inputs=_read(problem, stages))
     return schedule_of(work, options, lambda count: one_of_alike(own(count))[0], pipelines)
 
 

@@ -1,4 +1,4 @@
-"""`plan generate`: random problems by seed, chains of the theory, and known networks on named hardware."""
+"""`plan generate`: random problems by seed, and known networks on named hardware."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 from ..instances.base.errors import UsageError
 from ..instances.base.json_file import dump_json
 from ..instances.base.kind import Parameter
-from ..instances.base.quantities import several
-from ..instances.chain.generators import KnownChain
 from ..instances.networks.profile import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
@@ -19,30 +17,6 @@ from ..show.console import print_json, print_table, put, say_note, tell
 from ..studies.generate import PROFILE, families, made, option_of
 from .arguments import Json
 from .signatures import described, option, size_or_none, with_options
-
-
-def known_facts(known: KnownChain) -> dict[str, Any]:
-    """The source of the chain, its allocation where it has one, and the answers that are known."""
-    facts: dict[str, Any] = {"source": known.source}
-    if known.allocation is not None:
-        facts["allocation"] = ",".join(map(str, known.allocation))
-    if known.answers:
-        facts["periods"] = dict(known.answers)
-    return facts
-
-
-def remarks(known: KnownChain) -> list[str]:
-    """What is known of the chain, in words."""
-    said = [f"source: {known.source}"]
-    if known.answers:
-        periods = (
-            f"{name} {'none fits' if value is None else f'{value:g}'}" for name, value in known.answers.items()
-        )
-        said.append(f"known periods: {', '.join(periods)}")
-    if known.allocation is not None:
-        said.append(f"its allocation: --option allocation={','.join(map(str, known.allocation))}")
-    return said
-
 
 PANEL = "Parameters (`plan generate` alone shows which generator has which)"
 
@@ -82,13 +56,13 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 def command(
     *, name: str | None = None, output: str | None = None, json: Json = False, given: dict[str, Any]
 ) -> None:
-    """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware."""
+    """Make a problem: a random one by seed, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
         return
     from ..instances.files import problem_to_text, save
 
-    problem, known = made(name, given, say_note)
+    problem = made(name, given, say_note)
     if isinstance(problem, Profile):
         from ..instances.networks.profile.profile import profile_to_json
         from .imports import hand_over
@@ -102,10 +76,8 @@ def command(
         sys.stdout.write(problem_to_text(problem))
         return
     save(problem, output)
-    facts = {"name": problem.name, "hash": problem.hash, **(known_facts(known) if known else {})}
-    size, gpus = kind_of(problem).size(problem), f", {several(known.problem.gpus, 'GPU')}" if known else ""
-    said = remarks(known) if known else []
-    tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
+    facts = {"name": problem.name, "hash": problem.hash}
+    tell(json, {"file": output, "problem": facts}, f"{output}: {kind_of(problem).size(problem)}")
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:

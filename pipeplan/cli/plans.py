@@ -126,11 +126,6 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     if made_hash is not None and made_hash != problem.hash:
         say_note(_of_another_problem(path, made_for.get("name"), made_hash, problem))
     rules = _rules(problem, given, made_for)
-    from ..instances.chain.plan import unknown_allocation
-
-    unknown = unknown_allocation(made_for.get("allocation"))
-    if unknown is not None:
-        say_note(f"{unknown}.")
     return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)
 
 

@@ -18,7 +18,6 @@ from ..instances.base.graph import adjacency, in_turn
 from ..instances.base.kind import Rules, Samples
 from ..instances.base.quantities import GIB
 from ..instances.base.result import Asked, Moment, Result
-from ..instances.chain.plan import unknown_allocation
 from ..instances.physics.optimizers import OPTIMIZERS, copies_by
 from ..instances.registry import Plan, Problem
 from ..instances.timeline.engine import run
@@ -179,9 +178,8 @@ def result_page(problem: Problem, result: Result, samples: Samples | None = None
     parts += _choices(problem, anew.result)
     named = {"name": problem.name, **module_of(problem).facts(problem)}
     rests_on = html.tag("h3", None, "Assumptions"), html.listed(_assumptions(problem, result, rules))
-    own, allocation = anew.result, unknown_allocation(anew.result.options.get("allocation"))
+    own = anew.result
     told = run_facts(own, unit) | {"claimed": None if own.claimed is None else amount(own.claimed, unit)}
-    told |= {"allocation": allocation} if allocation else {}
     parts.append(html.section("Problem", html.facts(named.items()), *rests_on))
     parts.append(html.section("Run", html.facts({**told, "instance hash": own.problem.get("hash")}.items())))
     if len(result.history) > 1:

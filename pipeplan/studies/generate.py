@@ -1,4 +1,4 @@
-"""Problems by the name of their generator: random ones by seed, chains of the theory, profiles on named hardware."""
+"""Problems by the name of their generator: random ones by seed, and profiles on named hardware."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ..instances.base.checks import check_whole
 from ..instances.base.errors import UsageError, did_you_mean, one_of, unknown_name, wrong_argument
 from ..instances.base.kind import Generator, Parameter
 from ..instances.base.quantities import size_or_none
-from ..instances.chain.generators import CHAIN_GENERATORS, KnownChain
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline.problem import MAX_MINI_BATCH
 from ..instances.networks.profile import packaged_profile_names
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def generate(name: str, **parameters: Any) -> Problem | Profile:
-    """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware.
+    """Make a problem: a random one by seed, or a known network on named hardware.
 
     Parameters
     ----------
@@ -53,49 +52,13 @@ def generate(name: str, **parameters: Any) -> Problem | Profile:
     if isinstance(given.get("memory_bytes"), str):
         given["memory_bytes"] = size_or_none(given["memory_bytes"])
     try:
-        return made(name, given, logging.getLogger("pipeplan").info)[0]
+        return made(name, given, logging.getLogger("pipeplan").info)
     except UsageError as error:
         raise UsageError(_FLAG.sub(lambda flag: flag[1].replace("-", "_"), str(error))) from None
 
 
 # Messages name options as the command line does.
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
-
-
-# Only chains of the benchmark have this parameter: planners are needed to find the two amounts.
-TIGHTNESS = Parameter(
-    "tightness",
-    "float",
-    None,
-    "memory between that of an eager contiguous pipeline with one batch in flight (0) and with two batches more than "
-    "GPUs (1); not with --memory",
-)
-
-
-def parameters_of(name: str) -> tuple[Parameter, ...]:
-    own = CHAIN_GENERATORS[name].parameters
-    return (*own, TIGHTNESS) if name == "resnet-like" else own
-
-
-def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
-    """A chain with its known answers; `given` holds parameters of this generator alone."""
-    arguments = dict(given)
-    share = arguments.pop("tightness", None)
-    if arguments.get("memory_bytes") == math.inf:
-        arguments["memory_bytes"] = None
-    if share is not None and "memory_bytes" in given:
-        raise UsageError("--tightness and --memory both say how much memory there is; drop one of them.")
-    chain = CHAIN_GENERATORS[name](**arguments)
-    return chain if share is None else _tightened(chain, share)
-
-
-def _tightened(known: KnownChain, share: float) -> KnownChain:
-    """The chain with memory at this share of the way between the two amounts of `TIGHTNESS`."""
-    from ..instances.chain.generators import tightness
-    from ..planners.chain.baselines import memory_levels
-
-    problem = tightness(known.problem, *memory_levels(known.problem), share)
-    return KnownChain(problem.replace(name=f"{problem.name}-tight{share:g}"), known.answers, known.source)
 
 
 # The entry that stands for all packaged profiles in lists of generators.
@@ -134,10 +97,9 @@ def option_of(name: str) -> str:
 def families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
     """Title and parameters of every generator, of the profiles together, and of every model of a graph pipeline."""
     simple = {name: (generator.title, generator.parameters) for name, generator in generators().items()}
-    chains = {name: (generator.title, parameters_of(name)) for name, generator in CHAIN_GENERATORS.items()}
     profiles = {PROFILE: ("a network of a published configuration, on hardware", PROFILE_PARAMETERS)}
     models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
-    return {**simple, **chains, **profiles, **models}
+    return {**simple, **profiles, **models}
 
 
 @cache
@@ -153,24 +115,19 @@ def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
     return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 
 
-def made(
-    name: str, given: Mapping[str, Any], say: Callable[[str], None]
-) -> tuple[Problem | Profile, KnownChain | None]:
-    """Make the problem or profile of this name; with a chain come its known answers."""
+def made(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
+    """Make the problem or profile of this name."""
     entries, profiles = families(), packaged_profile_names()
     if name not in (entries.keys() - {PROFILE}) | set(profiles):
-        choices = [*generators(), *CHAIN_GENERATORS, *profiles, *GRAPH_MODELS]
+        choices = [*generators(), *profiles, *GRAPH_MODELS]
         raise unknown_name("generator and no profile named", name, choices)
     _check_own(name, given, entries[PROFILE if name in profiles else name][1])
     if name in profiles:
-        return _profiled(name, given, say), None
-    if name in CHAIN_GENERATORS:
-        chain = build_chain(name, given)
-        return chain.problem, chain
+        return _profiled(name, given, say)
     if given.get("memory_bytes") != math.inf:
-        return _problem(name, given), None
+        return _problem(name, given)
     usual = _problem(name, {key: value for key, value in given.items() if key != "memory_bytes"})
-    return usual.replace(memory_bytes=None), None
+    return usual.replace(memory_bytes=None)
 
 
 def _check_own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -> None:

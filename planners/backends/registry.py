@@ -105,10 +105,6 @@ BACKENDS: Mapping[str, Backend] = {
             "scip", "SCIP (through OR-Tools)", ".scip", _ONE_THREAD, "ortools", "ortools",
             remedy="pip install ortools",
         ),
-        Backend(
-            "gurobi", "Gurobi", ".gurobi", Capabilities(takes_solutions=True), "gurobipy", "gurobipy",
-            remedy="pip install gurobipy (a licence is needed for all but small models)",
-        ),
     )
 }  # fmt: skip
 
@@ -120,6 +116,7 @@ STANDARD = ("highs", "cp-sat")
 GROUP = "pipeplan.backends"
 # Our plug-ins: name, title, folder in plugins/, and what else their solver needs.
 _IN_A_CHECKOUT = (
+    ("gurobi", "Gurobi", "pipeplan-gurobi", " (a licence is needed for all but small models)"),
     ("cplex", "CPLEX", "pipeplan-cplex", " (a licence is needed for all but small models)"),
     ("xpress", "FICO Xpress", "pipeplan-xpress", " (a licence is needed for all but small models)"),
     ("cbc", "COIN-OR CBC", "pipeplan-programs", ", and the program cbc"),

@@ -3,7 +3,7 @@
 | backend | computes in | a bound, or "no plan below the cut-off", is taken |
 | --- | --- | --- |
 | cp-sat | whole numbers | as it is: the model is scaled exactly, or rounded so that no plan is lost |
-| highs, scip, gurobi, and plug-ins that do not say `exact` | floats | with margins, after a second opinion |
+| highs, scip, and plug-ins that do not say `exact` | floats | with margins, after a second opinion |
 
 Float solvers get every model in units of its own magnitude (`units`), and with room around its cut-off and its
 bounds (`FLOAT_ROOM`). Of what they tell, only the part is used that their tolerances cannot have eaten: bounds

@@ -23,7 +23,7 @@ from ...instances.base.clock import now
 from ...instances.base.errors import InputError, PipeplanError, UsageError
 from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
-from ...instances.chain.plan import stored_allocation, unknown_allocation
+from ...instances.chain.plan import stored_allocation
 from ...instances.lookup import problem_of, result_of
 from ...instances.physics.tolerances import SAME
 from ..backends.registry import STANDARD
@@ -78,7 +78,7 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
 
 def _within_scope(problem: Problem, result: Result, ruling: Ruling) -> Ruling:
     """What is proven of a family is not believed where the plan is none of it; an unknown method says nothing."""
-    if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
+    if is_address(_named(result)):
         return ruling
     try:
         method = stored_method(problem, result)
@@ -125,8 +125,8 @@ def _value_differences(result: Result, value: float, unit: str | None) -> Iterat
 
 
 def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
-    """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
-    if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
+    """A result may name no plans of which its bound speaks."""
+    if is_address(_named(result)):
         return
     scopes = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
     if not scopes:
@@ -163,7 +163,7 @@ def stored_method(problem: Problem, result: Result) -> Method:
     entry = find_method(name)
     declared = () if entry is None else entry.declared
     options: dict[str, Any] = {name: result.options[name] for name in declared if name in result.options}
-    if "allocation" in options:  # older results have the name of a file there, which says nothing any more
+    if "allocation" in options:
         options["allocation"] = stored_allocation(options["allocation"])
     return choose(problem, result.formulation, planner, "auto", options)
 

@@ -42,61 +42,79 @@ def tail_seconds(
     return seconds
 
 
-def run_order(loop: Any, counts: Any, forward: Any, inputs: Any, weights: Any, delays: Any) -> Any:
-    """When each rank has run its last pass: passes run in each rank's order, as soon as what they wait for is there.
+def run_passes(
+    loop: Any, m: int, forward: Any, inputs: Any, weights: Any, delays: Any, before: Any, by_message: Any
+) -> Any:
+    """Passes run in each rank's order, as soon as what they wait for is there: when each micro-batch has come down and
+    up through each chunk, and when each rank has run its last pass.
 
-    `loop` has the order of each rank's passes, the rank of each chunk and the chunks of each rank. `counts` says that
-    the order is that of m micro-batches, that `more` times `lag` others are counted, and whether all forward passes
-    come first. Says as well whether the passes are in the steady state, so that the time holds; where they are not,
-    it is too short at most.
+    `loop` has the order of each rank's passes, the rank of each chunk and the chunks of each rank. `before` and
+    `by_message` are filled, unless they are empty: for each pass, those of rank 0 first, the pass for which it waited
+    longest, and whether its message was what it waited for.
     """
     order, homes, chunks = loop
-    m, more, lag, apart = counts
-    if apart and more > 0:
-        return all_forward_first(forward, inputs + weights, delays, m + more * lag), True
     p, places = order.shape[0], order.shape[1]
-    count = homes.shape[0]
-    down = np.full((count, m), -1.0)
-    up = np.full((count, m), -1.0)
-    at = np.zeros(p, np.int64)
-    free = np.zeros(p)
+    count, noting = homes.shape[0], before.shape[0] > 0
+    down, up = np.full((count, m), -1.0), np.full((count, m), -1.0)
+    down_pass, up_pass = np.zeros((count, m), np.int64), np.zeros((count, m), np.int64)
+    at, free = np.zeros(p, np.int64), np.zeros(p)
     left = p * places
     while left > 0:
         moved = False
         for r in range(p):
             while at[r] < places:
                 kind, own, n = order[r, at[r], 0], order[r, at[r], 1], order[r, at[r], 2]
-                j = chunks[r, own]
-                start = free[r]
+                j, number, start, waited, message = chunks[r, own], r * places + at[r], free[r], -1, False
+                if at[r] > 0:
+                    waited = number - 1
+                if kind == 0 and j > 0:
+                    if down[j - 1, n] < 0:
+                        break
+                    if down[j - 1, n] + delays[j - 1] > start:
+                        start, waited, message = down[j - 1, n] + delays[j - 1], down_pass[j - 1, n], True
+                if (kind == 1 or kind == 2) and j < count - 1:
+                    if up[j + 1, n] < 0:
+                        break
+                    if up[j + 1, n] + delays[j] > start:
+                        start, waited, message = up[j + 1, n] + delays[j], up_pass[j + 1, n], True
                 if kind == 0:
-                    if j > 0:
-                        if down[j - 1, n] < 0:
-                            break
-                        start = max(start, down[j - 1, n] + delays[j - 1])
                     free[r] = start + forward[j]
-                    down[j, n] = free[r]
+                    down[j, n], down_pass[j, n] = free[r], number
                 elif kind == 3:
                     free[r] = start + weights[j]
                 else:
-                    if j < count - 1:
-                        if up[j + 1, n] < 0:
-                            break
-                        start = max(start, up[j + 1, n] + delays[j])
                     free[r] = start + inputs[j]
                     if kind == 1:
                         free[r] += weights[j]
-                    up[j, n] = free[r]
+                    up[j, n], up_pass[j, n] = free[r], number
+                if noting:
+                    before[number], by_message[number] = waited, message
                 at[r] += 1
                 left -= 1
                 moved = True
         if not moved:
             break
+    return down, up, free
+
+
+def run_order(loop: Any, counts: Any, forward: Any, inputs: Any, weights: Any, delays: Any) -> Any:
+    """When each rank has run its last pass.
+
+    `counts` says that the order is that of m micro-batches, that `more` times `lag` others are counted, and whether all
+    forward passes come first. Says as well whether the passes are in the steady state, so that the time holds; where
+    they are not, it is too short at most.
+    """
+    m, more, lag, apart = counts
+    if apart and more > 0:
+        return all_forward_first(forward, inputs + weights, delays, m + more * lag), True
+    before, by_message = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    down, up, free = run_passes(loop, m, forward, inputs, weights, delays, before, by_message)
     if more == 0:
         return free, True
     # By how much passes end later than those `lag` micro-batches before, in a window as long as what later passes
     # wait for, and as far from the last micro-batch, before which the steady state ends.
-    window, least, most = WINDOW * p, np.inf, 0.0
-    for j in range(count):
+    window, least, most = WINDOW * free.shape[0], np.inf, 0.0
+    for j in range(down.shape[0]):
         for n in range(m - 2 * window, m - window):
             for moved in (down[j, n] - down[j, n - lag], up[j, n] - up[j, n - lag]):
                 least, most = min(least, moved), max(most, moved)
@@ -108,53 +126,13 @@ def longest_path(loop: Any, forward: Any, inputs: Any, weights: Any, delays: Any
     path has each. The message of a chunk is the one between it and the next chunk, down or up."""
     order, homes, chunks = loop
     p, places = order.shape[0], order.shape[1]
-    count = homes.shape[0]
-    down, up = np.full((count, m), -1.0), np.full((count, m), -1.0)
-    # Passes by number: those of rank 0 come first.
-    down_pass, up_pass = np.zeros((count, m), np.int64), np.zeros((count, m), np.int64)
-    before = np.full(p * places, -1, np.int64)
-    by_message = np.zeros(p * places, np.bool_)
-    at, free = np.zeros(p, np.int64), np.zeros(p)
-    left = p * places
-    while left > 0:
-        moved = False
-        for r in range(p):
-            while at[r] < places:
-                kind, own, n = order[r, at[r], 0], order[r, at[r], 1], order[r, at[r], 2]
-                j, number, start = chunks[r, own], r * places + at[r], free[r]
-                before[number] = number - 1 if at[r] > 0 else -1
-                if kind == 0:
-                    if j > 0:
-                        if down[j - 1, n] < 0:
-                            break
-                        if down[j - 1, n] + delays[j - 1] > start:
-                            start = down[j - 1, n] + delays[j - 1]
-                            before[number], by_message[number] = down_pass[j - 1, n], True
-                    free[r] = start + forward[j]
-                    down[j, n], down_pass[j, n] = free[r], number
-                elif kind == 3:
-                    free[r] = start + weights[j]
-                else:
-                    if j < count - 1:
-                        if up[j + 1, n] < 0:
-                            break
-                        if up[j + 1, n] + delays[j] > start:
-                            start = up[j + 1, n] + delays[j]
-                            before[number], by_message[number] = up_pass[j + 1, n], True
-                    free[r] = start + inputs[j]
-                    if kind == 1:
-                        free[r] += weights[j]
-                    up[j, n], up_pass[j, n] = free[r], number
-                at[r] += 1
-                left -= 1
-                moved = True
-        if not moved:
-            break
+    before, by_message = np.zeros(p * places, np.int64), np.zeros(p * places, np.bool_)
+    _, _, free = run_passes(loop, m, forward, inputs, weights, delays, before, by_message)
     last = 0
     for r in range(1, p):
         if free[r] + tails[r] > free[last] + tails[last]:
             last = r
-    counts = np.zeros((4, count))
+    counts = np.zeros((4, homes.shape[0]))
     number = last * places + places - 1
     while number >= 0:
         r, place = number // places, number % places

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import pytest
 from problems.nasty import KINDS, nasty, scaled
+from problems.schedules import random_schedule
 
 from pipeplan.formulations.contract import BuiltModel, NativeModel, NativeOnlyError
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.registry import Problem
-from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.planners.backends import MatrixModel
 from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.backends.scaling import EXACT_DIGITS, IntegerForm, choose_grids, decimal, integer_form

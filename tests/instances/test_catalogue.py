@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from known_chains import VARIANTS as CHAIN_VARIANTS
 from packaged_instances import variants_of
 
 from pipeplan.instances import catalogue
@@ -20,7 +21,6 @@ from pipeplan.instances.catalogue import (
     read_best_known,
     read_facts,
 )
-from pipeplan.instances.chain.generators import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.registry import KINDS
 
 FOLDER = Path(catalogue.__file__).parent / "packaged"

@@ -13,6 +13,7 @@ from hypothesis import given
 from problems.graph_pipelines_with_plans import random_graph_problem, random_plan
 from problems.malformed import DROP, OWN, PLAN, RESULT, changed
 from problems.profiles import DIAMOND
+from problems.schedules import random_schedule
 from problems.stagings import random_staging
 from problems.strategies import placement_problems
 from problems.trainings import random_configuration, random_own_training, random_training
@@ -28,7 +29,6 @@ from pipeplan.instances.physics.efficiencies import ABOUT
 from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.schedule.generators import random_schedule
 from pipeplan.instances.schedule.kind_functions import schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schemas import NAMES, read_schema

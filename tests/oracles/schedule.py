@@ -19,8 +19,9 @@ from dataclasses import replace
 from fractions import Fraction
 from operator import le
 
+from problems.schedules import Ingredients, random_schedule
+
 from pipeplan.instances.base.amounts import as_written
-from pipeplan.instances.schedule.generators import Ingredients, random_schedule
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 

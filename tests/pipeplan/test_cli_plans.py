@@ -338,17 +338,9 @@ def edited(result: Path, **options: Any) -> Path:
     return result
 
 
-def test_an_old_result_that_names_a_file_says_that_this_was_not_checked(
-    plan: Plan, allocated: Path, tmp_path: Path
-) -> None:
-    result = edited(allocated, allocation="long-gone.json")
-    words = "the result names a file for its allocation, 'long-gone.json', and not the allocation itself"
+def test_a_result_holds_its_allocation_and_names_no_file(plan: Plan, allocated: Path) -> None:
     for command in ("verify", "show"):
-        answer = done(plan(command, "golden-4", result))
-        assert words in " ".join(answer.err.split())
-    page = tmp_path / "page.html"
-    assert plan("report", result, "--output", page).code == 0
-    assert "was not checked" in page.read_text("utf-8")
+        refused(plan(command, "golden-4", edited(allocated, allocation="given.json")), "is 'given.json'")
 
 
 def test_nonsense_is_refused_in_one_sentence(plan: Plan, allocated: Path) -> None:

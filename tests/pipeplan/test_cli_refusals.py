@@ -32,7 +32,6 @@ SHORT = {
     "eight": "llama-3-8b --devices 8xh100-80gb --sequence 8192 --batch 128",
     "four": "--devices 4 --memory 40GB --bandwidth 12GB/s",
     "row": "row.json row-plan.json --micro-batches 4",
-    "many": ",".join(["1"] * 99),
 }
 """Words that many rows share, by the name in braces that stands for them."""
 
@@ -198,15 +197,7 @@ MADE = {
     "generate chain --nodes 0": "nodes",
     "generate layered --density nan": "density",
     "generate --seed 3": "Name what to generate",
-    "generate figure-4 --seed 3": "'figure-4' has no parameter --seed; it has none",
-    "generate theorem-1 --k 1": "at least 2",
-    "generate theorem-1 --k 1000000": "at most 60",
-    "generate theorem-2 --numbers {many}": "at most 24",
-    "generate theorem-2 --numbers a,b": "give whole numbers like 6,6,8,6,7,7",
     "generate resnet-like --layers 1000000000": "at most 10000",
-    "generate resnet-like --tightness 2": "from 0 to 1",
-    "generate resnet-like --tightness 0.5 --memory 1KiB": "drop one of them",
-    "generate lemma-3 --memory 2.5": "give a whole number of bytes",
     "generate mmt --no-join": "'mmt' has no parameter --join",
     "generate mmt --half-samples -1": "half_samples is negative (-1.0)",
     "generate mmt --cluster frontier": "choose one of summit-v100",

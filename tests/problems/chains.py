@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+import known_chains as theory
+from known_chains import KnownChain
 from oracles.chain import least_memory
 
-from pipeplan.instances.chain import generators as theory
-from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 
 

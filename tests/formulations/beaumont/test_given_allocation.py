@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import known_chains as theory
 import pytest
 from oracles.chain import allocations
 from problems.chains import random_chain
@@ -13,7 +14,6 @@ from problems.chains import random_chain
 from pipeplan.formulations.beaumont.bounds import load_bound
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.plan import given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import PatternRules

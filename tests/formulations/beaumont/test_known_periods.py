@@ -5,12 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from problems.chains import theory_chains
-
-from pipeplan.formulations.beaumont.ilp import build
-from pipeplan.formulations.contract import Refuted
-from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.chain.generators import (
+from known_chains import (
     KnownChain,
     e1_load,
     e1_overlap,
@@ -21,6 +16,11 @@ from pipeplan.instances.chain.generators import (
     golden_chains,
     guard_chains,
 )
+from problems.chains import theory_chains
+
+from pipeplan.formulations.beaumont.ilp import build
+from pipeplan.formulations.contract import Refuted
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.backends import solve as solve_matrix

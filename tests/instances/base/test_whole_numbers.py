@@ -9,7 +9,6 @@ import typer
 
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.quantities import levels, whole_number, whole_numbers
-from pipeplan.instances.chain.generators import _whole_numbers
 from pipeplan.instances.chain.plan import PatternPlan, read_allocation
 from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
@@ -41,7 +40,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "devices": lambda text: devices_given(text),
     "levels": lambda text: levels(f"{text}x8GB/s"),
     "allocation": lambda text: read_allocation(f"0,{text}"),
-    "generator": lambda text: _whole_numbers(f"1,{text}"),
     "edge of a pattern": lambda text: PatternPlan.from_json(
         {"kind": "pattern", "allocation": [0], "period": 1, "starts": [0, 1], "transfers": {text: 0}}
     ),

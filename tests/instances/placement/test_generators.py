@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recipes.transformer import transformer
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement import generators
@@ -19,7 +20,6 @@ HASHES = {
     "layered": "91cbdfe55c72d34a",
     "dnn": "9aab9727d873c6e5",
     "heterogeneous": "847989ed6a462136",
-    "transformer": "12b53412906e04e5",
     "random-dag": "52db9fe648306680",
 }
 
@@ -145,7 +145,8 @@ def test_blocks_have_as_many_ideals_as_they_say() -> None:
 
 
 def test_blocks_of_a_transformer_are_equal_and_its_transfers_as_dear_as_asked_for() -> None:
-    problem = GENERATORS["transformer"](nodes=200, seed=5, transfers=9.0)
+    problem = transformer(200, 6, seed=5, transfers=9.0)
+    assert transformer(12, 6, seed=4).hash == "12b53412906e04e5"
     times = {node.id: (node.accelerator_time, node.transfer_time) for node in problem.nodes}
     first = [name for name in times if str(name).startswith("1 ")]
     assert len(first) > 30

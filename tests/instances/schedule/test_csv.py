@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from problems.schedules import in_random_order
+from problems.schedules import in_random_order, random_schedule
 
 from pipeplan.cli import main
 from pipeplan.instances.base.errors import InputError, UsageError
@@ -22,7 +22,7 @@ from pipeplan.instances.schedule.csv_file import (
     table_from_csv,
     table_to_csv,
 )
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.order import Deadlock, Run, earliest_starts
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem

@@ -11,9 +11,9 @@ from fractions import Fraction
 import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, least_periodic, least_span, tiny_problem
 from oracles.schedule_clock import is_valid
-from problems.schedules import in_random_order
+from problems.schedules import in_random_order, random_schedule
 
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule

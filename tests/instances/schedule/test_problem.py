@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from problems.schedules import random_schedule
 from recipes.other_kinds import measured_uneven
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, random_schedule, shape
+from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, shape
 from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
 from pipeplan.instances.schedule.problem import (

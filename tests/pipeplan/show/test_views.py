@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import has
 from page_samples import CHAIN, FORK, PATTERN, QUICK
+from problems.schedules import random_schedule
 from problems.trainings import random_configuration, random_own_training, random_training
 
 from pipeplan.instances.catalogue import load_packaged
@@ -22,7 +23,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_schedule
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import known_chains as theory
 import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions

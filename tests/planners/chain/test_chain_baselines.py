@@ -6,10 +6,11 @@ import random
 from itertools import combinations, pairwise
 from typing import Any
 
+import known_chains as theory
 import pytest
+from recipes.chain import tightness
 
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
@@ -138,7 +139,7 @@ SWEPT = pytest.mark.sweeps
 def test_no_baseline_beats_the_optimum(share: float) -> None:
     """Runs that repeat every few batches are no 1F1B patterns and may be better, but not than the loads allow."""
     problem = chain()
-    problem = recipe.tightness(problem, *memory_levels(problem), share)
+    problem = tightness(problem, *memory_levels(problem), share)
     optimum = EXACT.plan(Request(problem)).claimed
     assert optimum is not None
     for planner in PLANNERS:

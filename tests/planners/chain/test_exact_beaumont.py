@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import known_chains as theory
 import pytest
+from known_chains import KnownChain
 from problems.chains import theory_chains
 
 from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import generators as theory
-from pipeplan.instances.chain.generators import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.allocation import packed_pattern

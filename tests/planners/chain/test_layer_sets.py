@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
+import known_chains as theory
 import pytest
 
 from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from pipeplan.instances.base.compiled import compiled
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.planners.backends.client import Solver
 from pipeplan.planners.chain import exact, layer_sets

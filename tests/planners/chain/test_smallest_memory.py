@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import known_chains as theory
 import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.smallest_memory import smallest_memory

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problems.placements import random_placement
+from recipes.transformer import transformer
 
 from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement import device_sets
@@ -157,15 +157,11 @@ def test_a_cut_off_is_refuted_just_where_the_sets_in_part_say_so(seed: int) -> N
         assert (mixed is None) == (missing > 1e-6), (cutoff, missing)
 
 
-def operators(nodes: int, accelerators: int, **more: object) -> PlacementProblem:
-    return GENERATORS["transformer"](nodes=nodes, accelerators=accelerators, **more)
-
-
 @pytest.mark.sweeps
 @pytest.mark.parametrize("method", [{"planner": "device-sets"}, {"formulation": "ip-tarnawski"}], ids=str)
 def test_dear_transfers_are_proven_where_work_alone_says_little(method: dict[str, str]) -> None:
     """By itself, and by the integer program, which uses it."""
-    problem, limits = operators(250, 4, seed=8, transfers=24.0), SolveOptions(rel_gap=0.01, time_limit_s=600)
+    problem, limits = transformer(250, 4, seed=8, transfers=24.0), SolveOptions(rel_gap=0.01, time_limit_s=600)
     found = solve(problem, options=ANYWHERE, limits=limits, **method)  # type: ignore[arg-type]
     assert found.stop in (Stop.GAP, Stop.PROVEN)
     assert (found.bound or 0.0) > 1.1 * sum(node.accelerator_time for node in problem.nodes) / problem.accelerators
@@ -173,7 +169,7 @@ def test_dear_transfers_are_proven_where_work_alone_says_little(method: dict[str
 
 def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_sets, "MOST_STATES", 20)
-    found = solve(operators(120, 3), planner="device-sets", options=ANYWHERE)
+    found = solve(transformer(120, 3), planner="device-sets", options=ANYWHERE)
     assert None not in (found.objective, found.bound)
     assert any("too wide" in message for message in found.messages)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from known_chains import figure_5
 
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain.generators import figure_5
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from known_chains import figure_5
 from problems.placements import random_placement
 from problems.stagings import random_staging
 from problems.trainings import random_training
@@ -13,7 +14,6 @@ from problems.trainings import random_training
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, Stop
-from pipeplan.instances.chain.generators import figure_5
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan

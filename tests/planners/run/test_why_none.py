@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import known_chains as theory
 import pytest
 
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.chain import generators as recipe
-from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.planners.chain.smallest_memory import amount, binding, explain
 from pipeplan.planners.memory.smallest import smallest_memory

@@ -292,8 +292,8 @@ def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(t
     )
 
 
-# A plain install: what the extras bring cannot be imported. (gurobipy is in no install of the tests, and Pyomo fails
-# where a None stands in its place.)
+# A plain install: what the extras bring cannot be imported. (Pyomo fails where a
+# None stands in place of gurobipy.)
 PLAIN = """
 import sys
 sys.modules.update(dict.fromkeys(("pymetis", "openpyxl", "distributed")))

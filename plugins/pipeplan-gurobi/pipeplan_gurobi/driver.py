@@ -8,12 +8,12 @@ import gurobipy
 import numpy as np
 from gurobipy import GRB
 
-from ...instances.base.errors import InputError
-from ...instances.base.result import Stop
-from ..options import SolveOptions
-from .model import Floats, MatrixModel
-from .records import Answer, finite
-from .session import Session, Start, unbounded_or_infeasible
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
+from pipeplan.planners.backends.model import Floats, MatrixModel
+from pipeplan.planners.backends.records import Answer, finite
+from pipeplan.planners.backends.session import Session, Start, unbounded_or_infeasible
+from pipeplan.planners.options import SolveOptions
 
 _STOPS = {
     GRB.OPTIMAL: Stop.PROVEN,
