@@ -114,12 +114,6 @@ def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: 
     assert "1 fast with memory 8 B" in plan("solve", typed, "--verbose").out
 
 
-def test_convert_keeps_them(plan: Plan, files: Any, tmp_path: Path) -> None:
-    problem, _ = files(NESTED, NESTED_PLAN)
-    assert plan("convert", problem, "-o", tmp_path / "own.json").code == 0
-    assert pipeplan.load(tmp_path / "own.json") == NESTED
-
-
 def test_the_lists_say_who_can_plan_them(plan: Plan) -> None:
     assert plan("planners", "dp", "--json").json["extensions"] == ["levels", "types"]
     assert plan("formulations", "ip-tarnawski", "--json").json["extensions"] == []
