@@ -74,6 +74,11 @@ def test_json_has_the_referees_numbers_of_every_stage(plan: Plan) -> None:
     assert (told["best"], told["considered"]) == (None, None)
 
 
+def test_several_are_judged_in_the_order_in_which_they_are_named(plan: Plan) -> None:
+    said = plan("configure", *LLAMA, "--judge", "tensor=2", "--judge", "tensor=4", "--json").json
+    assert [own["degrees"]["tensor"] for own in said["judged"]] == [2, 4]
+
+
 @pytest.mark.parametrize(
     ("limit", "fits", "code"), [("50GiB", "yes", 0), ("49GiB", "maybe", 0), ("47GiB", "no", 1), ("none", "yes", 0)]
 )
