@@ -295,13 +295,7 @@ def test_the_page_on_schedules_names_every_method_for_them() -> None:
     assert {entry.name for entry in methods_of("schedule")} <= named
 
 
-def test_the_commands_of_the_page_on_exploring_write_pages_and_it_names_every_situation(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for line in commands("explore.md"):
-        run(plan, line)
-    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("explorer.html", "mine.html"))
+def test_the_page_on_exploring_names_every_situation() -> None:
     named = re.findall(r"^\| ([A-Z].*?) \|", (DOCS / "explore.md").read_text("utf-8"), re.MULTILINE)
     assert named == [entry.name for entry in SITUATIONS]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given
+from oracles.extended_placement import tiny_extended
 from problems.graph_pipelines_with_plans import random_graph_problem, random_plan
 from problems.malformed import DROP, OWN, PLAN, RESULT, changed
 from problems.profiles import DIAMOND
@@ -20,21 +22,23 @@ from problems.trainings import random_configuration, random_own_training, random
 from referencing import Registry, Resource
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.kind_functions import chain_from_json, chain_to_json
+from pipeplan.instances.chain.kind_functions import chain_from_json
 from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.networks.profile.profile import profile_from_json, profile_to_json
 from pipeplan.instances.physics.efficiencies import ABOUT
-from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
+from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.registry import Problem, any_plan_from_json
 from pipeplan.instances.schedule.kind_functions import schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import StagingLevel
+from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.plan import Configuration
@@ -135,26 +139,41 @@ def test_a_written_pattern_passes(batches: int) -> None:
     assert PatternPlan.from_json(plan.to_json()) == plan
 
 
+def comes_back(problem: Problem) -> None:
+    """It obeys its schema and is read as what it was."""
+    text = problem_to_text(problem)
+    data = json.loads(text)
+    VALIDATORS[data["schema"].removeprefix("pipeplan.").replace("/", "-")].validate(data)
+    again = problem_from_text(text)
+    assert again == problem
+    assert again.hash == problem.hash
+
+
 @given(placement_problems())
-def test_what_we_write_passes(problem: PlacementProblem) -> None:
-    VALIDATORS["placement-1"].validate(placement_to_json(problem))
+def test_a_placement_comes_back(problem: PlacementProblem) -> None:
+    comes_back(problem)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_what_we_write_of_any_kind_passes(seed: int) -> None:
-    graph, training = random_graph_problem(seed), random_training(seed)
-    written = [
-        ("chain-1", chain_to_json(chain_from_json(CHAIN))),
-        ("staging-1", staging_to_json(random_staging(seed))),
-        ("graph-pipeline-1", graph_pipeline_to_json(graph)),
-        ("stage-graph-1", random_plan(graph, seed).to_json()),
-        ("schedule-1", schedule_to_json(random_schedule(3, 8, seed or None, seed))),
-        ("training-1", training_to_json(training)),
-        ("training-1", training_to_json(random_own_training(seed))),
-        ("configuration-plan-1", random_configuration(training, seed).to_json()),
-    ]
-    for name, data in written:
-        VALIDATORS[name].validate(data)
+def test_what_we_write_of_any_kind_comes_back() -> None:
+    kinds = (DeviceType("fast", 1, 2.0, 10.0), DeviceType("slow", 2))
+    comes_back(chain_from_json(CHAIN))
+    comes_back(staging_from_json(STAGING))
+    comes_back(random_schedule(3, 8, 4, 0).replace(leaks=True))
+    for seed in range(12):
+        graph, training = random_graph_problem(seed), random_training(seed)
+        comes_back(tiny_extended(seed))
+        comes_back(random_staging(seed))
+        comes_back(random_staging(seed).replace(devices=3, memory_bytes=None, device_types=kinds))
+        comes_back(graph)
+        comes_back(random_schedule(3, 8, seed or None, seed))
+        comes_back(training)
+        comes_back(random_own_training(seed))
+        for name, plan in (
+            ("stage-graph-1", random_plan(graph, seed)),
+            ("configuration-plan-1", random_configuration(training, seed)),
+        ):
+            VALIDATORS[name].validate(plan.to_json())
+            assert any_plan_from_json(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("plan", [None, STAGED_PLAN, STAGE_GRAPH, SCHEDULE_PLAN, PERIODIC_PLAN, CONFIGURATION])
@@ -169,15 +188,6 @@ def test_the_schema_of_trainings_knows_every_efficiency_with_its_bounds() -> Non
     assert {name: (own["minimum"], own["maximum"]) for name, own in listed.items()} == bounds
 
 
-@pytest.mark.parametrize("plan", [SCHEDULE_PLAN, PERIODIC_PLAN], ids=lambda plan: plan["kind"])
-def test_what_we_write_of_schedule_plans_passes(plan: dict[str, Any]) -> None:
-    written = _schedule_plan(plan).to_json()
-    assert written == plan
-    VALIDATORS["schedule-plan-1"].validate(written)
-
-
-# ---- one fault in any place ------------------------------------------------------------------------------
-
 TREE = LeveledPlan((LeveledStage((1, "1"), 2, children=(LeveledStage((1, "1"), 2, 1, {1: "x", "1": "y"}),)),))
 GROUPS = PlacementPlan(
     (Device("acc0", "accelerator", ("a",), None, "fast", 2, "node0"), Device("cpu0", "cpu", ("b",))),
@@ -188,6 +198,21 @@ TYPES = {
     "nodes": [{**node, "other_times": [2], "weight_bytes": 1} for node in OWN["nodes"]],
 }
 LEVELS = {"levels": [{"devices": 2, "transfer_factor": 2, "sync_bandwidth": 3}]}
+TYPED_PLAN = StagedPlan((PlannedStage((1,), 1, 1, {1: "vanilla"}, device_type="fast"),)).to_json()
+WRITTEN_PLANS = (
+    *(("staged-plan-1", plan) for plan in (STAGED_PLAN, TYPED_PLAN, TREE.to_json())),
+    *(("schedule-plan-1", plan) for plan in (SCHEDULE_PLAN, PERIODIC_PLAN)),
+    ("plan-1", GROUPS.to_json()),
+)
+
+
+@pytest.mark.parametrize(("name", "plan"), WRITTEN_PLANS)
+def test_a_plan_is_written_as_it_was_read(name: str, plan: dict[str, Any]) -> None:
+    written = any_plan_from_json(json.loads(json.dumps(plan))).to_json()
+    assert written == plan
+    VALIDATORS[name].validate(written)
+
+
 EXAMPLES: dict[str, tuple[str, Any, Callable[[Any], object]]] = {
     **{name: (name, GOOD[name], reader) for name, reader in READERS.items()},
     "pattern": ("plan-1", PATTERN, PatternPlan.from_json),

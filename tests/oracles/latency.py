@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
-from pipeplan.instances.base.amounts import fits
+from oracles.placement_definitions import broken_rules, finish_times
+
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
@@ -55,53 +58,15 @@ def best_latency(problem: PlacementProblem, pieces: int) -> float | None:
     return best
 
 
-def latency_by_definition(problem: PlacementProblem, choice: tuple[tuple[int, int] | None, ...]) -> float | None:
-    """Section 4 of the specification, by repeated relaxation; None where a rule is broken or nothing can start."""
-    nodes = problem.nodes
-    for i, slot in enumerate(choice):
-        if slot is not None and not nodes[i].supported:
-            return None
-        for j in range(i):
-            tied = nodes[i].color is not None and nodes[i].color == nodes[j].color
-            if tied and (slot and slot[0]) != (choice[j] and choice[j][0]):
-                return None
-    pieces = {slot: [i for i in range(len(nodes)) if choice[i] == slot] for slot in set(choice) if slot is not None}
+def latency_by_definition(problem: PlacementProblem, choice: Sequence[tuple[int, int] | None]) -> float | None:
+    """Nodes in pieces of accelerators, or in the pool of CPUs; None where a rule is broken."""
+    ids = [node.id for node in problem.nodes]
+    held = {slot: tuple(i for i, own in zip(ids, choice, strict=True) if own == slot) for slot in choice}
+    devices = []
     for d in range(problem.accelerators):
-        sizes = (nodes[i].size_bytes for slot, held in pieces.items() if slot[0] == d for i in held)
-        if not fits(sizes, problem.memory_bytes):
-            return None
-    finish: dict[int, float] = {}
-    waiting = set(pieces) | {i for i, slot in enumerate(choice) if slot is None}
-    while waiting:
-        ready = [unit for unit in waiting if _start(problem, pieces, waiting, finish, unit) is not None]
-        if not ready:
-            return None  # they wait for each other
-        for unit in ready:
-            start = _start(problem, pieces, waiting, finish, unit)
-            assert start is not None
-            held = pieces[unit] if isinstance(unit, tuple) else [unit]
-            length = _load(problem, held) if isinstance(unit, tuple) else nodes[unit].cpu_time
-            finish |= dict.fromkeys(held, start + length)
-        waiting -= set(ready)
-    return max(finish.values())
-
-
-def _start(problem, pieces, waiting, finish, unit):  # type: ignore[no-untyped-def]
-    held = pieces[unit] if isinstance(unit, tuple) else [unit]
-    before = {u for i in held for u in problem.predecessors[i]} - set(held)
-    if isinstance(unit, tuple):
-        earlier = [slot for slot in pieces if slot[0] == unit[0] and slot[1] < unit[1]]
-        if any(slot in waiting for slot in earlier):
-            return None
-        before |= {i for slot in earlier for i in pieces[slot]}
-    if not before <= finish.keys():
-        return None
-    return max((finish[u] for u in before), default=0.0)
-
-
-def _load(problem: PlacementProblem, held: list[int]) -> float:
-    inside = set(held)
-    read = {u for i in held for u in problem.predecessors[i]} - inside
-    sent = {i for i in held if set(problem.successors[i]) - inside}
-    work = sum(problem.nodes[i].accelerator_time for i in held)
-    return work + sum(problem.nodes[u].transfer_time for u in (*read, *sent))
+        pieces = tuple(held[slot] for slot in sorted(slot for slot in held if slot and slot[0] == d))
+        devices.append(Device(f"acc{d}", "accelerator", tuple(itertools.chain(*pieces)), pieces))
+    if None in held:
+        devices.append(Device("cpus", "cpu", held[None]))
+    plan = PlacementPlan(tuple(devices))
+    return None if broken_rules(problem, plan) else max(finish_times(problem, plan).values())

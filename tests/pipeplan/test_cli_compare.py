@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,32 +47,6 @@ def test_a_table_is_compared_with_the_options_that_make_a_problem_of_it(plan: Pl
     assert "planned as a staging problem, because --levels and --data-parallel are given" in said.err
     solved = plan("solve", table, *own, "--batch", 8, "--planner", "equi", "--json").json
     assert [row["value"] for row in said.json["rows"]] == [solved["objective"]]
-
-
-@pytest.mark.slow
-def test_a_formulation_of_ones_own_is_compared_by_its_address(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from dataclasses import replace\n"
-        "from pipeplan.formulations.registry import FORMULATIONS\n"
-        "from pipeplan.planners.registry import PLANNERS\n"
-        'MODEL = replace(FORMULATIONS["ip-tarnawski"], default=False)\n'
-        'PLANNER = PLANNERS["greedy"]\n',
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    methods = ("-m", "mine:MODEL@highs:non_contiguous=true", "-m", "mine:PLANNER", "-m", "dp")
-    facts = plan("compare", "tiny-chain", *methods, "-o", tmp_path / "out", "--json").json
-    assert [(row["formulation"], row["stop"]) for row in facts["rows"]] == [
-        ("mine:MODEL", "proven"),
-        (None, "completed"),
-        (None, "proven"),
-    ]
-    assert plan("compare", "tiny-chain", *methods, "-o", tmp_path / "out", "--resume").code == 0
-    assert "write options as NAME:OPTION=VALUE" in plan("compare", "tiny-chain", "-m", "dp:objective").err
-    sys.modules.pop("mine", None)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Plan, done, has, refused
+from command_line import Plan, done, has
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
@@ -112,12 +112,6 @@ def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: 
     has(said.out, "level 2", "verified: yes")
     typed, _ = files(TYPED, TYPED_PLAN)
     assert "1 fast with memory 8 B" in plan("solve", typed, "--verbose").out
-
-
-def test_convert_keeps_them(plan: Plan, files: Any, tmp_path: Path) -> None:
-    problem, _ = files(NESTED, NESTED_PLAN)
-    assert plan("convert", problem, "-o", tmp_path / "own.json").code == 0
-    assert pipeplan.load(tmp_path / "own.json") == NESTED
 
 
 def test_the_lists_say_who_can_plan_them(plan: Plan) -> None:
@@ -280,8 +274,6 @@ def test_a_simulation_is_drawn(plan: Plan, chained: tuple[Path, Path], tmp_path:
     for words in ("1", "8", "forward", "backward", "limit"):
         assert f">{words}</text>" in text
     has(text, ">stage 0, memory up to ", "forward of micro-batch 1, stage 0: 0 to ")
-    said = plan("simulate", *chained, "--picture", tmp_path / "iteration.gif")
-    refused(said, "name a file that ends in .svg, .png or .pdf")
 
 
 def test_a_simulation_says_what_its_plan_breaks(plan: Plan, chained: tuple[Path, Path]) -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from problems.placements import random_problem
+from problems.placements import random_placement
 
 from pipeplan.formulations.contract import Refuted, near_cutoff
 from pipeplan.formulations.registry import FORMULATIONS
@@ -69,7 +69,7 @@ CASES = [
 @pytest.mark.parametrize(("seed", "contiguous", "objective"), CASES)
 def test_no_optimum_is_lost_and_none_appears(seed: int, contiguous: bool, objective: str) -> None:
     """Under the optimum as a cut-off, and just below it; groups in conflict never share an accelerator."""
-    groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
+    groups = contract(random_placement(seed, 4), contiguous=contiguous, objective=objective)
     best = optimum(groups)
     if best is None:
         return
@@ -89,7 +89,7 @@ def test_no_optimum_is_lost_and_none_appears(seed: int, contiguous: bool, object
 @pytest.mark.parametrize("seed", range(30))
 def test_least_loads_equal_enumeration(seed: int) -> None:
     """The minimum cut is the smallest load over all sets with g and without h."""
-    groups = contract(random_problem(seed), contiguous=False)
+    groups = contract(random_placement(seed, 4), contiguous=False)
     network = CutNetwork(groups)
     everything = range(groups.count)
     subsets = [set(s) for size in range(groups.count + 1) for s in itertools.combinations(everything, size)]

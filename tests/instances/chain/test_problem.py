@@ -120,12 +120,6 @@ TWO = PatternPlan(14, (0, 1), ((0, 2, 4, 8), (7, 9, 11, 15)), ({1: 1, 3: 7}, {1:
 DEFAULTS = {"forward": [1], "backward": [1], "activations": [1, 1], "weights": [0], "gpus": 1}
 
 
-@pytest.mark.parametrize("problem", [CHAIN, ODD])
-def test_a_chain_comes_back_from_its_file(problem: ChainProblem, tmp_path: Path) -> None:
-    save(problem, tmp_path / "chain.json")
-    assert load(tmp_path / "chain.json") == problem
-
-
 def test_what_equals_its_default_may_be_omitted() -> None:
     assert chain_from_json({"schema": "pipeplan.chain/1", **DEFAULTS}) == ChainProblem([1], [1], [1, 1], [0], 1)
 

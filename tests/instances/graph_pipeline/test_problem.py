@@ -11,8 +11,6 @@ from problems.graph_pipelines_with_plans import (
     chain_plan,
     chain_problem,
     operator,
-    random_graph_problem,
-    random_plan,
 )
 
 from pipeplan.instances.base.errors import InputError, UsageError
@@ -95,16 +93,6 @@ def test_the_hash_knows_every_field_but_the_names() -> None:
     ]  # fmt: skip
     hashes = {problem.replace(**change).hash for change in changes}
     assert len(hashes | {problem.hash}) == len(changes) + 1
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_file_brings_back_the_same_problem_and_plan(seed: int, tmp_path: Path) -> None:
-    problem = random_graph_problem(seed)
-    plan = random_plan(problem, seed)
-    save(problem, tmp_path / "problem.json")
-    save(plan, tmp_path / "plan.json")
-    assert load(tmp_path / "problem.json") == problem
-    assert load_plan(tmp_path / "plan.json", problem) == plan
 
 
 def test_a_short_file_gets_the_defaults() -> None:

@@ -10,12 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from problems.schedules import random_schedule
-from recipes.other_kinds import measured_uneven
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, shape
-from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json, schedule_to_json
+from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
 from pipeplan.instances.schedule.problem import (
     MAX_STARTS,
@@ -274,14 +271,6 @@ def test_what_is_no_time_is_refused(value: object) -> None:
 # ---- ``pipeplan.schedule/1``: what is written comes back, further keys are welcome, slips and gaps are named.
 
 
-MADE: list[ScheduleProblem] = [
-    divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10, 0.5),
-    measured_uneven(),
-    *(shape(name) for name in SHAPES),
-    *(random_schedule(3, 8, None if seed % 2 else 4, seed) for seed in range(20)),
-]
-
-
 def data(**changes: Any) -> dict[str, Any]:
     """The specification's example, shortened."""
     return {
@@ -297,13 +286,6 @@ def data(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("problem", MADE, ids=lambda problem: problem.name)
-def test_what_is_written_comes_back(problem: ScheduleProblem) -> None:
-    again = schedule_from_json(json.loads(json.dumps(schedule_to_json(problem))))
-    assert again == problem
-    assert again.hash == problem.hash
-
-
 def test_what_equals_its_default_may_be_omitted() -> None:
     short = schedule_from_json(
         {
@@ -315,11 +297,6 @@ def test_what_equals_its_default_may_be_omitted() -> None:
     assert (short.edges, short.micro_batches, short.leaks) == ((), None, False)
     assert (short.devices[0].memory, short.devices[0].standing) == (None, 0)
     assert (dict(short.blocks[0].memory), dict(short.blocks[0].workspace)) == ({}, {})
-
-
-def test_leaks_come_back() -> None:
-    leaking = schedule_from_json(data(leaks=True, blocks=data()["blocks"][:2], edges=[]))
-    assert schedule_from_json(schedule_to_json(leaking)) == leaking
 
 
 def test_further_keys_are_welcome() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from problems.malformed import DROP, changed
-from problems.stagings import random_staging
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.kind_functions import (
@@ -40,13 +39,6 @@ def through_text(data: object) -> Any:
 
 
 # ---- there and back ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("problem", [EVERYTHING, PLAIN, *map(random_staging, range(12))], ids=lambda p: p.name)
-def test_our_own_format_keeps_everything(problem: StagingProblem) -> None:
-    again = staging_from_json(through_text(staging_to_json(problem)))
-    assert again == problem
-    assert again.hash == problem.hash
 
 
 def test_a_field_that_went_is_read_where_it_says_nothing() -> None:
@@ -172,12 +164,6 @@ def test_a_file_that_holds_no_object_is_refused(data: object) -> None:
 
 
 # ---- plans ---------------------------------------------------------------------------------------------
-
-
-def test_plans_come_back_with_their_ids() -> None:
-    stages = PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}), PlannedStage((3,), 1, 4, {3: "vanilla"})
-    assert StagedPlan.from_json(through_text(StagedPlan(stages).to_json())) == StagedPlan(stages)
-    assert LeveledPlan.from_json(through_text(TREE.to_json())) == TREE
 
 
 def test_ids_that_look_alike_stay_apart() -> None:

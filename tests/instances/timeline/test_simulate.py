@@ -155,16 +155,6 @@ def test_too_many_passes_are_not_told_one_by_one() -> None:
         simulate(problem.replace(micro_batches=1_000_000), plan)
 
 
-def test_an_unknown_schedule_is_refused() -> None:
-    with pytest.raises(UsageError, match="planned, 1f1b, gpipe"):
-        simulate(*as_stage_graph(), schedule="zero-bubble")
-
-
-def test_a_plan_of_another_kind_is_refused() -> None:
-    with pytest.raises(UsageError, match="A stages plan does not fit a graph-pipeline problem"):
-        simulate(as_stage_graph()[0], as_stages()[1])
-
-
 def test_what_is_no_pipeline_is_refused() -> None:
     problem, plan = as_stages()
     with pytest.raises(UsageError, match=r"cannot be simulated\. Stage \d needs the result of stage \d"):

@@ -11,8 +11,7 @@ from problems.trainings import random_configuration, random_own_training, random
 from pipeplan.instances.physics.optimizers import KEPT
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import GENERATORS
-from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
-from pipeplan.instances.training.plan import Configuration, Degrees
+from pipeplan.instances.training.plan import Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import verify_configuration
 
@@ -21,18 +20,16 @@ DEGREES = [entry.name for entry in fields(Degrees)]
 
 
 @pytest.mark.parametrize("make", [random_training, random_own_training])
-def test_random_configurations_keep_every_rule_and_come_back(make: Callable[[int], TrainingProblem]) -> None:
+def test_random_configurations_keep_every_rule(make: Callable[[int], TrainingProblem]) -> None:
     for seed in range(60):
         problem = make(seed)
         plan = random_configuration(problem, seed)
         d = plan.degrees
-        assert training_from_json(training_to_json(problem)) == problem
         assert not [broken for broken in verify_configuration(problem, plan) if broken.rule != "memory"]
         assert d.tensor * d.context * d.pipeline * d.data == problem.devices
         assert sum(plan.layout) == len(problem.model.units)
         assert len(plan.layout) == len(plan.recompute) == d.chunks
         assert plan.micro_batches(problem.batch) * d.data * plan.micro_batch == problem.batch
-        assert Configuration.from_json(plan.to_json()) == plan
 
 
 def test_a_seed_is_a_problem_of_the_family_that_is_asked_for() -> None:

@@ -1,15 +1,13 @@
-"""How long an iteration takes: schedules with known makespans, what is sent after the passes, and published runs.
+"""How long an iteration takes: schedules with known makespans, and what is sent after the passes.
 
 Micro-batches in the steady state are counted: times and bytes are those of the full list of passes."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise, product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +17,9 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.optimizers import KEPT
 from pipeplan.instances.physics.schedules import SCHEDULES, Pass, PassRule
 from pipeplan.instances.training import iteration
-from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.iteration import Iteration, Timing, model_operations, timing_of
-from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute, read_recompute
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
@@ -251,55 +247,6 @@ def test_a_longest_path_of_too_many_passes_is_refused_in_words() -> None:
     problem, plan = long_case(0, "1f1b", 7_200_000)
     with pytest.raises(UsageError, match=r"passes; at most 2000000 can be listed one by one\."):
         longest_path(Iteration(problem, plan))
-
-
-# ---- published runs -------------------------------------------------------------------------------------
-
-
-def test_three_published_mappings_of_70b_in_their_order() -> None:
-    """Fine-tuning on 32 H100 in fp8: 704, 668 and 508.7 TFLOP/s when measured (NVIDIA NeMo's performance guide)."""
-    own = problem_of("llama-3-70b", "32xh100-80gb", batch=32, sequence=4096, precision="fp8")
-    found = []
-    for tensor, pipeline in ((4, 4), (4, 8), (8, 4)):
-        degrees = {"tensor": tensor, "pipeline": pipeline, "virtual": 5, "data": 32 // (tensor * pipeline)}
-        layout = (5, *(4,) * 18, 5) if pipeline == 4 else (3, *(2,) * 38, 3)
-        plan = configuration(own, layout=layout, **degrees)
-        found.append(timing_of(own, replace(plan, schedule="interleaved-1f1b", zero=1)).seconds)
-    assert found == sorted(found)
-    assert found[2] > 1.2 * found[0]
-
-
-@pytest.mark.workloads
-def test_published_times_on_a100(workloads: Path) -> None:
-    """Four models of arXiv 2205.05198 with the default efficiencies; Calculon: 3.65 % in the mean, 8.87 % at worst."""
-    from pipeplan.instances.training.build import problem_of
-
-    data = json.loads((workloads.parent / "data" / "training" / "a100_2205_05198.json").read_text())
-    errors = []
-    for row in data["rows"]:
-        h, a, p, v = row["hidden"], row["heads"], row["pipeline"], row["virtual"]
-        mlp, attention = Mlp(4 * h, gated=False), Attention(a, h // a, a)
-        shapes = Model(row["model"], h, row["layers"], 51200, attention, mlp, tied=True)
-        each = row["layers"] // (p * v)
-        layout = [each + (j == 0) + (j == p * v - 1) for j in range(p * v)]
-        for mode, module in (("full", "full"), ("selective", "core_attn")):
-            own = problem_of(
-                shapes,
-                f"{row['gpus']}xa100-80gb",
-                batch=row["global_batch"],
-                sequence=2048,
-                precision="fp16",
-                flash_attention=False,
-                dropout=True,
-                sequence_parallel=mode == "selective",
-            )
-            degrees = {"tensor": row["tensor"], "pipeline": p, "virtual": v}
-            plan = configuration(own, micro_batch=row["micro_batch"], layout=layout, **degrees)
-            schedule = "interleaved-1f1b" if v > 1 else "1f1b"
-            plan = replace(plan, schedule=schedule, recompute=(Recompute((module,)),) * (p * v))
-            errors.append(abs(timing_of(own, plan).seconds / row[f"seconds_{mode}"] - 1))
-    assert sum(errors) / len(errors) < 0.0365
-    assert max(errors) < 0.0887
 
 
 # ---- the host -------------------------------------------------------------------------------------------

@@ -32,13 +32,8 @@ from pipeplan.studies.sweep import (
     Curve,
     CurvePoint,
     Settings,
-    bound_at,
-    halving,
-    no_more_than,
     opened,
-    proven,
     sweep,
-    with_bounds_from_above,
 )
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
@@ -154,12 +149,6 @@ def test_pipedreams_set_is_measured_once_and_beats_itself_nowhere() -> None:
     assert best_within(candidates, candidates[0].need) == candidates[0]
 
 
-def test_both_ends_are_settled_first_then_always_a_middle() -> None:
-    assert halving([1, 2, 3, 4, 5]) == [1, 5, 3, 2, 4]
-    assert halving([1, 2]) == [1, 2]
-    assert halving([1]) == [1]
-
-
 # ---- the journal ----------------------------------------------------------------------------------------------
 
 
@@ -245,11 +234,3 @@ def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
     records: list[Progress] = []
     sweep(chain, settings(levels=2, methods=("contiguous",)), on_progress=records.append)
     assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
-
-
-def test_an_unknown_bound_stays_unknown() -> None:
-    points = [CurvePoint(1.0, Stop.TIME), CurvePoint(2.0, Stop.TIME, bound=3.0), CurvePoint(4.0, Stop.TIME)]
-    assert [point.bound for point in with_bounds_from_above(points, None)] == [3.0, 3.0, None]
-    assert (bound_at(points, 1.0, None), bound_at(points, 4.0, None)) == (3.0, None)
-    assert (no_more_than(None, 5.0), no_more_than(6.0, 5.0)) == (None, 5.0)
-    assert not proven(5.0, None)

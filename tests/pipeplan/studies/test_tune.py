@@ -330,7 +330,6 @@ def test_a_mistyped_row_is_refused_with_its_number(
 
 # ---- commands ------------------------------------------------------------------------------------------
 
-ITERATION = " iteration {n}/ 9 | elapsed time per iteration (ms): {ms:.3f} | lm loss: 1.0"
 TRAINER = """
 import os, signal, sys, time
 words = dict(word.split("=", 1) for word in sys.argv[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from problems.placements import random_problem
+from problems.placements import random_placement
 
 import pipeplan
 from pipeplan.instances.base import clock
@@ -27,7 +27,7 @@ LIMITS = SolveOptions(threads=1)
 @pytest.mark.parametrize("non_contiguous", [False, True])
 def test_the_portfolio_agrees_with_enumeration(seed: int, objective: str, non_contiguous: bool) -> None:
     """With cut-offs, reductions and warm starts, as users run it."""
-    problem, options = random_problem(seed), {"non_contiguous": non_contiguous, "objective": objective}
+    problem, options = random_placement(seed, 3), {"non_contiguous": non_contiguous, "objective": objective}
     expected = solve(problem, planner="brute-force", options=options).objective
     result = solve(problem, formulation="ip-tarnawski", options=options, limits=LIMITS)
     if expected is None:
@@ -101,7 +101,7 @@ def test_solvers_load_while_the_model_is_made(
     """Those that are asked first, and the one that is asked whether a float solver is right."""
     begun: list[str] = []
     monkeypatch.setattr(exact, "load_ahead", begun.append)
-    problem = random_problem(1)
+    problem = random_placement(1)
     exact.load_solvers(problem, choose(problem, formulation, None, solver, {}).request_options())
     assert begun == loaded
 

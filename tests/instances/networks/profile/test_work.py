@@ -9,7 +9,7 @@ from typing import Any
 
 import packaged_profiles
 import pytest
-from command_line import Plan, done, refused
+from command_line import Plan, done
 from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, WORK
@@ -136,20 +136,6 @@ def test_generate_puts_a_packaged_profile_on_hardware(plan: Plan, tmp_path: Path
     )
     said = plan("generate", "t5-large", "--kind", "graph-pipeline", "--mini-batch", 64, "--optimizer", "adam-mixed")
     assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 9)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("llama-3-8b", "--link", "rope"), "--link is 'rope'"),
-        (("llama-3-8b", "--width", 4), "'llama-3-8b' has no parameter --width"),
-        (("llama-3-8b", "--profile", "--devices", 4), "--devices says nothing about a profile, which has no"),
-        (("vgg16", "--profile", "--kind", "staging"), "--kind says nothing about a profile"),
-        (("llama-3-8b", "--mini-batch", 4, "--micro-batches", 4), "give one of them"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(plan: Plan, words: tuple[Any, ...], says: str) -> None:
-    refused(plan("generate", *words), says)
 
 
 def test_lists_of_instances_name_the_packaged_profiles(plan: Plan) -> None:
