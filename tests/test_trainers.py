@@ -27,7 +27,7 @@ from pipeplan.models.export.contract import ExportOptions
 from pipeplan.models.export.training import megatron_configuration
 from pipeplan.planners.training.measured import measured_runs
 from pipeplan.studies.trials import Command
-from pipeplan.studies.tune import CommandRunner, Desk, read_campaign
+from pipeplan.studies.tune import CommandRunner, Desk, read_campaign, tune
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cpu_training"
 
@@ -127,6 +127,44 @@ def test_a_run_that_hangs_ends_when_it_is_told_to() -> None:
         assert process.poll() is None
         process.terminate()
     assert process.returncode == -signal.SIGTERM
+
+
+FIXED = ("tensor=2", "virtual=1", "zero=1")
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seed", range(3))
+def test_a_campaign_on_the_pretend_trainer_is_right(seed: int) -> None:
+    """Efficiencies, times and peaks are off, and what holds too much is out of memory."""
+    world = World(PROBLEM, seed)
+
+    def run(words: str, plan: Configuration) -> float:
+        if world.peak_bytes(plan) > (PROBLEM.memory_bytes or math.inf) - PROBLEM.reserve_bytes:
+            raise MemoryError
+        return world.seconds(plan)
+
+    tuned = tune(PROBLEM, run=run, fix=FIXED, rho=0.05, within=0.05)
+    assert tuned.certificate is not None, tuned.stopped
+    assert tuned.best is not None
+    can = [own.plan for own in tuned.campaign.candidates]
+    limit = (PROBLEM.memory_bytes or math.inf) - PROBLEM.reserve_bytes
+    fastest = min(world.seconds(plan) for plan in can if world.peak_bytes(plan) <= limit)
+    assert world.seconds(tuned.best) <= fastest * (1 + tuned.campaign.within)
+
+
+@pytest.mark.sweeps
+@pytest.mark.usefixtures("_folder")
+def test_a_command_that_pretends_is_run_until_the_fastest_is_certain(plan: Plan) -> None:
+    save(PROBLEM, "problem.json")
+    asked = ("llama-3-8b", "--layers", 4, "--devices", "8xh100-80gb", "--sequence", 4096, "--batch", 32)
+    fixed = (word for own in FIXED for word in ("--fix", own))
+    done(plan("tune", *asked, *fixed, "--rho", "5%", "--within", "5%", "-o", "campaign.json"))
+    words = [sys.executable, pretend_trainer.__file__, "problem.json", "--seed", "1", "{flags}"]
+    answer = done(plan("tune", "campaign.json", "--command", shlex.join(words), "--json")).json
+    world = World(PROBLEM, 1)
+    best = configuration_from_words(PROBLEM, answer["best"])
+    others = [configuration_from_words(PROBLEM, own["words"]) for own in answer["candidates"]]
+    assert world.seconds(best) <= min(map(world.seconds, others)) * 1.05
 
 
 # ---- the small trainer -----------------------------------------------------------------------------------

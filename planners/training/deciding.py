@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median
 from typing import Any, Literal
 
@@ -101,6 +101,10 @@ class Question:
                 raise InputError(name, f"is {value:g}", "give a share from 0 to below 1")
         if not 0 <= self.common <= 3:
             raise InputError("common", f"is {self.common:g}", "give a logarithm from 0 to 3")
+
+    def __hash__(self) -> int:
+        """Equal questions share their forms."""
+        return hash((self.problem.hash, self.candidates, self.delta, self.rho, self.common))
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +385,13 @@ class Decision:
 
 def verdict(question: Question, trials: Sequence[Trial], proxies: Sequence[Proxy] = ()) -> Verdict:
     """What these runs prove, and which one comes next."""
-    return Decision(question).verdict(trials, proxies)
+    return _decision(question).verdict(trials, proxies)
+
+
+@lru_cache(maxsize=1)
+def _decision(question: Question) -> Decision:
+    """Forms take some hundredths of a second a candidate, and a campaign asks after every run."""
+    return Decision(question)
 
 
 def _times(trials: Sequence[Trial]) -> dict[int, float]:
