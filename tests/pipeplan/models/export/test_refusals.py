@@ -61,6 +61,7 @@ WORDLESS: list[tuple[Any, Profile | None, str, str, str]] = [
     (staged([("a",), ("b",)]), row(["a", "b"]), "vllm", "'a'", "numbered module"),
     (staged(cut(TWICE.ids, (2, 2))), TWICE, "megatron", "layers.0@1", "runs several times"),
     (MIXED, EIGHT, "megatron", "model.layers.4", "equally many"),
+    (MIXED, EIGHT, "trtllm", "model.layers.4", "equally many"),
     (staged(ROW, replicas=2), EIGHT, "torch", "model.embed_tokens", "one device there"),
     (staged(ROW, tensor=2), EIGHT, "deepspeed", "model.embed_tokens", "one device there"),
     (
