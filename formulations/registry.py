@@ -179,7 +179,7 @@ class Entry:
     takes_start: bool = False
     """Does it start from a plan that it is given?"""
     extensions: frozenset[str] = frozenset()
-    """What it can plan beyond the flat problem: "levels" (devices within devices, replication), "types"."""
+    """What it can plan beyond the flat problem: "levels" (devices within devices), "types"."""
     scope: str | None = None
     """Address of the function that says for which plans its bounds hold (`family.Describe`); None: it has no bounds."""
     default: bool = False

@@ -35,10 +35,8 @@ from .instances.networks.profile.profile import Profile as Profile
 from .instances.networks.profile.profile import ProfileNode as ProfileNode
 from .instances.networks.profile.profile import ProfileTensor as ProfileTensor
 from .instances.placement.plan import Device as Device
-from .instances.placement.plan import DeviceGroup as DeviceGroup
 from .instances.placement.plan import PlacementPlan as PlacementPlan
 from .instances.placement.problem import AcceleratorType as AcceleratorType
-from .instances.placement.problem import Level as Level
 from .instances.placement.problem import Node as Node
 from .instances.placement.problem import PlacementProblem as PlacementProblem
 from .instances.schedule.from_plan import LoweredSchedule as LoweredSchedule

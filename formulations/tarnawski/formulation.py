@@ -37,7 +37,7 @@ def check_plain(name: str, problem: PlacementProblem) -> None:
     """A `UsageError` for all but placements on accelerators that are alike."""
     check_type(name, problem, PlacementProblem)
     if problem.extensions:
-        raise UsageError(f"{name} plans accelerators of one type, side by side and without replicas.")
+        raise UsageError(f"{name} plans accelerators of one type.")
 
 
 # Who works on the throughput program where the user names no solver, for how long, and what else is worth a try.

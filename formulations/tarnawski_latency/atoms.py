@@ -64,13 +64,6 @@ class Atoms:
             finish[v] = max(finish[v], finish[u] + times[v])
         return finish
 
-    def times_to_end(self, times: tuple[float, ...]) -> list[float]:
-        """The longest path from each node on, with the node itself."""
-        left = list(times)
-        for u, v in reversed(self.arcs_in_order()):
-            left[u] = max(left[u], times[u] + left[v])
-        return left
-
     def arcs_in_order(self) -> list[tuple[int, int]]:
         """The arcs in a topological order of their sources."""
         rank = topological_ranks(self.nodes, self.arcs)

@@ -17,7 +17,7 @@ from ..base.fields import as_entries, as_tuple, each, facts_of, read_problem, re
 from ..base.quantities import several
 from ..registry import PLACEMENT
 from .plan import PlacementPlan
-from .problem import AcceleratorType, Level, Node, PlacementProblem
+from .problem import AcceleratorType, Node, PlacementProblem
 
 if TYPE_CHECKING:
     from ..timeline.model import Pipeline
@@ -34,7 +34,7 @@ SCHEMA = "pipeplan.placement/1"
 def placement_to_json(problem: PlacementProblem) -> dict[str, Any]:
     """The problem as JSON data; defaults of nodes are left out, those of the problem are written.
 
-    Other types and levels, which the format did not have at first, are written only where there are some.
+    Other types, which the format did not have at first, are written only where there are some.
     """
     always = ("name", "time_unit", "accelerators", "cpus", "memory_bytes")
     return write_problem(problem, SCHEMA, always, nodes=[to_record(node) for node in problem.nodes])
@@ -49,7 +49,6 @@ def placement_from_json(data: object) -> PlacementProblem:
         nodes=each(_node),
         edges=each(partial(as_entries, count=2, remedy="give two node ids: [source, target]")),
         other_types=each(partial(read_record, AcceleratorType)),
-        levels=each(partial(read_record, Level)),
     )
 
 
@@ -68,7 +67,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProbl
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
     told = ("accelerators", "cpus", "memory_bytes")
-    return facts_of(problem, ("nodes", "edges"), told, ("other_types", "levels"))
+    return facts_of(problem, ("nodes", "edges"), told, ("other_types",))
 
 
 def size(problem: PlacementProblem) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
-from ..base.checks import MAX_DEVICES, NodeId, check_id, check_text
+from ..base.checks import NodeId, check_id, check_text
 from ..base.errors import InputError, PipeplanError, show, wrong_argument
 from ..base.fields import as_list, checked, each, read_plan, read_record, to_record
 from .problem import PlacementProblem
@@ -20,7 +20,7 @@ class NotAnAssignmentError(PipeplanError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What one device holds, or a stage that several accelerators run as replicas.
+    """What one device holds.
 
     `subgraphs` (latency plans only): the device's pieces, in the order in which it runs them.
     """
@@ -31,21 +31,6 @@ class Device:
     subgraphs: tuple[tuple[NodeId, ...], ...] | None = None
     accelerator_type: str | None = None
     """Name of one of the problem's other types; None: the base type, or a CPU."""
-    replicas: int = 1
-    """Number of accelerators that hold the same nodes and take turns at the samples."""
-    group: str | None = None
-    """Name of the group of level 2 that the device stands in; None where there is only one level, and for CPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
-    """A device of level 2 or higher: it holds what the devices in it hold, on each of its replicas."""
-
-    name: str
-    level: int
-    replicas: int = 1
-    parent: str | None = None
-    """Name of the group of the next level that the group stands in; None on the highest level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +38,18 @@ class PlacementPlan:
     """An assignment of nodes to devices. Nothing is checked here: judging plans is the referee's task."""
 
     devices: tuple[Device, ...]
-    groups: tuple[DeviceGroup, ...] = ()
 
     kind = "placement"
 
     def to_json(self) -> dict[str, Any]:
         devices = [to_record(device) for device in self.devices]
-        return {"kind": self.kind, **to_record(self, devices=devices, groups=list(map(to_record, self.groups)))}
+        return {"kind": self.kind, **to_record(self, devices=devices)}
 
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PlacementPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
         example = '{"kind": "placement", "devices": [...]}'
-        return read_plan(cls, cls.kind, where, data, example, devices=each(_device), groups=each(_group))
+        return read_plan(cls, cls.kind, where, data, example, devices=each(_device))
 
     @classmethod
     def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, SupportsIndex]) -> PlacementPlan:
@@ -119,34 +103,26 @@ def _device(where: str, entry: object) -> Device:
         where,
         entry,
         '{"name": ..., "type": ..., "nodes": [...]}',
-        refuse=None,
+        refuse=_refuse_replicas,
         name=checked(check_text),
         type=checked(_check_type),
         nodes=ids_from_json,
         subgraphs=each(ids_from_json),
         accelerator_type=checked(check_text),
-        replicas=_number,
-        group=checked(check_text),
     )
+
+
+def _refuse_replicas(where: str, entry: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse what earlier versions could plan on one device; other keys that are no fields are left alone."""
+    for key, nothing in (("replicas", 1), ("group", None)):
+        if entry.get(key, nothing) != nothing:
+            remedy = "plan replicas and devices within devices as a staging problem (--kind staging)"
+            raise InputError(f"{where}.{key}", f"is {show(entry[key])}", remedy)
 
 
 def _check_type(where: str, value: object) -> None:
     if value not in ("accelerator", "cpu"):
         raise InputError(where, f"is {show(value)}", 'give "accelerator" or "cpu"')
-
-
-def _group(where: str, entry: object) -> DeviceGroup:
-    text, example = checked(check_text), '{"name": ..., "level": ..., "parent": ...}'
-    return read_record(
-        DeviceGroup, where, entry, example, refuse=None, name=text, level=_number, replicas=_number, parent=text
-    )
-
-
-def _number(where: str, value: object) -> int:
-    """A whole number of bounded size; the referee refuses those without a meaning."""
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_DEVICES:
-        raise InputError(where, f"is {show(value)}", f"give a whole number of at most {MAX_DEVICES}")
-    return value
 
 
 def ids_from_json(where: str, value: object) -> tuple[NodeId, ...]:

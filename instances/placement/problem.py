@@ -1,8 +1,8 @@
 """The placement problem (Tarnawski et al.): a DAG of operators or layers, accelerators, CPUs.
 
 The paper's letters in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`, m = `size_bytes`, c = `transfer_time`,
-k = `accelerators`, l = `cpus`, M = `memory_bytes`. Its extensions add w = `weight_bytes`, further types of accelerators
-(`other_types`), and devices within devices with replication (`levels`).
+k = `accelerators`, l = `cpus`, M = `memory_bytes`. Of its extensions there are further types of accelerators
+(`other_types`); replicas and devices within devices are a matter of stagings (`instances/staging/problem.py`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,7 @@ from ..base.quantities import several
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000
-
-
-MAX_LEVELS = 6
 MAX_OTHER_TYPES = 100
-
-# Bandwidths are at least this, so that bytes divided by one stay finite.
-LEAST_BANDWIDTH = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +55,6 @@ class AcceleratorType:
     count: int
     memory_bytes: float | None = None
     """Memory of one of them; None: no limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """`devices` devices of this level stand in each device of the next one; those of the highest are the cluster's.
-
-    The devices of the lowest level are the accelerators.
-    """
-
-    devices: int
-    transfer_factor: float = 1.0
-    """Factor of transfer times where a tensor crosses the boundary of a device of this level."""
-    sync_bandwidth: float | None = None
-    """Bytes per time unit between replicas on devices of this level; None: no replication."""
-
-
-def is_flat(levels: Sequence[Level]) -> bool:
-    """Do the levels say no more than the number of accelerators?"""
-    plain = all(level.transfer_factor == 1 and level.sync_bandwidth is None for level in levels)
-    return not levels or (len(levels) == 1 and plain)
 
 
 def check_types(other_types: Sequence[AcceleratorType]) -> None:
@@ -94,34 +68,6 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
         check_count(f"{where}.count", other.count)
         check_limit(f"{where}.memory_bytes", other.memory_bytes)
     check_distinct("other_types", "type", [other.name for other in other_types], "name")
-
-
-def check_levels(levels: Sequence[Level], accelerators: int) -> None:
-    """Raise an InputError unless the amounts are valid, and the levels have as many accelerators as the problem."""
-    check_size("levels", levels, MAX_LEVELS)
-    for number, level in enumerate(levels):
-        _check_level(f"levels[{number}]", level)
-    total = math.prod(level.devices for level in levels)
-    if levels and total != accelerators:
-        counts = " x ".join(str(level.devices) for level in reversed(levels))
-        what = f"make {counts} = {total} accelerators" if len(levels) > 1 else f"have room for {total} accelerators"
-        raise InputError(
-            "levels", f"{what}, not {accelerators}", "let the devices of all levels multiply to the accelerators"
-        )
-
-
-def _check_level(where: str, level: Level) -> None:
-    check_count(f"{where}.devices", level.devices)
-    check_amount(f"{where}.transfer_factor", level.transfer_factor)
-    if level.sync_bandwidth is None:
-        return
-    check_amount(f"{where}.sync_bandwidth", level.sync_bandwidth)
-    if level.sync_bandwidth < LEAST_BANDWIDTH:
-        raise InputError(
-            f"{where}.sync_bandwidth",
-            f"is {show(level.sync_bandwidth)}",
-            f"give at least {LEAST_BANDWIDTH:g}, or none at all where there is no replication",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +86,6 @@ class Node:
     color: NodeId | None = None
     """Nodes of equal colour must share a device."""
     name: str | None = None
-    weight_bytes: float = 0.0
-    """Bytes of parameters, which replicas of a stage synchronise for every sample."""
     other_times: tuple[float | None, ...] = ()
     """Time on each of the problem's `other_types`; None: that type cannot run the node. Empty: every other type has
     the base type's `accelerator_time` and `supported`."""
@@ -163,8 +107,6 @@ class PlacementProblem(AnyProblem, Graph):
     other_types: tuple[AcceleratorType, ...] = ()
     """Accelerators beside those of the base type, which `accelerators`, `memory_bytes` and the nodes' own
     `accelerator_time` and `supported` describe. Transfers take the same time for all types."""
-    levels: tuple[Level, ...] = ()
-    """Devices within devices, the innermost first; empty: one level, without replication."""
 
     kind = "placement"
 
@@ -245,8 +187,6 @@ class PlacementProblem(AnyProblem, Graph):
         # Only where they differ from the defaults: the hashes of problems without them stay what they were.
         if self.other_types:
             facts.append(["other_types", *(_type_facts(other) for other in self.other_types)])
-        if self.levels:
-            facts.append(["levels", *(_level_facts(level) for level in self.levels)])
         return digest(facts)
 
     @property
@@ -256,9 +196,8 @@ class PlacementProblem(AnyProblem, Graph):
 
     @property
     def extensions(self) -> frozenset[str]:
-        """What a method must be able to plan beyond the flat problem: "levels" (and replication), "types"."""
-        used = {"types": bool(self.other_types), "levels": not is_flat(self.levels)}
-        return frozenset(name for name, is_used in used.items() if is_used)
+        """What a method must be able to plan beyond the flat problem: "types"."""
+        return frozenset(["types"] if self.other_types else [])
 
     def time_on(self, i: int, other_type: int | None) -> float | None:
         """Time of the node at position i on an accelerator of the base type (None) or another; None: it cannot run."""
@@ -271,8 +210,6 @@ class PlacementProblem(AnyProblem, Graph):
 def _node_facts(node: Node) -> list[Any]:
     amounts = (node.accelerator_time, node.cpu_time, node.size_bytes, node.transfer_time)
     facts: list[Any] = [node.id, *map(canonical, amounts), node.supported, node.backward, node.color]
-    if node.weight_bytes:
-        facts.append(["weight_bytes", canonical(node.weight_bytes)])
     if node.other_times:
         facts.append(["other_times", *map(canonical_or_none, node.other_times)])
     return facts
@@ -281,10 +218,6 @@ def _node_facts(node: Node) -> list[Any]:
 def _type_facts(other: AcceleratorType) -> list[Any]:
     """Facts of a type for the hash; its name is one of them, since plans name types."""
     return [other.name, other.count, canonical_or_none(other.memory_bytes)]
-
-
-def _level_facts(level: Level) -> list[Any]:
-    return [level.devices, canonical(level.transfer_factor), canonical_or_none(level.sync_bandwidth)]
 
 
 # ---- the door ------------------------------------------------------------------------------------------
@@ -312,20 +245,13 @@ def _check_cluster(problem: PlacementProblem) -> None:
         check_count(field, getattr(problem, field))
     check_limit("memory_bytes", problem.memory_bytes)
     check_types(problem.other_types)
-    check_levels(problem.levels, problem.accelerators)
-    if len(problem.levels) > 1 and problem.other_types:
-        raise InputError(
-            "other_types",
-            f"has {several(len(problem.other_types), 'entry')} and there are {several(len(problem.levels), 'level')}",
-            "give at most one level where there are other types",
-        )
     if problem.accelerators + problem.cpus + sum(other.count for other in problem.other_types) == 0:
         raise InputError("accelerators", "is 0 and there is no CPU", "give at least one device")
 
 
 def _check_node(where: str, node: Node, other_types: int) -> None:
     check_id(f"{where}.id", node.id)
-    for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time", "weight_bytes"):
+    for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time"):
         check_amount(f"{where}.{field}", getattr(node, field))
     for field in ("supported", "backward"):
         check_flag(f"{where}.{field}", getattr(node, field))

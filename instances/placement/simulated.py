@@ -19,16 +19,7 @@ from ..schedule.from_plan import (
 from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
 from .plan import Device, PlacementPlan, limit_of
 from .problem import PlacementProblem
-from .referee.structure import (
-    check_computable,
-    device_of_nodes,
-    level_facts,
-    stage_order,
-    time_of,
-)
-
-# Reduce-scatter and all-gather of the weights of replicas, each in and out.
-SYNC_TRIPS = 4.0
+from .referee.structure import check_computable, device_of_nodes, stage_order, time_of
 
 
 def placement_pipeline(
@@ -36,8 +27,6 @@ def placement_pipeline(
 ) -> Pipeline:
     """The pipeline in GPipe, or in 1F1B, where a stage holds as many samples as there are devices from it on."""
     check_computable(problem, plan)
-    if plan.groups:
-        raise UsageError("Groups of devices form no pipeline; give a plan on one level.")
     names = stage_order(problem, plan)
     if names is None:
         raise UsageError("The devices form no chain of stages, so there is no pipeline; give a contiguous plan.")
@@ -45,9 +34,8 @@ def placement_pipeline(
     training = any(node.backward for node in problem.nodes)
     stages = []
     for number, device in enumerate(devices):
-        ahead = sum(later.replicas for later in devices[number:])
-        held = micro_batches if schedule == "gpipe" else -(-ahead // device.replicas)
-        orders = replica_orders(micro_batches, device.replicas, held)
+        held = micro_batches if schedule == "gpipe" else len(devices) - number
+        orders = replica_orders(micro_batches, 1, held)
         stages.append(_stage(problem, device, orders if training else _forward_only(orders)))
     return Pipeline(
         tuple(stages), _dependencies(problem, plan, devices), micro_batches, problem.name, problem.time_unit
@@ -63,19 +51,14 @@ def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...])
     times: dict[bool, list[float]] = {False: [], True: []}
     for i in nodes:
         times[problem.nodes[i].backward].append(time_of(problem, device, i))
-    bandwidth = level_facts(problem, 1).sync_bandwidth
-    weights = math.fsum(problem.nodes[i].weight_bytes for i in nodes)
-    shared = (
-        0.0 if bandwidth is None else SYNC_TRIPS * (device.replicas - 1) / device.replicas * weights / bandwidth
-    )
     return Stage(
         name=device.name,
         micro_batch=1,
         forward=math.fsum(times[False]),
         backward=math.fsum(times[True]),
         orders=orders,
-        devices=device.replicas,
-        synchronisation=shared,
+        devices=1,
+        synchronisation=0.0,
         fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in nodes),
         limit_bytes=limit_of(problem, device),
     )
@@ -97,13 +80,11 @@ def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[
             # In files edges of the backward pass point back; made of a profile, they point as their forward edges do.
             pair = (min(owner[u], owner[v]), max(owner[u], owner[v])) if backward else (owner[u], owner[v])
             tensors[pair][backward].add(u)
-    factor = level_facts(problem, 1).transfer_factor
     dependencies = []
     for (x, y), crossing in tensors.items():
         ends = sum(devices[z].type != "cpu" for z in (x, y))
         forward, backward_ = (
-            ends * factor * math.fsum(problem.nodes[u].transfer_time for u in crossing[side])
-            for side in (False, True)
+            ends * math.fsum(problem.nodes[u].transfer_time for u in crossing[side]) for side in (False, True)
         )
         dependencies.append(Dependency(x, y, forward, backward_))
     return tuple(dependencies)
@@ -115,7 +96,7 @@ HELD = "what nodes hold counts all the time, as in a placement, so that the sche
 
 
 def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """The schedule problem of a placement for training, on one level."""
+    """The schedule problem of a placement for training."""
     check_computable(problem, plan)
     device_of_nodes(problem, plan)
     if not any(node.backward for node in problem.nodes):

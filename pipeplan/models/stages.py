@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.graph_pipeline.plan import StageGraphPlan
     from ..instances.networks.profile.profile import Profile, WholeLayers
-    from ..instances.placement.plan import Device, PlacementPlan
+    from ..instances.placement.plan import PlacementPlan
     from ..instances.registry import Plan
     from ..instances.staging.plan import LeveledStage, PlannedStage
 
@@ -298,7 +298,7 @@ def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
 def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     owner = _owners([device.nodes for device in plan.devices], profile)
     holders = {
-        d: ModelStage((), 0, e.name, 1, replicas=_copies(plan, e), on_cpu=e.type == "cpu", gpu=e.accelerator_type)
+        d: ModelStage((), 0, e.name, 1, on_cpu=e.type == "cpu", gpu=e.accelerator_type)
         for d, e in enumerate(plan.devices)
     }
     training = any(str(node) not in owner for device in plan.devices for node in device.nodes)
@@ -307,17 +307,6 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     held = {d: tuple(node for node in owner if owner[node] == d) for d in sorted(set(owner.values()))}
     stages = [replace(holders[d], nodes=nodes, rank=rank) for rank, (d, nodes) in enumerate(held.items())]
     return PlanStages(tuple(stages), None, training)
-
-
-def _copies(plan: PlacementPlan, device: Device) -> int:
-    """Replicas of the device on all levels together."""
-    groups = {group.name: group for group in plan.groups}
-    copies, name, seen = device.replicas, device.group, set[str]()
-    while name is not None and name in groups and name not in seen:
-        seen.add(name)
-        copies *= groups[name].replicas
-        name = groups[name].parent
-    return copies
 
 
 def _by_device(

@@ -17,7 +17,6 @@ from ...instances.base.errors import InputError, show
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
-from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.referee.verify import rules_of
 from ..options import SolveOptions
@@ -80,7 +79,7 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
 
 def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[[Node], float]) -> PlacementProblem:
     """The problem with so much memory everywhere, with these times on accelerators and no other times."""
-    free: dict[str, Any] = {"cpu_time": 0.0, "transfer_time": 0.0, "weight_bytes": 0.0}
+    free: dict[str, Any] = {"cpu_time": 0.0, "transfer_time": 0.0}
     nodes = tuple(
         replace(
             node,
@@ -99,9 +98,8 @@ def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[
 def _by_load(
     problem: PlacementProblem, contiguity: str, unit: Fraction, memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
-    """The plan of the least load where sizes are times. The cluster is flat: replicas share a load, but each holds it
-    all."""
-    weighed = _with(problem, None, lambda node: node.size_bytes).replace(levels=())
+    """The plan of the least load where sizes are times."""
+    weighed = _with(problem, None, lambda node: node.size_bytes)
     outcome = outcome_of(weighed, DP, {}, limits)
     plan = accepted(weighed, outcome.plan, {})
     if contiguity == "none":
@@ -113,9 +111,6 @@ def _by_load(
     if contiguity != "device" and outcome.bound is not None and outcome.bound > 0:
         # An amount below the least load, by the bound of the run.
         above = whole(as_written(outcome.bound) * (1 - Fraction(SAFETY)), unit) - unit
-    if plan is not None and problem.levels:
-        assert isinstance(plan, PlacementPlan)
-        plan = _ask(problem, DP, {}, float(held(problem, plan, {})), limits).plan
     return Answer(plan, above=above)
 
 

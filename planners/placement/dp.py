@@ -19,17 +19,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...instances.base.compiled import repays_loading
-from ...instances.base.errors import UsageError
 from ...instances.base.result import StartOutcome, Stop, WarmStart, met
 from ...instances.physics.tolerances import SAFETY
-from ...instances.placement.plan import Device, DeviceGroup, DeviceType, PlacementPlan
+from ...instances.placement.plan import Device, DeviceType, PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from ...instances.registry import evaluation_of, violations_of
 from ..contract import FunctionPlanner, Outcome, Request
 from ..referee import BOUND_SLACK, rule, rules_of
 from ..registry import MAX_IDEALS
 from ..search import OutOfTimeError, tick_of
-from .dp_dense import Hierarchy, Pairs, Stage, flat, gpipe, transitions
+from .dp_dense import Pairs, Stage, flat, gpipe
 from .dp_pruned import Absorption, Progress, best_plan
 from .groups import various_orders
 from .ideals import (
@@ -43,7 +42,6 @@ from .ideals import (
     cheapest,
     first_limit,
     next_limit,
-    replicas_of,
     rounding,
     within,
 )
@@ -59,9 +57,6 @@ FAMILIES = (4_000, 16_000)
 
 # Largest number of ideals for gpipe, whose front is walked densely. Of a larger lattice this number is kept.
 DENSE_IDEALS = 1_200
-
-# Table entries for several levels, which are of the third power of the number of ideals.
-HIERARCHY_WORK = 2e9
 
 # Topological orders whose prefixes are in every family of a beam.
 FAMILY_ORDERS = 6
@@ -86,11 +81,6 @@ class _Run:
         self._tick = tick_of(request)
         self.problem: PlacementProblem = problem
         self.objective = request.options.get("objective", "max-load")
-        self.levels = problem.levels if len(problem.levels) > 1 else ()
-        if self.levels and self.objective == "gpipe":
-            raise UsageError(
-                "The objective gpipe is not defined by the program for several levels; choose --objective max-load."
-            )
         self.model: Model = build(problem, self.objective)
         self.ceiling = math.inf
         """The model tells values of plans up to this one only, since higher costs were cut down."""
@@ -128,8 +118,8 @@ class _Run:
 
     def _by_magnitude(self, whole: Model) -> Stop:
         """Solve without costs that are far above all others, then with more of them while those plans may be better."""
-        limit = first_limit(whole, self.levels, self.bound or 0.0)
-        while (model := within(whole, self.levels, limit)) is not whole:
+        limit = first_limit(whole, self.bound or 0.0)
+        while (model := within(whole, limit)) is not whole:
             # Its costs were cut down, so that it tells values up to the limit only.
             self.model, self.ceiling, self.error = model, limit, 0.0
             least = lower_bound(model)
@@ -140,7 +130,7 @@ class _Run:
                 return stop
             if stop == Stop.INFEASIBLE:
                 self._raise_bound(limit)
-            limit = next_limit(whole, self.levels, limit, self.value)
+            limit = next_limit(whole, limit, self.value)
         self.model, self.ceiling, self.error = whole, math.inf, 0.0
         return self._solve()
 
@@ -226,9 +216,7 @@ class _Run:
             self.size["ideals_at_least"] = error.count
             return self._family_only()
         self.size["ideals"] = lattice.count
-        self.error = rounding(lattice, max((level.transfer_factor for level in self.levels), default=1.0))
-        if self.levels:
-            return self._hierarchy(lattice)
+        self.error = rounding(lattice)
         if self._is_small(lattice) or self.model.parts == 2:
             return self._dense(lattice)
         return self._pruned(lattice)
@@ -241,8 +229,6 @@ class _Run:
 
     def _is_small(self, lattice: Lattice) -> bool:
         transitions = math.prod(kind.count + 1 for kind in self.model.kinds)
-        if self.model.sync_bandwidth is not None:
-            transitions *= max(kind.count for kind in self.model.kinds)
         entries = lattice.count**2 * (transitions + 10) + 4 * sum(
             (row.end - row.start) ** 2 for row in lattice.rows
         )
@@ -324,8 +310,6 @@ class _Run:
         stop = Stop.MEMORY
         for wanted in BEAMS:
             lattice = beam(self.model, orders, min(wanted, self._limit()), self._tick)
-            if self.levels:
-                return self._hierarchy(lattice)
             if self.model.parts == 2:
                 return self._dense(lattice)
             stop = self._pruned(lattice)
@@ -333,21 +317,10 @@ class _Run:
                 break
         return stop
 
-    def _hierarchy(self, whole: Lattice) -> Stop:
-        """Plan for several levels, on all ideals or on as many as the work allows."""
-        times = transitions(self.levels, self.problem.cpus)
-        most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
-        lattice = whole if whole.count <= most else whole.part(cheapest(whole, most, min(SPANS, most // 2)))
-        answer = Hierarchy(Pairs(lattice), self.levels, self._tick).solve()
-        least = self._take_answer(answer, lattice)
-        return self._settle(least, lattice, complete=lattice is whole and whole.complete)
-
 
 def worst_load(model: Model) -> float:
     """No plan that keeps memory and support has a greater load."""
     most = max(math.fsum(kind.work) for kind in model.kinds) + math.fsum(cost for _, cost, _ in model.nets)
-    if model.sync_bandwidth is not None:
-        most += math.fsum(model.weights) / model.sync_bandwidth
     return most * (1 + 1e-9) + 1e-300
 
 
@@ -360,13 +333,10 @@ STEPS = 60
 def lower_bound(model: Model) -> float | None:
     """The least T within which the devices can take all work, and every group at least fits somewhere; None: never.
 
-    Transfers and the order of stages only add to this. Replicas divide the work of a stage among as many
-    devices, so they take no more than these devices could on their own.
+    Transfers and the order of stages only add to this.
     """
     alone = (
-        min(
-            (kind.work[g] / replicas_of(model, kind) for kind in model.kinds if kind.supported[g]), default=math.inf
-        )
+        min((kind.work[g] for kind in model.kinds if kind.supported[g]), default=math.inf)
         for g in range(model.count)
     )
     least = max(alone, default=0.0)
@@ -392,7 +362,7 @@ def _enough(model: Model, limit: float) -> bool:
 
 
 def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Stage]) -> PlacementPlan:
-    """The plan of `stages`, which stand from the last to the first, each with the stages inside it."""
+    """The plan of `stages`, which stand from the last to the first."""
 
     def nodes_of(stage: Stage) -> tuple[NodeId, ...]:
         positions = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
@@ -401,25 +371,13 @@ def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: S
     if not problem.extensions:
         return _plain(problem, [(model.kinds[stage.kind].pays, nodes_of(stage)) for stage in reversed(stages)])
     devices: list[Device] = []
-    groups: list[DeviceGroup] = []
-
-    def write(stage: Stage, level: int, parent: str | None, place: str) -> None:
+    for stage in reversed(stages):
         kind = model.kinds[stage.kind]
-        if kind.pays and level > 1:
-            name = f"group{place}"
-            groups.append(DeviceGroup(name, level, stage.devices, parent))
-            for number, inner in enumerate(reversed(stage.inner)):
-                write(inner, level - 1, name, f"{place}.{number}")
-            return
         type_: DeviceType = "accelerator" if kind.pays else "cpu"
         name = f"{'acc' if kind.pays else 'cpu'}{sum(device.type == type_ for device in devices)}"
         other = None if kind.type is None else problem.other_types[kind.type].name
-        nodes = nodes_of(stage)
-        devices.append(Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=parent))
-
-    for number, stage in enumerate(reversed(stages)):
-        write(stage, len(problem.levels) or 1, None, str(number))
-    return PlacementPlan(tuple(devices), groups=tuple(groups))
+        devices.append(Device(name, type_, nodes_of(stage), accelerator_type=other))
+    return PlacementPlan(tuple(devices))
 
 
 def _plain(problem: PlacementProblem, stages: Sequence[tuple[bool, tuple[NodeId, ...]]]) -> PlacementPlan:

@@ -1,37 +1,33 @@
 """The program on a small lattice: the load of every stage in one table, then device after device.
 
-Nothing is pruned, so this is exact for every problem that the model can state: several kinds, replicas, forward and
-backward loads apart. `Hierarchy` builds on it for devices within devices.
+Nothing is pruned, so this is exact for every problem that the model can state: several kinds, forward and backward
+loads apart.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...instances.placement.problem import Level
-from .ideals import Lattice, replicas_of
+from .ideals import Lattice
 
-# (kind, replicas) -> load[smaller, larger], infinite where there is no such stage.
-LoadsOf = Callable[[int, int], Any]
+# kind -> load[smaller, larger], infinite where there is no such stage.
+LoadsOf = Callable[[int], Any]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage between two ideals on `devices` devices of a kind (more than one: replicas)."""
+    """A stage between two ideals on a device of a kind."""
 
     kind: int
-    devices: int
     smaller: int
     larger: int
-    inner: tuple[Stage, ...] = ()
-    """The stages inside it, from the last to the first: those of the level below, where there are several levels."""
 
 
 @dataclass(frozen=True)
@@ -88,26 +84,15 @@ class Pairs:
         lattice, sizes = self.lattice, self.lattice.model.true_sizes or ()
         return [sum(sizes[g] for g in lattice.groups_between(0, j)) for j in range(lattice.count)]
 
-    def load(self, kind: int, replicas: int, part: int | None = None) -> Any:
-        """Load of each device of a stage in one part, or None: in all; synchronisation counts as backward."""
-        model = self.lattice.model
-        device = model.kinds[kind]
-        parts = range(model.parts) if part is None else (part,)
+    def load(self, kind: int, part: int | None = None) -> Any:
+        """Load of the device of a stage in one part, or None: in all."""
+        device = self.lattice.model.kinds[kind]
         total = np.zeros((self.lattice.count, self.lattice.count))
-        for q in parts:
+        for q in range(self.lattice.model.parts) if part is None else (part,):
             total += self.work(kind, q)
             if device.pays:
                 total += np.maximum(self.cut[q], 0.0)
-        total /= replicas
-        if replicas > 1 and (part is None or part == model.parts - 1):
-            assert model.sync_bandwidth is not None, "only asked for where replicas can be synchronised"
-            total += self.sync(replicas, model.sync_bandwidth)
         return np.where(self.possible(kind), total, np.inf)
-
-    def sync(self, replicas: int, bandwidth: float) -> Any:
-        """Time per sample that replicas take to agree on their weights."""
-        weights = self._difference(self.lattice.model.weights)
-        return 4.0 * (replicas - 1) / replicas * weights / (replicas * bandwidth)
 
     def _difference(self, values: Sequence[float]) -> Any:
         prefix = self.lattice.prefix(values)
@@ -115,20 +100,14 @@ class Pairs:
 
 
 class Chain:
-    """The best chain of stages from one ideal to all others, for each way to use the devices."""
+    """The best chain of stages from the empty ideal to all others, for each way to use the devices."""
 
     def __init__(
-        self,
-        loads: LoadsOf,
-        counts: Sequence[int],
-        replicas: Sequence[Sequence[int]],
-        ideals: int,
-        source: int = 0,
-        tick: Callable[[], None] = lambda: None,
+        self, loads: LoadsOf, counts: Sequence[int], ideals: int, tick: Callable[[], None] = lambda: None
     ) -> None:
-        self.loads, self.counts, self.replicas = loads, counts, replicas
+        self.loads = loads
         start = np.full(ideals, np.inf)
-        start[source] = 0.0
+        start[0] = 0.0
         self.best: dict[tuple[int, ...], Any] = {(0,) * len(counts): start}
         for used in product(*(range(count + 1) for count in counts)):
             if any(used):
@@ -138,26 +117,21 @@ class Chain:
     def _with(self, used: tuple[int, ...], ideals: int) -> Any:
         """The best value for every target with exactly these numbers of devices."""
         value = np.full(ideals, np.inf)
-        for before, kind, devices in self._steps(used):
+        for before, kind in self._steps(used):
             reached = np.flatnonzero(np.isfinite(self.best[before]))
             if len(reached):
-                loads = self.loads(kind, devices)[reached]
+                loads = self.loads(kind)[reached]
                 np.minimum(value, np.maximum(self.best[before][reached, None], loads).min(axis=0), out=value)
         return value
 
-    def _steps(self, used: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """For each last stage of a chain: the devices used before it, its kind, and its number of devices."""
+    def _steps(self, used: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
+        """For each last stage of a chain: the devices used before it, and its kind."""
         for kind, count in enumerate(used):
-            for devices in self.replicas[kind]:
-                if devices <= count:
-                    yield (*used[:kind], count - devices, *used[kind + 1 :]), kind, devices
+            if count:
+                yield (*used[:kind], count - 1, *used[kind + 1 :]), kind
 
     def value(self, target: int) -> float:
         return min(float(best[target]) for best in self.best.values())
-
-    def values(self) -> Any:
-        """The best value for every target."""
-        return np.minimum.reduce(list(self.best.values()))
 
     def stages(self, target: int) -> list[Stage]:
         """The stages behind the best value of a target, last to first."""
@@ -165,11 +139,11 @@ class Chain:
         stages = []
         while any(used):
             least = math.inf
-            for before, kind, devices in self._steps(used):
-                values = np.maximum(self.best[before], self.loads(kind, devices)[:, target])
+            for before, kind in self._steps(used):
+                values = np.maximum(self.best[before], self.loads(kind)[:, target])
                 source = int(np.argmin(values))
                 if values[source] < least:
-                    least, stage, rest = float(values[source]), Stage(kind, devices, source, target), before
+                    least, stage, rest = float(values[source]), Stage(kind, source, target), before
             stages.append(stage)
             used, target = rest, stage.smaller
         return stages
@@ -179,9 +153,7 @@ def flat(pairs: Pairs, tick: Callable[[], None], loads: LoadsOf | None = None) -
     """The optimum for max-load on one level, with other loads than the pairs' own if there are such; None where
     nothing fits."""
     lattice, model = pairs.lattice, pairs.lattice.model
-    replicas = [range(1, replicas_of(model, kind) + 1) for kind in model.kinds]
-    counts = [kind.count for kind in model.kinds]
-    chain = Chain(cache(loads or pairs.load), counts, replicas, lattice.count, tick=tick)
+    chain = Chain(cache(loads or pairs.load), [kind.count for kind in model.kinds], lattice.count, tick)
     value = chain.value(lattice.count - 1)
     return (value, chain.stages(lattice.count - 1)) if math.isfinite(value) else None
 
@@ -195,11 +167,11 @@ def gpipe(
     with that b. The optimum is the least f + b. From one point we go on with F just below its f; when the least forward
     load of all plus b no longer beats the best sum, no later point can.
     """
-    forward = cache(lambda kind, devices: pairs.load(kind, devices, 0))
-    backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
+    forward = cache(lambda kind: pairs.load(kind, 0))
+    backward = cache(lambda kind: pairs.load(kind, 1))
 
     def under(value: LoadsOf, other: LoadsOf, limit: float) -> tuple[float, list[Stage]] | None:
-        return flat(pairs, tick, lambda k, r: np.where(other(k, r) <= limit, value(k, r), np.inf))
+        return flat(pairs, tick, lambda kind: np.where(other(kind) <= limit, value(kind), np.inf))
 
     least = under(forward, forward, math.inf)
     if least is None:
@@ -219,100 +191,3 @@ def gpipe(
         if limit <= 0 or answer[0] <= least[0]:
             break
     return best
-
-
-# ---- Devices within devices: the dense program, level by level ---------------------------------------------
-# A device of level l holds a stage that is itself a chain of stages on its devices of level l - 1. With h(i, j) the
-# best value of the stage from ideal i to ideal j inside a parent of level l, a device of level l + 1 that holds it on
-# r replicas has the load
-#
-#     max( f c(i, j) / r + sync(r),  h(i, j) / r )
-#
-# where c(i, j) are the transfers of the stage and f is the level's factor on them. Replicas share what is inside,
-# too.
-
-
-def transitions(levels: Sequence[Level], cpus: int) -> int:
-    """How often the program goes over all pairs of ideals, for each ideal from which a chain starts."""
-    return sum(level.devices * (level.devices + 1) // 2 for level in levels) * (cpus + 1)
-
-
-class Hierarchy:
-    """The tables of all levels for one lattice. The first kind of the model are the accelerators."""
-
-    def __init__(self, pairs: Pairs, levels: Sequence[Level], tick: Callable[[], None] = lambda: None) -> None:
-        self.pairs, self.levels, self.tick = pairs, levels, tick
-        self.kinds = pairs.lattice.model.kinds
-        self.cut: Any = np.maximum(sum(pairs.cut), 0.0)
-        self.inside: list[Any] = []
-        """inside[l - 1]: h of level l, for all levels below the highest."""
-        for number in range(len(levels) - 1):
-            self.inside.append(self._within(number))
-
-    def solve(self) -> tuple[float, list[Stage]] | None:
-        """Stages from the last to the first; None where nothing fits."""
-        top = len(self.levels) - 1
-        last = self.pairs.lattice.count - 1
-        accelerators = int(self.kinds[0].pays)  # kinds that are accelerators: none where there are CPUs alone
-        kinds = [kind for kind in range(len(self.kinds)) if kind != 0 or not accelerators]
-        counts = [self.levels[top].devices] * accelerators + [self.kinds[kind].count for kind in kinds]
-        replicas = [self._replicas(top)] * accelerators + [range(1, 2)] * len(kinds)
-        plain = {kind: self.pairs.load(kind, 1) for kind in kinds}
-        cached = {r: self.load(top, r) for r in self._replicas(top)} if accelerators else {}
-
-        def loads(kind: int, devices: int) -> Any:
-            return cached[devices] if accelerators and kind == 0 else plain[kinds[kind - accelerators]]
-
-        chain = Chain(loads, counts, replicas, last + 1, tick=self.tick)
-        value = chain.value(last)
-        if not math.isfinite(value):
-            return None
-        return value, [
-            self._opened(stage, top) if accelerators and stage.kind == 0 else stage for stage in chain.stages(last)
-        ]
-
-    def load(self, number: int, replicas: int) -> Any:
-        """Load of a stage on devices of level `number` + 1, all that is inside it included."""
-        level = self.levels[number]
-        load = level.transfer_factor * self.cut
-        if number == 0:
-            load = load + self.pairs.work(0, 0)
-        load = load / replicas
-        if replicas > 1:
-            assert level.sync_bandwidth is not None, "only asked for where replicas can be synchronised"
-            load = load + self.pairs.sync(replicas, level.sync_bandwidth)
-        if number == 0:
-            return np.where(self.pairs.possible(0), load, np.inf)
-        return np.maximum(load, self.inside[number - 1] / replicas)
-
-    def _replicas(self, number: int) -> range:
-        level = self.levels[number]
-        return range(1, (level.devices if level.sync_bandwidth is not None else 1) + 1)
-
-    def _chain(self, number: int, source: int, table: dict[int, Any]) -> Chain:
-        return Chain(
-            lambda kind, devices: table[devices],
-            [self.levels[number].devices],
-            [self._replicas(number)],
-            self.pairs.lattice.count,
-            source,
-        )
-
-    def _within(self, number: int) -> Any:
-        """h: from each ideal, the best chain of stages on the devices of one parent."""
-        table = {r: self.load(number, r) for r in self._replicas(number)}
-        count = self.pairs.lattice.count
-        best = np.full((count, count), np.inf)
-        for source in range(count):
-            best[source] = self._chain(number, source, table).values()
-            best[source, source] = np.inf
-            self.tick()
-        return best
-
-    def _opened(self, stage: Stage, number: int) -> Stage:
-        """The stage with the stages inside it."""
-        if number == 0:
-            return stage
-        table = {r: self.load(number - 1, r) for r in self._replicas(number - 1)}
-        inner = self._chain(number - 1, stage.smaller, table).stages(stage.larger)
-        return replace(stage, inner=tuple(self._opened(part, number - 1) for part in inner))

@@ -31,7 +31,6 @@ class Tables(NamedTuple):
     barred: Any
     """int32[D, N]: how many groups of an ideal the kind cannot hold"""
     size: Any
-    weight: Any
     cut: Any
     lowest: Any
     """int32[N]: the least number of first-kind devices of any live state"""
@@ -56,15 +55,13 @@ class Tables(NamedTuple):
     way_count: Any
     """int64[S, D]: devices of each kind that each way uses"""
     reach: Any
-    """float[D, r]: the most first-kind work in a stage on r devices of a kind"""
+    """float[D]: the most first-kind work in a stage on a device of a kind"""
     room: Any
     """float[S]: the most first-kind work on the devices that a way leaves, without the first kind"""
     slack: float
     """by how much rounding may make sums of work wrong"""
     key_scale: float
     key_slack: int
-    sync: float
-    """time units per byte between replicas; negative: no replication"""
 
 
 def process(
@@ -143,7 +140,7 @@ def target_range(t: Tables, i: int, limit: float, states: Any, count: int) -> tu
             if left > 0:
                 left_first = t.count[0] - use - (1 if d == 0 else 0)
                 low_work = min(low_work, total - left_first * limit - t.room[way + t.stride[d]])
-                high_work = max(high_work, t.reach[d, left if t.sync >= 0.0 else 1])
+                high_work = max(high_work, t.reach[d])
     low_key = int(max(0.0, low_work - t.slack) * t.key_scale)
     high_key = int((min(t.work[0, i] + high_work, total) + t.slack) * t.key_scale) + t.key_slack
     low: Any = np.searchsorted(t.key, max(low_key, t.key[i] + 1))
@@ -204,13 +201,13 @@ def larger_ideals(t: Tables, i: int, tile: int, a: int, b: int, inside: Any, lar
 def carry(
     t: Tables, values: Any, i: int, targets: Any, best: float, open_here: Any, states: Any, state_values: Any
 ) -> None:
-    """Improve the values of each target by one stage from ideal i, on each kind and number of devices that can hold it.
+    """Improve the values of each target by one stage from ideal i, on each kind of device that can hold it.
 
     This is one long function, because a call costs more than what is done for most targets: they are left again as soon
     as their work alone shows that no value there becomes better.
     """
-    kinds, ways, replicas = t.count.shape[0], t.room.shape[0], t.sync >= 0.0
-    work, size, barred, weight, cut = t.work, t.size, t.barred, t.weight, t.cut
+    kinds, ways = t.count.shape[0], t.room.shape[0]
+    work, size, barred, cut = t.work, t.size, t.barred, t.cut
     lowest, highest, origin, count, way_count = t.lowest, t.highest, t.origin, t.count, t.way_count
     row_end, row_pins, row_cost, inside = t.row_end, t.row_pins, t.row_cost, t.inside
     places = t.row_place
@@ -218,37 +215,33 @@ def carry(
         crossing = -1.0
         for d in range(kinds):
             plain = work[d, j] - work[d, i]
-            most = count[d] if replicas and t.pays[d] > 0.0 else 1
-            if plain >= best * most or size[j] - size[i] > t.capacity[d] or barred[d, j] != barred[d, i]:
+            if plain >= best or size[j] - size[i] > t.capacity[d] or barred[d, j] != barred[d, i]:
                 continue
-            for r in range(1, most + 1):
-                for s in range(states.shape[0]):
-                    use, way = states[s, 0], states[s, 1]
-                    if d == 0:
-                        use += r
-                    elif way_count[way, d] + r <= count[d]:
-                        way += r * t.stride[d]
-                    else:
-                        continue
-                    if use < lowest[j] or use > highest[j]:
-                        continue
-                    place = origin[j] + use * ways + way
-                    if max(state_values[s], plain / r) >= min(values[place], best):
-                        continue
-                    if crossing < 0.0:
-                        # What cut(i) + cut(j) counts too much: see `ideals`.
-                        shared = 0.0
-                        for e in open_here:
-                            if j < row_end[e]:
-                                pins_inside = inside[places[e] + j]
-                                if pins_inside < row_pins[e]:
+            for s in range(states.shape[0]):
+                use, way = states[s, 0], states[s, 1]
+                if d == 0:
+                    use += 1
+                elif way_count[way, d] < count[d]:
+                    way += t.stride[d]
+                else:
+                    continue
+                if use < lowest[j] or use > highest[j]:
+                    continue
+                place = origin[j] + use * ways + way
+                if max(state_values[s], plain) >= min(values[place], best):
+                    continue
+                if crossing < 0.0:
+                    # What cut(i) + cut(j) counts too much: see `ideals`.
+                    shared = 0.0
+                    for e in open_here:
+                        if j < row_end[e]:
+                            pins_inside = inside[places[e] + j]
+                            if pins_inside < row_pins[e]:
+                                shared += row_cost[e]
+                                if pins_inside == inside[places[e] + i]:
                                     shared += row_cost[e]
-                                    if pins_inside == inside[places[e] + i]:
-                                        shared += row_cost[e]
-                        crossing = max(0.0, cut[i] + cut[j] - shared)
-                    load = (plain + t.pays[d] * crossing) / r
-                    if r > 1:
-                        load += 4.0 * (r - 1) / r * (weight[j] - weight[i]) / r * t.sync
-                    value = max(state_values[s], load)
-                    if load < best and value < values[place]:
-                        values[place] = value
+                    crossing = max(0.0, cut[i] + cut[j] - shared)
+                load = plain + t.pays[d] * crossing
+                value = max(state_values[s], load)
+                if load < best and value < values[place]:
+                    values[place] = value

@@ -90,7 +90,7 @@ def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) ->
     if not math.isfinite(final[place]):
         return None
     return float(final[place]), [
-        Stage(stage.kind, stage.devices, int(limits.alive[stage.smaller]), int(limits.alive[stage.larger]))
+        Stage(stage.kind, int(limits.alive[stage.smaller]), int(limits.alive[stage.larger]))
         for stage in _backward(limits, place)
     ]
 
@@ -151,23 +151,18 @@ def _step_back(limits: Limited, j: int, use: int, way: int) -> tuple[Stage, int,
     for d in range(len(t.count)):
         plain = t.work[d, j] - t.work[d, :j] + t.pays[d] * crossing
         fits = nested & (t.size[j] - t.size[:j] <= t.capacity[d]) & (t.barred[d, j] == t.barred[d, :j])
-        most = (use if d == 0 else int(t.way_count[way, d])) if t.sync >= 0 and t.pays[d] else 1
-        for r in range(1, most + 1):
-            use_before, way_before = (use - r, way) if d == 0 else (use, way - r * int(t.stride[d]))
-            if use_before < 0 or (d > 0 and t.way_count[way, d] < r):
-                continue
-            sources = np.flatnonzero((t.lowest[:j] <= use_before) & (use_before <= t.highest[:j]) & fits)
-            before = limits.values[t.origin[sources] + use_before * ways + way_before]
-            sources, before = sources[before >= 0], before[before >= 0]
-            if not len(sources):
-                continue
-            loads = plain[sources] / r
-            if r > 1:
-                loads += 4.0 * (r - 1) / r * (t.weight[j] - t.weight[sources]) / r * t.sync
-            total = np.maximum(before, loads)
-            x = int(np.argmin(total))
-            if best is None or total[x] < best[0]:
-                best = (float(total[x]), Stage(d, r, int(sources[x]), j), use_before, way_before)
+        use_before, way_before = (use - 1, way) if d == 0 else (use, way - int(t.stride[d]))
+        if use_before < 0 or (d > 0 and not t.way_count[way, d]):
+            continue
+        sources = np.flatnonzero((t.lowest[:j] <= use_before) & (use_before <= t.highest[:j]) & fits)
+        before = limits.values[t.origin[sources] + use_before * ways + way_before]
+        sources, before = sources[before >= 0], before[before >= 0]
+        if not len(sources):
+            continue
+        total = np.maximum(before, plain[sources])
+        x = int(np.argmin(total))
+        if best is None or total[x] < best[0]:
+            best = (float(total[x]), Stage(d, int(sources[x]), j), use_before, way_before)
     if best is None or best[0] > value * (1 + 1e-9) + limits.rounding:
         raise AssertionError(f"no stage explains the value {value} of ideal {j}")
     return best[1:]
@@ -195,8 +190,8 @@ def _shared_with(limits: Limited, j: int) -> Any:
 #
 #     p(I) + c(I) <= f U + A(way)      and      p(V \ I) + c(I) <= (k - f) U + A(the devices left by the way)
 #
-# Stages on f devices of the first kind hold at most f U of work and transfers together, replicated or not, and all
-# stages inside I together pay every net that I cuts at least once; so do those outside. A is what the other kinds can
+# Stages on f devices of the first kind hold at most f U of work and transfers together, and all stages inside I
+# together pay every net that I cuts at least once; so do those outside. A is what the other kinds can
 # take off the first one: a fractional knapsack of groups by their time there. Where a kind pays no transfers, a group
 # on it may also save the nets at it, which is added to its value; where it pays them, it may use its time for
 # transfers instead of work. The same inequalities without c(I) and without those nets are a second bound; both must
@@ -229,12 +224,9 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
     lowest, highest, origin, values = _places(first_use[alive], last_use[alive])
     work = np.array([lattice.prefix(kind.work)[alive] for kind in model.kinds])
     slack = SAFETY * (float(work[0, -1]) or 1.0)
-    # The most first-kind work of one stage on r devices of kind d, and on the devices that a way leaves.
-    reach = np.zeros((len(model.kinds), max(kind.count for kind in model.kinds) + 1))
-    for d, kind in enumerate(model.kinds):
-        numbers = range(1, kind.count + 1)
-        reach[d, 1 : kind.count + 1] = [r * limit if d == 0 else absorbed.plain[d][r] for r in numbers]
+    # The most first-kind work of one stage on a device of each kind, and on the devices that a way leaves.
     behind = range(1, len(model.kinds))
+    reach = np.array([limit, *(absorbed.plain[d][1] for d in behind)])
     room = [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count]
     bits = np.ascontiguousarray(lattice.bits[alive].T)
     tables = Tables(
@@ -247,7 +239,6 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
             dtype=np.int32,
         ),
         size=lattice.prefix(model.sizes)[alive],
-        weight=lattice.prefix(model.weights)[alive],
         cut=lattice.cut.sum(axis=0)[alive],
         lowest=lowest,
         highest=highest,
@@ -263,7 +254,6 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
         slack=slack,
         key_scale=KEY_STEPS / (float(work[0, -1]) or 1.0),
         key_slack=model.count + 1,
-        sync=-1.0 if model.sync_bandwidth is None else 1.0 / model.sync_bandwidth,
     )
     return Limited(tables, alive, values, rounding(lattice))
 

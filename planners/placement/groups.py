@@ -395,6 +395,5 @@ def all_placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Fam
 
 def chains_of_stages(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
     """The family of the dynamic program over ideals."""
-    levels = " on each level" if len(problem.levels) > 1 else ""
     wider = None if problem.extensions else "--formulation ip-tarnawski --non-contiguous"
-    return Family(PLACEMENTS["chain"] + levels, wider)
+    return Family(PLACEMENTS["chain"], wider)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...instances.base.amounts import WholeAmounts
 from ...instances.base.graph import adjacency
-from ...instances.placement.problem import Level, PlacementProblem
+from ...instances.placement.problem import PlacementProblem
 from .groups import FAR, Groups, Net, contract, sums_by_part
 
 
@@ -53,15 +53,11 @@ class Model:
     kinds: tuple[Kind, ...]
     sizes: tuple[float, ...]
     """Whole numbers, so that all sums and their differences are exact."""
-    weights: tuple[float, ...]
-    """Bytes that replicas of a group's stage must synchronise."""
     nets: tuple[Net, ...]
     arcs: tuple[tuple[int, int], ...]
     parts: int
     true_sizes: tuple[int, ...] | None
     """Exact sizes where `sizes` had to be rounded."""
-    sync_bandwidth: float | None
-    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`Hierarchy`)."""
 
     @property
     def count(self) -> int:
@@ -88,15 +84,12 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
     """
     whole = problem.whole_sizes if sizes is None else sizes
     groups = contract(problem, True, objective, whole)
-    syncs = [level.sync_bandwidth for level in problem.levels if level.sync_bandwidth is not None]
-    # Several levels keep the plain costs and scale them themselves.
-    factor = problem.levels[0].transfer_factor if len(problem.levels) == 1 else 1.0
     model = Model(
         members=groups.members,
         kinds=weighed(
-            # Without replicas, more devices than groups stay idle.
+            # More devices than groups stay idle.
             [
-                kind if syncs and kind.pays else replace(kind, count=min(kind.count, groups.count))
+                replace(kind, count=min(kind.count, groups.count))
                 for kind in _kinds(problem, groups, whole)
                 if kind.count
             ]
@@ -105,11 +98,9 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
         true_sizes=None
         if whole.exact or sizes is not None
         else tuple(sum(problem.exact_sizes.amounts[i] for i in members) for members in groups.members),
-        weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in members) for members in groups.members),
-        nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
+        nets=groups.nets,
         arcs=_reduced(groups.count, groups.arcs),
         parts=groups.parts,
-        sync_bandwidth=syncs[0] if syncs else None,
     )
     return merge_free(_without_idle_memory(model))
 
@@ -210,7 +201,7 @@ def merge_free(model: Model) -> Model:
     nets_of = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
 
     def is_free(v: int) -> bool:
-        costs = sizes[v] or model.weights[v] or any(kind.work[v] for kind in model.kinds)
+        costs = sizes[v] or any(kind.work[v] for kind in model.kinds)
         return not costs and all(kind.supported[v] for kind in model.kinds)
 
     def saves(v: int, u: int, part: int) -> bool:
@@ -255,7 +246,6 @@ def _merged(model: Model, leader: Sequence[int]) -> Model:
         ),
         sizes=pick(model.sizes),
         true_sizes=None if model.true_sizes is None else pick(model.true_sizes),
-        weights=pick(model.weights),
         nets=tuple((pins, cost, part) for (pins, part), cost in costs.items()),
         arcs=_reduced(len(kept), sorted(arcs)),
     )
@@ -552,79 +542,42 @@ def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _Stat
 STEP = 2.0**-52
 
 
-def first_limit(model: Model, levels: Sequence[Level], bound: float) -> float:
+def first_limit(model: Model, bound: float) -> float:
     """The first limit: far above the optimum in all but strange problems, and above 0 where the bound is 0."""
-    return FAR * (bound or min((cost for cost in _least_loads(model, levels) if cost > 0), default=0.0))
+    return FAR * (bound or min((cost for cost in _costs(model) if cost > 0), default=0.0))
 
 
-def next_limit(model: Model, levels: Sequence[Level], limit: float, value: float | None) -> float:
+def next_limit(model: Model, limit: float, value: float | None) -> float:
     """The limit after one that no plan keeps: a better plan than `value` pays one of the costs that were left out."""
-    left_out = min((cost for cost in _least_loads(model, levels) if cost > limit), default=math.inf)
+    left_out = min((cost for cost in _costs(model) if cost > limit), default=math.inf)
     return FAR * max(limit, min(left_out, math.inf if value is None else value))
 
 
-def within(model: Model, levels: Sequence[Level], limit: float) -> Model:
+def within(model: Model, limit: float) -> Model:
     """The model without costs that make every plan that pays them worse than the limit; if it has none, itself.
 
-    A group whose time is too long for a kind is not supported there. Transfers and weights, which have no such mark,
-    are cut to an amount that is still too much.
+    A group whose time is too long for a kind is not supported there. Transfers, which have no such mark, are cut to an
+    amount that is still too much.
     """
-    if all(cost <= limit for cost in _least_loads(model, levels)):
+    if all(cost <= limit for cost in _costs(model)):
         return model
-    replicas, weights = _replicas(model), model.weights
-    nets = tuple((pins, min(cost, 2 * limit * replicas / _factor(levels)), part) for pins, cost, part in model.nets)
-    if model.sync_bandwidth is not None:
-        weights = tuple(min(weight, limit * replicas * _bandwidth(model, levels)) for weight in weights)
+    nets = tuple((pins, min(cost, 2 * limit), part) for pins, cost, part in model.nets)
     kinds = []
     for kind in model.kinds:
-        most = limit * replicas_of(model, kind)
-        near = tuple(ok and work <= most for ok, work in zip(kind.supported, kind.work, strict=True))
+        near = tuple(ok and work <= limit for ok, work in zip(kind.supported, kind.work, strict=True))
         kinds.append(replace(kind, supported=near))
-    return replace(model, kinds=weighed(kinds), nets=nets, weights=weights)
+    return replace(model, kinds=weighed(kinds), nets=nets)
 
 
-def _least_loads(model: Model, levels: Sequence[Level]) -> list[float]:
-    """For each cost, the least load of a device that pays it."""
-    most = _replicas(model)
-    loads = [
-        work / replicas_of(model, kind)
-        for kind in model.kinds
-        for ok, work in zip(kind.supported, kind.work, strict=True)
-        if ok
-    ]
-    loads += [cost * _factor(levels) / most for _, cost, _ in model.nets]
-    if model.sync_bandwidth is not None and most > 1:
-        loads += [2 * weight / most / _bandwidth(model, levels) for weight in model.weights]
-    return loads
+def _costs(model: Model) -> list[float]:
+    """All that a device may pay at once: the work of a group, or a transfer."""
+    works = (work for kind in model.kinds for ok, work in zip(kind.supported, kind.work, strict=True) if ok)
+    return [*works, *(cost for _, cost, _ in model.nets)]
 
 
-def replicas_of(model: Model, kind: Kind) -> int:
-    """Number of devices of the kind that may share one stage as replicas."""
-    return kind.count if model.sync_bandwidth is not None and kind.pays else 1
-
-
-def _replicas(model: Model) -> int:
-    return max(replicas_of(model, kind) for kind in model.kinds)
-
-
-def _factor(levels: Sequence[Level]) -> float:
-    """The least positive factor of several levels on transfers; 1 for one level, whose nets contain its factor."""
-    return min((level.transfer_factor for level in levels if level.transfer_factor > 0), default=1.0)
-
-
-def _bandwidth(model: Model, levels: Sequence[Level]) -> float:
-    bandwidths = [level.sync_bandwidth for level in levels if level.sync_bandwidth is not None]
-    return max([*bandwidths, model.sync_bandwidth or 0.0])
-
-
-def rounding(lattice: Lattice, factor: float = 1.0) -> float:
-    """By how much rounding may make the loads of stages wrong: they are differences of sums over ideals.
-
-    `factor`: the greatest factor of the levels on transfers.
-    """
+def rounding(lattice: Lattice) -> float:
+    """By how much rounding may make the loads of stages wrong: they are differences of sums over ideals."""
     model = lattice.model
     work = max(sum(kind.work) for kind in model.kinds)
-    if model.sync_bandwidth is not None:
-        work += 4 * sum(model.weights) / model.sync_bandwidth
     cut = float(lattice.cut.sum(axis=0).max())
-    return STEP * ((model.count / 8 + 16) * work + 3 * max(1.0, factor) * len(model.nets) * cut)
+    return STEP * ((model.count / 8 + 16) * work + 3 * len(model.nets) * cut)

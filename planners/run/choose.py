@@ -323,7 +323,7 @@ def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> 
 
 # What a problem may have beyond the flat one, in the words of errors.
 EXTENSIONS: Mapping[str, str] = {
-    "levels": "devices within devices, replication or a transfer factor (`levels`)",
+    "levels": "devices within devices (`levels`)",
     "no replicas": "stages without replicas (`replication`)",
     "types": "several types of accelerators or devices (`other_types`, `device_types`)",
 }

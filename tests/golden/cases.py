@@ -30,7 +30,6 @@ _PLACEMENT = {
     "default": "bert-large-training --gap 0.01",
     "dp": "bert-large-training --planner dp",
     "dp-gpipe": "vgg16-training --planner dp --objective gpipe",
-    "dp-levels": "{inputs}/levels.json",
     "dp-types": "{inputs}/types.json --planner dp",
     "brute-force": "tiny-chain --planner brute-force --device-contiguity",
     "greedy": "cpu-offload --planner greedy --non-contiguous",
@@ -152,7 +151,7 @@ SOLVE: Mapping[str, str] = {
 """What `plan solve` is asked, by the name of the file that holds its answer."""
 
 _OF_RESULTS = {
-    "verify": "placement-strong latency-strong placement-dp-levels chain-ilp staging-mip staging-levels staging-types "
+    "verify": "placement-strong latency-strong chain-ilp staging-mip staging-levels staging-types "
     "graph-pipeline-cp-mixed graph-pipeline-default schedule-exact schedule-periodic",
     "simulate": "staging-mip graph-pipeline-cp-mixed",
 }

@@ -30,7 +30,7 @@ from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.networks.profile.profile import profile_from_json, profile_to_json
 from pipeplan.instances.physics.efficiencies import ABOUT
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import Problem, any_plan_from_json
 from pipeplan.instances.schedule.kind_functions import schedule_from_json, schedule_to_json
@@ -189,20 +189,16 @@ def test_the_schema_of_trainings_knows_every_efficiency_with_its_bounds() -> Non
 
 
 TREE = LeveledPlan((LeveledStage((1, "1"), 2, children=(LeveledStage((1, "1"), 2, 1, {1: "x", "1": "y"}),)),))
-GROUPS = PlacementPlan(
-    (Device("acc0", "accelerator", ("a",), None, "fast", 2, "node0"), Device("cpu0", "cpu", ("b",))),
-    (DeviceGroup("node0", 2, 3, "rack"), DeviceGroup("rack", 3)),
-)
+TYPED = PlacementPlan((Device("acc0", "accelerator", ("a",), None, "fast"), Device("cpu0", "cpu", ("b",))))
 TYPES = {
     "other_types": [{"name": "fast", "count": 1, "memory_bytes": 3}],
-    "nodes": [{**node, "other_times": [2], "weight_bytes": 1} for node in OWN["nodes"]],
+    "nodes": [{**node, "other_times": [2]} for node in OWN["nodes"]],
 }
-LEVELS = {"levels": [{"devices": 2, "transfer_factor": 2, "sync_bandwidth": 3}]}
 TYPED_PLAN = StagedPlan((PlannedStage((1,), 1, 1, {1: "vanilla"}, device_type="fast"),)).to_json()
 WRITTEN_PLANS = (
     *(("staged-plan-1", plan) for plan in (STAGED_PLAN, TYPED_PLAN, TREE.to_json())),
     *(("schedule-plan-1", plan) for plan in (SCHEDULE_PLAN, PERIODIC_PLAN)),
-    ("plan-1", GROUPS.to_json()),
+    ("plan-1", TYPED.to_json()),
 )
 
 
@@ -218,9 +214,8 @@ EXAMPLES: dict[str, tuple[str, Any, Callable[[Any], object]]] = {
     "pattern": ("plan-1", PATTERN, PatternPlan.from_json),
     "periodic schedule": ("schedule-plan-1", PERIODIC_PLAN, _schedule_plan),
     "tree of stages": ("staged-plan-1", TREE.to_json(), LeveledPlan.from_json),
-    "groups of devices": ("plan-1", GROUPS.to_json(), PlacementPlan.from_json),
+    "devices of types": ("plan-1", TYPED.to_json(), PlacementPlan.from_json),
     "types of accelerators": ("placement-1", {**OWN, **TYPES}, placement_from_json),
-    "levels of a cluster": ("placement-1", {**OWN, **LEVELS}, placement_from_json),
 }
 ODD = (None, True, -1, 0.5, "zz", [], {"zz": []}, DROP)
 # What lies there may name or count something else in the file, which a schema cannot see.

@@ -21,7 +21,7 @@ from ...base.fields import plain_fields
 from ...base.graph import Graph, adjacency, in_turn
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
-from .structure import check_computable, device_of_nodes, level_facts, time_of
+from .structure import check_computable, device_of_nodes, time_of
 
 # ---- which nodes of an accelerator run as one uninterrupted piece, and who waits for whom ------------
 
@@ -208,7 +208,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class LatencyEvaluation:
-    """`latency` is None where the plan's subgraphs cannot be run, or replicas take turns; `reason` then says why."""
+    """`latency` is None where the plan's subgraphs cannot be run; `reason` then says why."""
 
     latency: float | None
     finish: Mapping[NodeId, float]
@@ -232,10 +232,6 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
     """
     owner = device_of_nodes(problem, plan)
     check_computable(problem, plan)
-    if len(problem.levels) > 1 or any(device.replicas > 1 for device in plan.devices):
-        return LatencyEvaluation(
-            None, {}, (), "The latency of replicas and of devices within devices is not defined."
-        )
     fault = next(filter(None, map(partition_fault, (d for d in plan.devices if d.subgraphs is not None))), None)
     if fault is not None:
         return LatencyEvaluation(None, {}, (), fault)
@@ -291,5 +287,4 @@ def _load(problem: PlacementProblem, device: Device, graph: Units, unit: int) ->
     read = {u for i in members for u in problem.predecessors[i] if unit_of[u] != unit}
     written = [i for i in members if any(unit_of[v] != unit for v in problem.successors[i])]
     work = [time_of(problem, device, i) for i in members]
-    factor = level_facts(problem, 1).transfer_factor
-    return math.fsum(work + [factor * problem.nodes[u].transfer_time for u in (*read, *written)])
+    return math.fsum(work + [problem.nodes[u].transfer_time for u in (*read, *written)])

@@ -1,4 +1,4 @@
-"""Where each device of a plan stands: devices within devices, the device of every node, and the chain of stages.
+"""Where each device of a plan stands: the device of every node, and the chain of stages.
 
 Every rule and every cost begins here. What is wrong is told in sentences, which the rules of `verify` turn into
 violations; where nothing could be computed, `NotAnAssignmentError` is raised.
@@ -6,79 +6,13 @@ violations; where nothing could be computed, `NotAnAssignmentError` is raised.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from ...base.checks import MAX_DEVICES
 from ...base.errors import show
-from ...base.quantities import several
-from ..plan import Device, DeviceGroup, DeviceType, NotAnAssignmentError, PlacementPlan
-from ..problem import Level, NodeId, PlacementProblem
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Which unit stands in which. Units are numbered: the plan's devices first, then its groups.
-
-    A parent that does not exist, or not on the next level, is left out: whatever the plan says, this is a forest.
-    """
-
-    units: tuple[Device | DeviceGroup, ...]
-    parents: tuple[int | None, ...]
-
-    def path(self, unit: int) -> tuple[int, ...]:
-        """The unit and all that it stands in, outwards."""
-        path = [unit]
-        while (parent := self.parents[path[-1]]) is not None:
-            path.append(parent)
-        return tuple(path)
-
-    def samples_shared(self, unit: int) -> int:
-        """The number of replicas that share the samples: its own, times those of all that it stands in."""
-        return math.prod(self.units[place].replicas for place in self.path(unit))
-
-
-def tree_of(plan: PlacementPlan) -> Tree:
-    """The tree of a plan's devices and groups."""
-    number: dict[str | None, int] = {}
-    for g, group in enumerate(plan.groups, start=len(plan.devices)):
-        number.setdefault(group.name, g)
-    parents, units = [], units_of(plan)
-    for unit in units:
-        parent = number.get(parent_name(unit))
-        fits = parent is not None and plan.groups[parent - len(plan.devices)].level == level_of(unit) + 1
-        parents.append(parent if fits else None)
-    return Tree(units, tuple(parents))
-
-
-def units_of(plan: PlacementPlan) -> tuple[Device | DeviceGroup, ...]:
-    return (*plan.devices, *plan.groups)
-
-
-def level_of(unit: Device | DeviceGroup) -> int:
-    return 1 if isinstance(unit, Device) else unit.level
-
-
-def parent_name(unit: Device | DeviceGroup) -> str | None:
-    return unit.group if isinstance(unit, Device) else unit.parent
-
-
-def level_facts(problem: PlacementProblem, level: int) -> Level:
-    """What the problem says of a level; where it says nothing, all accelerators stand side by side."""
-    return problem.levels[level - 1] if 1 <= level <= len(problem.levels) else Level(problem.accelerators)
-
-
-def top_level(problem: PlacementProblem) -> int:
-    return max(1, len(problem.levels))
-
-
-def in_words(unit: Device | DeviceGroup) -> str:
-    return f"{'Device' if isinstance(unit, Device) else 'Group'} {show(unit.name)}"
-
+from ..plan import Device, DeviceType, NotAnAssignmentError, PlacementPlan
+from ..problem import NodeId, PlacementProblem
 
 # ---- what is wrong ---------------------------------------------------------------------------------------
 
@@ -93,74 +27,6 @@ def type_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]
             yield f"Device {show(device.name)} is a CPU and has the accelerator type {name}."
         elif device.accelerator_type not in problem.type_index:
             yield f"Device {show(device.name)} has the unknown accelerator type {name}."
-
-
-def replication_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """A sentence for each unit with replicas where there can be none."""
-    for unit in units_of(plan):
-        if not 1 <= unit.replicas <= MAX_DEVICES:
-            yield f"{in_words(unit)} has {show(unit.replicas)} replicas; there are from 1 to {MAX_DEVICES}."
-        elif unit.replicas > 1 and isinstance(unit, Device) and unit.type == "cpu":
-            yield f"{in_words(unit)} has {several(unit.replicas, 'replica')}; a CPU has only one."
-        elif unit.replicas > 1 and level_facts(problem, level_of(unit)).sync_bandwidth is None:
-            yield (
-                f"{in_words(unit)} has {unit.replicas} replicas, but the problem has no bandwidth to synchronise them "
-                f"on level {level_of(unit)}."
-            )
-
-
-def structure_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """A sentence for each name and place by which groups do not form a tree of the problem's levels."""
-    devices = {device.name for device in plan.devices}
-    level_of_group = {group.name: group.level for group in plan.groups}
-    for name, count in Counter(group.name for group in plan.groups).items():
-        if count > 1 or name in devices:
-            yield f"The group name {show(name)} is used {count + (name in devices)} times."
-    top = top_level(problem)
-    for group in plan.groups:
-        if not 2 <= group.level <= top:
-            levels = "only one level" if top == 1 else f"levels from 1 to {top}"
-            yield f"{in_words(group)} is of level {show(group.level)}, but the problem has {levels}."
-    for unit in units_of(plan):
-        fault = _parent_fault(unit, level_of_group, top)
-        if fault is not None:
-            yield fault
-
-
-def _parent_fault(unit: Device | DeviceGroup, level_of_group: dict[str, int], top: int) -> str | None:
-    """What is wrong with the group that a unit names as its parent, or with naming none; None: nothing is wrong."""
-    level, parent = level_of(unit), parent_name(unit)
-    on_top = level >= top or (isinstance(unit, Device) and unit.type == "cpu")
-    if parent is None:
-        return None if on_top else f"{in_words(unit)} stands in no group of level {level + 1}."
-    if parent not in level_of_group:
-        return f"{in_words(unit)} stands in the unknown group {show(parent)}."
-    if on_top:
-        reason = "is a CPU" if level == 1 and level < top else "is on the highest level"
-        return f"{in_words(unit)} {reason} and stands in the group {show(parent)}."
-    if level_of_group[parent] != level + 1:
-        return (
-            f"{in_words(unit)} is of level {level} and stands in the group {show(parent)} of level "
-            f"{show(level_of_group[parent])}, not {level + 1}."
-        )
-    return None
-
-
-def capacity_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """A sentence for each group, and for the cluster, that holds more units than it has room for."""
-    if top_level(problem) == 1:
-        return  # then they are counted by type
-    tree = tree_of(plan)
-    used: Counter[int | None] = Counter()
-    for unit, above in zip(tree.units, tree.parents, strict=True):
-        if above is not None or level_of(unit) == top_level(problem):
-            used[above] += unit.replicas
-    for parent, count in used.items():
-        level = top_level(problem) if parent is None else level_of(tree.units[parent]) - 1
-        limit = level_facts(problem, level).devices
-        if count > limit:
-            where = "The cluster" if parent is None else in_words(tree.units[parent])
-            yield f"{where} holds {several(count, 'device')} of level {level}, but has room for {limit}."
 
 
 # ---- an assignment: every node on one device that means something ------------------------------------
@@ -187,13 +53,8 @@ def device_of_nodes(problem: PlacementProblem, plan: PlacementPlan) -> list[int]
 
 
 def check_computable(problem: PlacementProblem, plan: PlacementPlan) -> None:
-    """Raise unless types, replicas and groups mean something, so that there are loads; `verify` judges limits."""
-    faults = (
-        *type_faults(problem, plan),
-        *replication_faults(problem, plan),
-        *structure_faults(problem, plan),
-        *_missing_times(problem, plan),
-    )
+    """Raise unless types mean something, so that there are loads; `verify` judges limits."""
+    faults = (*type_faults(problem, plan), *_missing_times(problem, plan))
     if faults:
         raise NotAnAssignmentError(faults[0])
 
@@ -285,71 +146,30 @@ def stage_arcs(problem: PlacementProblem) -> tuple[Arc, ...]:
 
 
 def stage_order(problem: PlacementProblem, plan: PlacementPlan) -> tuple[str, ...] | None:
-    """Names of the plan's devices (idle ones last) in an order that makes them a chain of stages, or None.
-
-    Where there are groups, they form a chain as well, and so do the devices within each.
-    """
-    orders: dict[int | None, list[int]] = {}
-    tree = tree_of(plan)
-    for chain in chains(problem, tree, device_of_nodes(problem, plan)):
-        if chain.order is None:
-            return None
-        orders[chain.parent] = chain.order
-
-    def devices_in(parent: int | None) -> Iterator[int]:
-        for unit in orders.get(parent, ()):
-            if unit < len(plan.devices):
-                yield unit
-            else:
-                yield from devices_in(unit)
-
-    busy = list(devices_in(None))
+    """Names of the plan's devices (idle ones last) in an order that makes them a chain of stages, or None."""
+    busy, _ = order_or_circle(device_of_nodes(problem, plan), stage_arcs(problem))
+    if busy is None:
+        return None
     idle = sorted(set(range(len(plan.devices))).difference(busy))
     return tuple(plan.devices[d].name for d in (*busy, *idle))
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The busy units that stand side by side in a group, or (parent None) in the cluster, as a chain of stages."""
+def order_or_circle(owner: Sequence[int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
+    """Busy devices in stage order; or None and arcs between devices that lead around in a circle.
 
-    parent: int | None
-    place: Mapping[int, int]
-    """Node in the parent -> unit."""
-    order: list[int] | None
-    """Positions of the devices in the order of the stages; None: there is none, and `circle` says why."""
-    circle: list[Arc]
-
-
-def chains(problem: PlacementProblem, tree: Tree, owner: Sequence[int]) -> Iterator[Chain]:
-    """The chain of the cluster and that of each group with nodes. A node on no device (below 0) stands alone."""
-    places: dict[int | None, dict[int, int]] = {None: {}}
-    links = {d: [(unit, tree.parents[unit]) for unit in tree.path(d)] for d in set(owner) if d >= 0}
-    for i, device in enumerate(owner):
-        for unit, parent in links.get(device, [(device, None)]):
-            places.setdefault(parent, {})[i] = unit
-    arcs = stage_arcs(problem)
-    for parent, place in places.items():
-        yield Chain(parent, place, *order_or_circle(place, arcs))
-
-
-def order_or_circle(place: Mapping[int, int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
-    """Busy units in stage order; or None and arcs between units that lead around in a circle.
-
-    Arcs of nodes that have no place here are left out.
+    `owner`: the device of each node; a node on no device (below 0) stands alone.
     """
     witness: dict[Arc, Arc] = {}
     sorter: TopologicalSorter[int] = TopologicalSorter()
-    for unit in sorted(set(place.values())):
-        sorter.add(unit)
+    for device in sorted(set(owner)):
+        sorter.add(device)
     for u, v in arcs:
-        if u not in place or v not in place:
-            continue
-        step = (place[u], place[v])
+        step = (owner[u], owner[v])
         if step[0] != step[1] and step not in witness:
             sorter.add(step[1], step[0])
             witness[step] = (u, v)
     try:
         return list(sorter.static_order()), []
     except CycleError as error:
-        circle: list[int] = error.args[1]  # each unit stands before the next, the first again at the end
+        circle: list[int] = error.args[1]  # each device stands before the next, the first again at the end
         return None, [witness[step] for step in pairwise(circle)]

@@ -22,17 +22,11 @@ from .latency import LatencyEvaluation, circle_in_words, evaluate_latency, given
 from .structure import (
     DEVICE_TYPES,
     Arc,
-    Chain,
-    Tree,
-    capacity_faults,
-    chains,
-    in_words,
+    order_or_circle,
     other_type_of,
-    replication_faults,
     returning_path,
-    structure_faults,
+    stage_arcs,
     topological_ranks,
-    tree_of,
     type_faults,
 )
 
@@ -42,12 +36,10 @@ CONTIGUITIES = ("none", "device", "chain")
 def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> tuple[Violation, ...]:
     """Every broken rule; an empty tuple is a valid plan.
 
-    Rules: devices, replication, hierarchy, assignment, memory, support, colocation, contiguity-device, contiguity-chain
-    and subgraphs.
+    Rules: devices, assignment, memory, support, colocation, contiguity-device, contiguity-chain and subgraphs.
 
     `contiguity`: "none"; "device", the published notion, of each device alone; or "chain", which asks that
-    the devices can be put in an order in which no edge leads back (and implies "device"). Both are asked of groups
-    of devices, too: the groups of the highest level form a chain, and so does what stands in each group.
+    the devices can be put in an order in which no edge leads back (and implies "device").
 
     A plan that is no assignment is judged all the same. Memory and support look at what a device lists. The
     rules between devices count a node where it is listed first, and one that is listed nowhere as standing alone.
@@ -56,9 +48,6 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     refuse_other_kinds(problem, "verify")
     owner = _first_places(problem, plan)
     violations = [*_devices(problem, plan)]
-    violations += [Violation("replication", message) for message in replication_faults(problem, plan)]
-    structure = (*structure_faults(problem, plan), *capacity_faults(problem, plan))
-    violations += [Violation("hierarchy", message) for message in structure]
     violations += [*_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
     violations += _colocation(problem, plan, owner)
     if contiguity == "device":
@@ -101,15 +90,14 @@ def _devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violati
 
 
 def _counts(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    """A violation for each type of which the plan has more devices than the problem; each replica is a device."""
+    """A violation for each type of which the plan has more devices than the problem."""
     for kind, limit in (("accelerator", problem.accelerators), ("cpu", problem.cpus)):
-        alike = (device for device in plan.devices if device.type == kind and device.accelerator_type is None)
-        listed = sum(device.replicas for device in alike)
+        listed = sum(device.type == kind and device.accelerator_type is None for device in plan.devices)
         if listed > limit:
             devices = "device" if listed == 1 else "devices"
             yield Violation("devices", f"The plan has {listed} {devices} of type {kind}, the problem only {limit}.")
     for other in problem.other_types:
-        listed = sum(device.replicas for device in plan.devices if device.accelerator_type == other.name)
+        listed = sum(device.accelerator_type == other.name for device in plan.devices)
         if listed > other.count:
             devices = "accelerator" if listed == 1 else "accelerators"
             yield Violation(
@@ -192,18 +180,16 @@ def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[
 def _contiguous_devices(
     problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]
 ) -> Iterator[Violation]:
-    ranks, tree = topological_ranks(problem), tree_of(plan)
-    forward: list[list[int]] = [[] for _ in tree.units]
+    ranks = topological_ranks(problem)
+    forward: list[list[int]] = [[] for _ in plan.devices]
     for i, node in enumerate(problem.nodes):
         if owner[i] >= 0 and not node.backward:
-            for unit in tree.path(owner[i]):
-                forward[unit].append(i)
-    for entry, held in zip(tree.units, forward, strict=True):
+            forward[owner[i]].append(i)
+    for device, held in zip(plan.devices, forward, strict=True):
         path = returning_path(problem, held, ranks)
         if path is not None:
-            yield Violation(
-                "contiguity-device", f"{in_words(entry)} is not contiguous: {_path_in_words(problem, path)}."
-            )
+            where = _path_in_words(problem, path)
+            yield Violation("contiguity-device", f"Device {show(device.name)} is not contiguous: {where}.")
 
 
 def _path_in_words(problem: PlacementProblem, path: tuple[int, int, int]) -> str:
@@ -212,23 +198,15 @@ def _path_in_words(problem: PlacementProblem, path: tuple[int, int, int]) -> str
 
 
 def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
-    tree = tree_of(plan)
-    for chain in chains(problem, tree, owner):
-        if chain.order is None:
-            steps = ", ".join(_step_in_words(problem, tree, chain, arc) for arc in chain.circle)
-            what = (
-                "The devices"
-                if chain.parent is None
-                else f"What stands in group {show(tree.units[chain.parent].name)}"
-            )
-            yield Violation("contiguity-chain", f"{what} cannot be ordered as a chain of stages: {steps}.")
+    order, circle = order_or_circle(owner, stage_arcs(problem))
+    if order is None:
+        steps = ", ".join(_step_in_words(problem, plan, owner, arc) for arc in circle)
+        yield Violation("contiguity-chain", f"The devices cannot be ordered as a chain of stages: {steps}.")
 
 
-def _step_in_words(problem: PlacementProblem, tree: Tree, chain: Chain, arc: Arc) -> str:
+def _step_in_words(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], arc: Arc) -> str:
     before, after = (
-        show(tree.units[chain.place[i]].name)
-        if chain.place[i] >= 0
-        else f"the unplaced node {show(problem.nodes[i].id)}"
+        show(plan.devices[owner[i]].name) if owner[i] >= 0 else f"the unplaced node {show(problem.nodes[i].id)}"
         for i in arc
     )
     u, v = (problem.nodes[i] for i in arc)

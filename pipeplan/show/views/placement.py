@@ -20,7 +20,7 @@ from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.referee.structure import stage_order
 from ...instances.placement.referee.verify import LATENCY, LatencyRules
 from ...planners.search import shares
-from ..words import IN_BYTES, Order, amount, order_of, rate, several, with_memory
+from ..words import IN_BYTES, Order, amount, order_of, several, with_memory
 from . import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline, shares_of_blocks
 
 # ---- one sample -----------------------------------------------------------------------------------------------
@@ -210,25 +210,18 @@ def _placed(
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    """What the instance is, in a few words; other types and levels are told where there are any."""
+    """What the instance is, in a few words; other types are told where there are any."""
     backward = sum(node.backward for node in problem.nodes)
     kinds = f" ({backward} backward)" if backward else ""
     types = "; ".join(
         f"{other.count} {other.name} {with_memory(other.memory_bytes)}" for other in problem.other_types
     )
-    facts = {
+    return {
         "graph": f"{several(len(problem.nodes), 'node')}{kinds}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.accelerators, 'accelerator')} {with_memory(problem.memory_bytes)}, "
         f"{several(problem.cpus, 'CPU')}",
         **({"other types": types} if types else {}),
     }
-    for number, level in enumerate(problem.levels, start=1):
-        replicas = "no replicas"
-        if level.sync_bandwidth is not None:
-            replicas = f"replicas over {rate(level.sync_bandwidth, problem.time_unit)}"
-        transfers = f"transfers x {level.transfer_factor:g}"
-        facts[f"level {number}"] = f"{several(level.devices, 'device')}, {transfers}, {replicas}"
-    return facts
 
 
 def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
@@ -252,7 +245,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:
-    """Devices that hold something, then groups; plans for latency are shown as a schedule."""
+    """Devices that hold something; plans for latency are shown as a schedule."""
     if rules.objective == LATENCY:
         return latency_view(problem, plan, rules)
     evaluation: PlacementEvaluation = rules.evaluation(problem, plan)
@@ -264,9 +257,6 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     if not order:
         busy.sort(key=lambda name: nodes.first(devices[name].nodes))
     rows = tuple(_device_row(problem, devices[name], loads[name], evaluation, nodes) for name in busy)
-    tables = [Table("device", rows, "node")]
-    if evaluation.groups:
-        tables.append(Table("group", _group_rows(plan, evaluation)))
     value, idle = evaluation.objective(rules.objective), len(plan.devices) - len(busy)
     stages = "none, the devices depend on each other in a circle"
     if order is not None:
@@ -279,7 +269,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     return PlanView(
         value=f"{amount(value, unit)} per micro-batch",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",
-        tables=tuple(tables),
+        tables=(Table("device", rows, "node"),),
         full_load=evaluation.max_load,
         sentences=(
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
@@ -301,21 +291,15 @@ def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
 def _device_row(
     problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation, nodes: Order
 ) -> Row:
-    synchronised = any(other.sync for other in evaluation.devices)
     return Row(
         name=device.name,
         load=load.load,
         parts={
-            "computation": load.compute / load.divisor,
-            "transfers in": load.transfer_in / load.divisor,
-            "transfers out": load.transfer_out / load.divisor,
-            **({"synchronisation": load.sync} if synchronised else {}),
+            "computation": load.compute,
+            "transfers in": load.transfer_in,
+            "transfers out": load.transfer_out,
         },
-        cells={
-            "type": device.accelerator_type or "",
-            "repl.": f"x{device.replicas}" if device.replicas > 1 else "",
-            "group": device.group or "",
-        },
+        cells={"type": device.accelerator_type or ""},
         memory={"held": load.size_bytes},
         limit=limit_of(problem, device),
         slowest=load.name == evaluation.bottleneck,
@@ -328,21 +312,3 @@ def _implied(problem: PlacementProblem, device: Device) -> set[NodeId]:
     nodes = [problem.nodes[problem.index[name]] for name in device.nodes]
     colours = {node.color for node in nodes if not node.backward and node.color is not None}
     return {node.id for node in nodes if node.backward and node.color in colours}
-
-
-def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[Row, ...]:
-    """A row for each group, with what crosses its boundary; the devices inside have rows of their own."""
-    return tuple(
-        Row(
-            name=group.name,
-            load=load.load,
-            parts={
-                "transfers in": load.transfer_in / load.divisor,
-                "transfers out": load.transfer_out / load.divisor,
-                "synchronisation": load.sync,
-            },
-            cells={"level": str(group.level), "repl.": f"x{group.replicas}", "inside": group.parent or ""},
-            slowest=group.name == evaluation.bottleneck,
-        )
-        for group, load in zip(plan.groups, evaluation.groups, strict=True)
-    )

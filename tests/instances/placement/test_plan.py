@@ -11,7 +11,7 @@ from problems.malformed import OWN
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.placement.plan import Device, PlacementPlan
 
 
 def test_a_round_trip_keeps_everything() -> None:
@@ -72,27 +72,28 @@ def test_merits_are_not_checked() -> None:
     )
 
 
-# ---- Plans with types, replicas and groups as JSON.
+# ---- Plans with types as JSON.
 
 
-NESTED = PlacementPlan(
-    (Device("acc0", "accelerator", ("a",), replicas=2, group="node0"), Device("cpu0", "cpu", ("b",))),
-    (DeviceGroup("node0", 2, 3, "rack"), DeviceGroup("rack", 3)),
+TYPED = PlacementPlan(
+    (Device("acc0", "accelerator", ("a",), accelerator_type="fast"), Device("cpu0", "cpu", ("b",)))
 )
 
 
 def test_only_what_differs_from_the_default_is_written() -> None:
-    assert NESTED.to_json() == {
+    assert TYPED.to_json() == {
         "kind": "placement",
         "devices": [
-            {"name": "acc0", "type": "accelerator", "nodes": ["a"], "replicas": 2, "group": "node0"},
+            {"name": "acc0", "type": "accelerator", "nodes": ["a"], "accelerator_type": "fast"},
             {"name": "cpu0", "type": "cpu", "nodes": ["b"]},
         ],
-        "groups": [{"name": "node0", "level": 2, "replicas": 3, "parent": "rack"}, {"name": "rack", "level": 3}],
     }
 
 
-def test_replicas_without_a_meaning_are_read_and_left_to_the_referee() -> None:
-    data = NESTED.to_json()
-    data["devices"][0]["replicas"] = 0
-    assert PlacementPlan.from_json(data).devices[0].replicas == 0
+@pytest.mark.parametrize(("key", "value"), [("replicas", 2), ("group", "node0")])
+def test_replicas_and_groups_of_earlier_versions_are_refused(key: str, value: object) -> None:
+    """Read without them, the plan would be judged as another one."""
+    data = TYPED.to_json()
+    data["devices"][0][key] = value
+    with pytest.raises(InputError, match=f"{key}.*plan replicas and devices within devices as a staging problem"):
+        PlacementPlan.from_json(data)

@@ -11,7 +11,7 @@ from problems.strategies import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
-from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 
 
 def node(node_id: Any, **fields: Any) -> Node:
@@ -156,20 +156,11 @@ def with_times(*times: float | None, **facts: Any) -> PlacementProblem:
 @pytest.mark.parametrize(
     ("change", "field", "remedy"),
     [
-        ({"levels": (Level(3),)}, "levels", "multiply"),
-        ({"levels": (Level(2), Level(3))}, "levels", "multiply"),
-        ({"levels": (Level(1),) * 6 + (Level(4),)}, "levels", "at most 6"),
-        ({"levels": (4,)}, r"levels\[0\]", "give a Level"),
-        ({"levels": (Level(-4),)}, r"levels\[0\].devices", "whole number"),
-        ({"levels": (Level(4, -1.0),)}, r"levels\[0\].transfer_factor", "finite number >= 0"),
-        ({"levels": (Level(4, 1.0, float("nan")),)}, r"levels\[0\].sync_bandwidth", "finite number"),
-        ({"levels": (Level(4, 1.0, 0.0),)}, r"levels\[0\].sync_bandwidth", "at least"),
         ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
         ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
         ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
         ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
         ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
-        ({"other_types": (FAST,), "levels": (Level(2), Level(2))}, "other_types", "at most one level"),
     ],
 )
 def test_a_cluster_that_makes_no_sense_is_refused(change: dict[str, Any], field: str, remedy: str) -> None:
@@ -219,16 +210,10 @@ def test_a_node_that_no_type_can_take_is_refused(other: AcceleratorType) -> None
     ("facts", "extensions"),
     [
         ({}, set()),
-        ({"levels": (Level(4),)}, set()),
-        ({"levels": (Level(4, 2.0),)}, {"levels"}),
-        ({"levels": (Level(4, 1.0, 8.0),)}, {"levels"}),
-        ({"levels": (Level(2), Level(2))}, {"levels"}),
         ({"other_types": (FAST,)}, {"types"}),
-        ({"other_types": (FAST,), "levels": (Level(4, 1.0, 8.0),)}, {"types", "levels"}),
     ],
 )
 def test_a_problem_says_what_it_needs_beyond_the_flat_one(facts: dict[str, Any], extensions: set[str]) -> None:
-    """One level that only counts the accelerators adds nothing."""
     assert PAIR.replace(**facts).extensions == extensions
 
 
@@ -236,14 +221,9 @@ def test_the_hash_of_a_flat_problem_is_what_it_was_before_there_were_extensions(
     assert PAIR.hash == "95bf2bd415392ccb"
 
 
-def test_the_hash_depends_on_every_fact_of_types_and_levels() -> None:
-    weights = (Node("a", 2.0, 9.0, weight_bytes=1.0), PAIR.nodes[1])
+def test_the_hash_depends_on_every_fact_of_types() -> None:
     variants = [
         PAIR,
-        PAIR.replace(nodes=weights),
-        *(PAIR.replace(levels=(Level(4, factor, sync),)) for factor in (1.0, 2.0) for sync in (None, 1.0, 2.0)),
-        PAIR.replace(levels=(Level(2), Level(2))),
-        PAIR.replace(levels=(Level(1), Level(4))),
         *(
             PAIR.replace(other_types=(AcceleratorType(*facts),))
             for facts in (("x", 1), ("y", 1), ("x", 2), ("x", 1, 5.0))
@@ -258,7 +238,7 @@ def test_the_hash_depends_on_every_fact_of_types_and_levels() -> None:
 
 def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
     data = placement_to_json(PAIR)
-    assert {"other_types", "levels"}.isdisjoint(data)
+    assert "other_types" not in data
     assert set(data["nodes"][0]) == {"id", "accelerator_time", "cpu_time"}
 
 

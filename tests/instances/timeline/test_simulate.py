@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +27,6 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Level
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingLevel, StagingProblem
@@ -100,15 +98,6 @@ def test_replicas_of_a_stage_share_the_work_and_synchronise_once() -> None:
     plan = StagedPlan((PlannedStage((0, 1, 2), 2, 1, dict.fromkeys(range(3), "only")),))
     assert simulate(problem, plan).iteration == 4 * 9 + 4 / 2 * 15 * DELAY
     assert simulate(problem, plan, micro_batches=2).iteration == 9 + 30 * DELAY
-
-
-def test_replicas_of_a_device_share_the_work() -> None:
-    problem = as_placement()[0].replace(levels=(Level(STAGES, 1.0, 10.0),))
-    nodes = tuple(node.id for node in problem.nodes)
-    both = PlacementPlan((Device("both", "accelerator", nodes, replicas=2),))
-    assert simulate(problem, both, micro_batches=BATCHES).iteration == BATCHES / 2 * 9
-    heavy = problem.replace(nodes=tuple(replace(node, weight_bytes=5.0) for node in problem.nodes))
-    assert simulate(heavy, both, micro_batches=BATCHES).iteration == BATCHES / 2 * 9 + 4 / 2 * 30 / 10
 
 
 # ---- schedules ---------------------------------------------------------------------------------------------

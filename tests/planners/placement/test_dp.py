@@ -7,19 +7,17 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from oracles.extended_placement import best_value, tiny_levels, tiny_replicated, tiny_types
+from oracles.extended_placement import best_value, tiny_types
 from problems.nasty import nasty
 from problems.placements import limited_placement, optimum, random_placement
 
-from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop
 from pipeplan.instances.placement.generators import GENERATORS
-from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import Progress, SolveOptions
@@ -30,7 +28,6 @@ pytestmark = pytest.mark.xdist_group("dp")  # one worker compiles
 
 CASES = range(300)
 """Seeds of the problems that are held against brute force."""
-MAKERS = {"levels": tiny_levels, "replicated": tiny_replicated, "types": tiny_types}
 
 
 @pytest.fixture(params=["dense", "pruned"])
@@ -103,7 +100,7 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
     def cost(value: Any) -> Any:
         return rng.choice((1e7, 1e12, 1e20)) if value and rng.random() < 0.15 else value
 
-    costs = ("accelerator_time", "cpu_time", "transfer_time", "weight_bytes")
+    costs = ("accelerator_time", "cpu_time", "transfer_time")
     return problem.replace(
         nodes=tuple(
             replace(
@@ -118,64 +115,35 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
 
 @pytest.mark.at_once(4)
 @pytest.mark.parametrize(
-    ("name", "objective", "small", "forbidden", "least"),
+    ("objective", "small", "forbidden", "least"),
     [
-        ("levels", "max-load", True, False, 30),
-        ("types", "max-load", True, False, 30),
-        ("types", "gpipe", True, False, 15),
-        ("types", "max-load", False, False, 30),
-        ("replicated", "max-load", True, False, 30),
-        ("replicated", "gpipe", True, False, 15),
-        ("replicated", "max-load", False, False, 30),
-        *((name, "max-load", True, True, 1) for name in MAKERS),
-        *((name, "gpipe", True, True, 1) for name in MAKERS),
-        *((name, "max-load", False, True, 20) for name in ("replicated", "types")),
+        ("max-load", True, False, 30),
+        ("gpipe", True, False, 15),
+        ("max-load", False, False, 30),
+        ("max-load", True, True, 1),
+        ("gpipe", True, True, 1),
+        ("max-load", False, True, 20),
     ],
 )
 def test_equals_the_best_of_all_plans(
-    name: str, objective: str, small: bool, forbidden: bool, least: int, monkeypatch: pytest.MonkeyPatch
+    objective: str, small: bool, forbidden: bool, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With replicas, levels and types: both programs, and costs that mean forbidden."""
+    """With several types of accelerators: both programs, and costs that mean forbidden."""
     if not small:
         monkeypatch.setattr(dp, "SMALL_IDEALS", 0)
     seeds = range(100, 140) if forbidden else range(30 if objective == "gpipe" else 60)
-    problems = [with_forbidden(MAKERS[name](seed), seed) if forbidden else MAKERS[name](seed) for seed in seeds]
-    able = [problem for problem in problems if objective == "max-load" or len(problem.levels) < 2]
-    assert sum(check(problem, best_value(problem, objective), objective) for problem in able) >= least
+    problems = [with_forbidden(tiny_types(seed), seed) if forbidden else tiny_types(seed) for seed in seeds]
+    assert sum(check(problem, best_value(problem, objective), objective) for problem in problems) >= least
 
 
-def test_gpipe_objective_with_levels_is_refused() -> None:
-    problem = next(p for p in map(tiny_levels, range(100)) if len(p.levels) > 1)
-    with pytest.raises(UsageError, match="several levels"):
-        plan(problem, objective="gpipe")
-
-
-SAME: dict[str, Callable[[PlacementProblem], dict[str, Any]]] = {
-    "one level": lambda p: {"levels": (Level(p.accelerators),)},
-    "free levels of one device": lambda p: {"levels": (Level(p.accelerators), Level(1, 0.0), Level(1, 0.0))},
-    "a type that is alike": lambda p: {
-        "accelerators": 1,
-        "other_types": (AcceleratorType("twin", p.accelerators - 1, p.memory_bytes),),
-    },
-}
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_levels_and_types_that_change_nothing(name: str) -> None:
+def test_a_type_that_is_alike_changes_nothing() -> None:
     for seed in range(40):
         problem = random_placement(seed)
         if problem.accelerators > 1:
-            flat, other = plan(problem), plan(problem.replace(**SAME[name](problem)))
+            twin = AcceleratorType("twin", problem.accelerators - 1, problem.memory_bytes)
+            flat, other = plan(problem), plan(problem.replace(accelerators=1, other_types=(twin,)))
             assert other.stop == flat.stop
             assert other.objective == pytest.approx(flat.objective)
-
-
-def test_replication_by_hand() -> None:
-    """Work 12 on three devices: 12/3 = 4, and 4 (r-1)/r w / (r B) = 4 * 2/3 * 9 / (3 * 8) = 1 to synchronise."""
-    node = Node("all", 12.0, 99.0, weight_bytes=9.0)
-    result = plan(PlacementProblem((node,), (), 3, 0, levels=(Level(3, sync_bandwidth=8.0),)))
-    assert result.objective == pytest.approx(5.0)
-    assert [device.replicas for device in result.plan.devices] == [3]
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -218,7 +186,6 @@ TOGETHER = PlacementProblem(
     (Node(0, 1.3, 50.0, transfer_time=1e16), Node(1, 1.1, 50.0, transfer_time=0.1), Node(2, 2.0, 50.0)),
     *(((0, 1), (1, 2)), 2, 0),
 )
-HEAVY = (Node(0, 4.0, 1.0, weight_bytes=1e18), Node(1, 4.0, 1.0, weight_bytes=0.0))
 TYPED = (Node(0, 1e15, 1.0, other_times=(2.0,)), Node(1, 1.5, 1.0, other_times=(1e15,)))
 
 
@@ -235,10 +202,6 @@ BY_HAND = {
     **{f"a time of {size:g} that means nothing": (unsupported(size), 3.8) for size in (1e12, 1e30)},
     "a transfer that means together": (TOGETHER, 2.5),
     "nothing else is possible": (chain((1, 1e12), (1, 1e12), (2, 0.5), supported=(False, False, True)), 2e12),
-    "weights keep replicas apart": (
-        PlacementProblem(HEAVY, ((0, 1),), 3, 0, levels=(Level(3, sync_bandwidth=1.0),)),
-        4.0,
-    ),
     "on another type": (PlacementProblem(TYPED, ((0, 1),), 1, 0, other_types=(AcceleratorType("old", 1),)), 2.0),
     "a value of nothing next to costs": (chain((0.0, 1.3), (1.7, 0.0), (0.0, 1e9)), 0.0),
     **{f"{size} bytes too much": (over(size), 6.0) for size in (1, 17, 1000)},
@@ -310,22 +273,6 @@ def test_too_many_ideals_end_in_a_plan_with_its_gap() -> None:
     assert best.stop == Stop.PROVEN
     assert (result.bound or math.inf) <= (best.objective or 0.0) <= (result.objective or 0.0)
     assert plan(problem, {"memory_limit_bytes": 10**6}).stop == Stop.MEMORY
-
-
-def test_levels_on_a_larger_graph_keep_what_they_can() -> None:
-    """Ten thousand ideals are too many for tables of the third power: some are kept, and the report says so."""
-    result = plan(blocks(42, accelerators=4).replace(levels=(Level(2), Level(2, 3.0))))
-    assert (result.stop, result.found, result.verified) == (Stop.MEMORY, Found.FEASIBLE, True)
-    assert (result.gap or math.inf) < 0.2
-    assert "restricted to" in result.messages[-1]
-
-
-def test_replicas_on_a_larger_graph_are_exact() -> None:
-    problem = blocks(42, accelerators=6)
-    heavy = tuple(replace(node, weight_bytes=1e5) for node in problem.nodes)
-    plain, replicated = plan(problem), plan(problem.replace(levels=(Level(6, sync_bandwidth=1e6),), nodes=heavy))
-    assert (plain.stop, replicated.stop) == (Stop.PROVEN, Stop.PROVEN)
-    assert (replicated.objective or math.inf) <= (plain.objective or 0.0)
 
 
 def test_a_gap_that_is_asked_for_ends_the_run_and_bounds_the_optimum() -> None:

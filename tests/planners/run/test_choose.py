@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from oracles.extended_placement import tiny_levels, tiny_replicated, tiny_types
+from oracles.extended_placement import tiny_types
 
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, StartOutcome
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
@@ -52,15 +52,14 @@ def test_a_named_method_is_taken_at_its_word() -> None:
         choose(load_packaged("tiny-chain"), "ip-tarnawski", None, "auto", {"subgraphs_per_device": 3})
 
 
-# ---- Problems with levels, replicas and types are planned by methods that know them, and refused by all others.
+# ---- Problems with several types are planned by methods that know them, and refused by all others.
 
 FLAT = PlacementProblem(
-    (Node("a", 4.0, 9.0, weight_bytes=1.0), Node("b", 6.0, 9.0, weight_bytes=1.0)),
+    (Node("a", 4.0, 9.0), Node("b", 6.0, 9.0)),
     (("a", "b"),),
     accelerators=4,
     cpus=0,
 )
-REPLICATED = FLAT.replace(levels=(Level(4, 1.0, 8.0),))
 TYPED = FLAT.replace(other_types=(AcceleratorType("fast", 1),))
 UNABLE = [name for name, entry in PLANNERS.items() if entry.problem_kind == "placement" and not entry.extensions]
 
@@ -71,31 +70,24 @@ def lists_the_able(problem: PlacementProblem) -> str:
     return "choose one of " + ", ".join(entry.name for entry in able if problem.extensions <= entry.extensions)
 
 
-@pytest.mark.parametrize("problem", [REPLICATED, TYPED])
 @pytest.mark.parametrize("names", [{"formulation": "ip-tarnawski"}, *({"planner": name} for name in UNABLE)])
-def test_a_method_that_would_ignore_them_is_refused(names: dict[str, Any], problem: PlacementProblem) -> None:
-    with pytest.raises(UsageError, match=f"cannot plan .*; {lists_the_able(problem)}"):
-        solve(problem, **names)
+def test_a_method_that_would_ignore_them_is_refused(names: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"cannot plan .*; {lists_the_able(TYPED)}"):
+        solve(TYPED, **names)
 
 
 def test_the_refusal_says_what_the_problem_uses() -> None:
-    both = TYPED.replace(levels=REPLICATED.levels)
-    with pytest.raises(UsageError, match=r"replication .*\(`levels`\) and several types of accelerators"):
-        solve(both, planner="greedy")
+    with pytest.raises(UsageError, match=r"several types of accelerators or devices \(`other_types`"):
+        solve(TYPED, planner="greedy")
 
 
-def test_one_level_that_only_counts_is_a_flat_problem() -> None:
-    assert solve(FLAT.replace(levels=(Level(4),)), planner="brute-force").objective == 6.0
-
-
-@pytest.mark.parametrize("problem", [REPLICATED, TYPED, tiny_levels(0), tiny_replicated(1), tiny_types(2)])
+@pytest.mark.parametrize("problem", [TYPED, tiny_types(2)])
 def test_without_a_name_an_exact_planner_that_knows_them_is_taken(problem: PlacementProblem) -> None:
     result = solve(problem)
     assert (result.planner, result.formulation) == ("dp", None)
     assert result.found == Found.OPTIMAL
     assert result_from_json(result.to_json()).plan == result.plan
-    facts = {"levels": problem.levels, "other_types": problem.other_types}
-    assert {name for name in facts if name in result.problem} == {name for name, value in facts.items() if value}
+    assert "other_types" in result.problem
 
 
 def test_where_no_method_knows_them_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,25 +95,25 @@ def test_where_no_method_knows_them_the_refusal_says_so(monkeypatch: pytest.Monk
     for module in (registry, choice):
         monkeypatch.setattr(module, "PLANNERS", none)
     with pytest.raises(UsageError, match=r"'ip-tarnawski' cannot plan .*; no method can: change the problem"):
-        solve(REPLICATED)
+        solve(TYPED)
 
 
 def test_there_is_no_cross_check_by_a_method_that_cannot_plan_them() -> None:
     with pytest.raises(
         UsageError, match=r"no cross-check here, since 'ip-tarnawski' cannot plan .*; drop --cross-check"
     ):
-        solve(REPLICATED, planner="dp", cross_check=True)
+        solve(TYPED, planner="dp", cross_check=True)
 
 
 def test_no_model_is_written_that_leaves_them_out(tmp_path: Any) -> None:
     with pytest.raises(UsageError, match="'ip-tarnawski' cannot plan"):
-        export_model(REPLICATED, str(tmp_path / "model.mps"), formulation="ip-tarnawski")
-    with pytest.raises(UsageError, match="side by side and without replicas"):
-        FORMULATIONS["ip-tarnawski"].load().check(REPLICATED, {})
+        export_model(TYPED, str(tmp_path / "model.mps"), formulation="ip-tarnawski")
+    with pytest.raises(UsageError, match="accelerators of one type"):
+        FORMULATIONS["ip-tarnawski"].load().check(TYPED, {})
 
 
 def test_a_plan_is_taken_as_a_start_by_a_method_that_knows_them() -> None:
-    first = solve(REPLICATED)
+    first = solve(TYPED)
     assert first.plan is not None
-    again = solve(REPLICATED, warm_start=first.plan)
+    again = solve(TYPED, warm_start=first.plan)
     assert (again.warm_start.outcome, again.objective) == (StartOutcome.ACCEPTED, first.objective)

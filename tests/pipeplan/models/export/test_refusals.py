@@ -12,7 +12,6 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
-from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.export.contract import TARGETS
 
@@ -40,10 +39,6 @@ WITHOUT_MODULE = Profile(
     (ProfileNode("layers.0", 1.0, 2.0, modules=("layers.0",)), ProfileNode("add", 1.0, 2.0)),
     (ProfileTensor("x", "layers.0", ("add",), 1.0),),
 )
-IN_GROUPS = PlacementPlan(
-    (Device("acc0", "accelerator", EIGHT.ids[:5], group="node 0"), Device("acc1", "accelerator", EIGHT.ids[5:])),
-    (DeviceGroup("node 0", 2, 3),),
-)
 NESTED = Profile(
     (ProfileNode("h.0", 1.0, 2.0, modules=("h.0",)), ProfileNode("h.0.mlp", 1.0, 2.0, modules=("h.0.mlp",))),
     (ProfileTensor("x", "h.0", ("h.0.mlp",), 1.0),),
@@ -66,7 +61,7 @@ WORDLESS: list[tuple[Any, Profile | None, str, str, str]] = [
     (staged([("a",), ("b",)]), row(["a", "b"]), "vllm", "'a'", "numbered module"),
     (staged(cut(TWICE.ids, (2, 2))), TWICE, "megatron", "layers.0@1", "runs several times"),
     (MIXED, EIGHT, "megatron", "model.layers.4", "equally many"),
-    (IN_GROUPS, EIGHT, "trtllm", "model.layers.4", "equally many"),
+    (MIXED, EIGHT, "trtllm", "model.layers.4", "equally many"),
     (staged(ROW, replicas=2), EIGHT, "torch", "model.embed_tokens", "one device there"),
     (staged(ROW, tensor=2), EIGHT, "deepspeed", "model.embed_tokens", "one device there"),
     (

@@ -15,8 +15,8 @@ from run_cases import MICRO_BATCHES, in_shares, placed, profile_of, run_cases
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.run.engine import DividedBackward
 from pipeplan.models.run.report import CaseReport
 
@@ -56,7 +56,7 @@ def test_what_skips_stages() -> None:
 
 def test_replicas_of_a_stage_take_turns_and_add_up_their_gradients() -> None:
     profile = profile_of("gpt")
-    both = PlacementPlan((Device("acc0", "accelerator", profile.ids, replicas=2),))
+    both = StagedPlan((PlannedStage(profile.ids, 2, 1, dict.fromkeys(profile.ids, "vanilla")),))
     case = run_cases("gpt", profile, {"replicas": both})["replicas"]
     agree({"replicas": case})
     assert [len([p for p in case.passes if p.rank == rank]) for rank in (0, 1)] == [MICRO_BATCHES] * 2

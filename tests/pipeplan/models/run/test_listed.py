@@ -11,6 +11,7 @@ from problems.profiles import ROW
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
 from pipeplan.models.run.orders import Schedule, schedule_of
 from pipeplan.models.run.run import listed_schedule
@@ -109,7 +110,7 @@ def test_plans_and_numbers_that_a_file_does_not_have_are_refused(listed: Callabl
     assert listed(WHOLE, micro_batches=2).pipeline.mini_batch == 2
     with pytest.raises(UsageError, match="The schedule has 2 micro-batches, not 4; drop --micro-batches"):
         listed(WHOLE, micro_batches=4)
-    both = PlacementPlan((Device("acc0", "accelerator", ("a", "b", "c", "d"), replicas=2),))
+    both = StagedPlan((PlannedStage(tuple("abcd"), 2, 1, dict.fromkeys("abcd", "vanilla")),))
     with pytest.raises(UsageError, match="has 2 replicas, and a schedule's file has one rank for each stage"):
         listed("0F0,0F1,0B0,0B1\n", both)
     uneven = PlacementPlan((Device("acc0", "accelerator", ("a",)), Device("acc1", "accelerator", ("b", "c", "d"))))

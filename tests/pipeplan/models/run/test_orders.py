@@ -23,10 +23,13 @@ from pipeplan.models.run.run import even_split
 BANDWIDTH = 1e6
 
 
-def placed(*held: tuple[str, ...], replicas: int = 1) -> PlacementPlan:
-    return PlacementPlan(
-        tuple(Device(f"acc{d}", "accelerator", nodes, replicas=replicas) for d, nodes in enumerate(held))
-    )
+def placed(*held: tuple[str, ...]) -> PlacementPlan:
+    return PlacementPlan(tuple(Device(f"acc{d}", "accelerator", nodes) for d, nodes in enumerate(held)))
+
+
+def twice(*held: tuple[str, ...]) -> StagedPlan:
+    """Stages of two replicas each."""
+    return StagedPlan(tuple(PlannedStage(nodes, 2, 1, dict.fromkeys(nodes, "vanilla")) for nodes in held))
 
 
 @pytest.mark.parametrize("kind", ["placement", "chain", "staging"])
@@ -75,7 +78,7 @@ def test_a_device_with_both_ends_has_two_stages_in_one_order() -> None:
 
 
 def test_replicas_are_ranks_that_take_turns() -> None:
-    schedule = schedule_of(placed(("a", "b"), ("c", "d"), replicas=2), ROW, 4, BANDWIDTH)
+    schedule = schedule_of(twice(("a", "b"), ("c", "d")), ROW, 4, BANDWIDTH)
     assert [stage.ranks for stage in schedule.stages] == [(0, 1), (2, 3)]
     assert schedule.orders[1] == tuple(Pass(0, j) for j in (2, 4, -2, -4))
     assert schedule.stages[1].rank_of(-3) == 2
@@ -110,7 +113,7 @@ def one_stage(tensor: int, way: str) -> StagedPlan:
     [
         (one_stage(2, "vanilla"), ROW, 4, "divides each layer over 2 devices"),
         (one_stage(1, "activation recomp"), ROW, 4, "plan without --recompute"),
-        (placed(tuple("abcd"), replicas=2), ROW, 1, "2 replicas for 1 micro-batch; give --micro-batches 2"),
+        (twice(tuple("abcd")), ROW, 1, "2 replicas for 1 micro-batch; give --micro-batches 2"),
         (StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4, "runs 1 sample at once and .* with 2"),
         (StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4, "each micro-batch over 2 devices"),
         (placed(tuple("abcd")), ROW, 0, "micro_batches is 0"),
