@@ -18,7 +18,7 @@ from ..instances.lookup import Cluster
 from ..show.console import clean, print_json, put, say_note
 from ..show.words import amount_or
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json, limits_for, refuse_few, with_limits
-from .exits import INTERRUPTED, NO_PLAN, OK, graceful
+from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED, graceful
 from .signatures import described, shared, size_or_none, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
@@ -143,6 +143,35 @@ def command(
         raise typer.Exit(INTERRUPTED)
     results = [record.result for record in comparison.records.values()]
     raise typer.Exit(OK if any(result and result["verified"] for result in results) else NO_PLAN)
+
+
+@described(
+    """
+    files arguments FILE...: The runs.jsonl of comparisons by the suite leaderboard, yours or anybody's.
+    workloads folder DIR: Folder of the published inputs.
+    output folder --output -o DIR: Folder to write tables into.
+    """,
+    workloads={"envvar": "PIPEPLAN_WORKLOADS"},
+)
+def leaderboard(
+    *, files: list[str], workloads: Path | None = None, output: Path | None = None, json: Json = False
+) -> None:
+    """Verify the plans of methods, anybody's, and rank them beside the best known values.
+
+    To join: plan compare --suite leaderboard -m Ours=mine.py:greedy -o ours, which writes ours/runs.jsonl.
+    """
+    from ..show.comparison import draw_leaderboard, write_tables
+    from ..studies.compare.leaderboard import leaderboard as verified
+
+    board = verified([Path(file) for file in files], workloads)
+    paths = {} if output is None else {name: str(path) for name, path in write_tables(board, output).items()}
+    for remark in board.expanded.remarks():
+        say_note(remark)
+    if json:
+        print_json({**_facts(board, paths), "claims": {key: list(own) for key, own in board.differences.items()}})
+    else:
+        draw_leaderboard(board)
+    raise typer.Exit(REJECTED if board.differences else OK)
 
 
 def _cite(suite: Suite, workloads: Path | None) -> None:

@@ -426,6 +426,14 @@ def draw_comparison(comparison: Comparison) -> None:
     put(*failures, soft=True)
 
 
+def draw_leaderboard(board: Comparison) -> None:
+    """Print how far each method is above the optimum or a bound, case by case, and what contradicts a file."""
+    parts = parts_of(board)
+    _print_table("gaps, recomputed by the referee", parts[GAPS].head, parts[GAPS].rows, 1)
+    put(GAPS_MEAN, style="dim")
+    put(*(f"claims: {claim}" for claim in (parts[CLAIMS].entries if CLAIMS in parts else ())), style="bold red", soft=True)
+
+
 # Spaces between two columns.
 GAP = 2
 

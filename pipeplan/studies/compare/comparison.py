@@ -214,18 +214,18 @@ def load_comparison(folder: Path) -> Comparison:
     return Comparison(expanded, records, len(records), differences=differences)
 
 
-def journal_in(folder: Path) -> Journal:
-    """The runs of the comparison in this folder."""
-    remedy = "delete the line, or compare into another folder"
-    return Journal(folder / JOURNAL, f"record of a run ({SCHEMA})", remedy)
-
-
-# ---- a comparison from Python ---------------------------------------------------------------------------------
+def journal_in(place: Path) -> Journal:
+    """The runs in this file, or of the comparison in this folder."""
+    path = place if place.suffix == ".jsonl" else place / JOURNAL
+    return Journal(path, f"record of a run ({SCHEMA})", "delete the line, or compare into another folder")
 
 
 def finished(journal: Journal) -> dict[str, Record]:
     """Finished runs by key; of runs with the same key the last."""
     return {record.run.key: record for _, record in journal.read(Record.from_json)}
+
+
+# ---- a comparison from Python ---------------------------------------------------------------------------------
 
 
 def compare(

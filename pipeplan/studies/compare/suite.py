@@ -125,6 +125,8 @@ class Suite:
     """What the published values are, and why ours may differ from them."""
     against: str = ""
     """Label of the method that is tested against each other one; empty: all pairs are."""
+    partial: bool = False
+    """May instances stay without runs, as no method given plans them?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +328,7 @@ def _refuse_idle(
             kind = method.entry.problem_kind
             raise UsageError(f"{method.label} plans problems of kind {kind!r}, and none is among the instances.")
     for instance in suite.instances:
-        if instance.label not in busy_instances and instance.label not in left_out and not missing:
+        if instance.label not in (*busy_instances, *left_out) and not missing and not suite.partial:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
         raise UsageError(f"The comparison has {several(len(runs), 'run')}; compare at most {MOST_RUNS} at once.")
@@ -433,6 +435,7 @@ TOP = (
     "title",
     "about",
     "against",
+    "partial",
     "seeds",
     "limits",
     "instances",
@@ -492,6 +495,7 @@ def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
         methods=tuple(_method(where, entry, folder) for where, entry in _tables(data, "methods")),
         settings=tuple(_setting(where, entry) for where, entry in _tables(data, "settings")) or (Setting(),),
         against=str(data.get("against", "")),
+        partial=bool(data.get("partial")),
         seeds=_seeds("seeds", data.get("seeds", [0])),
         limits=_limits("limits", data.get("limits", {})),
         published=tuple(_published(where, entry) for where, entry in _tables(data, "published")),

@@ -1,0 +1,113 @@
+"""A leaderboard that anybody can join: the plans in a file of runs, judged anew beside the best values that are known.
+
+The file is the journal of a comparison by the suite `leaderboard`. Nothing in it is believed but its plans: which problem
+a plan is for says the suite, what it is worth the referee, and what is proven our tables of best known values. A plan is
+judged by every question of these tables that its problem has, such as contiguous placements and any. A new question
+needs an entry in `QUESTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from ...instances.base.errors import InputError, UsageError, errors_in
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
+from ...instances.catalogue import PUBLISHED, BestKnown, read_best_known
+from ...instances.lookup import load
+from ...instances.registry import Problem
+from ...instances.stored_results import result_from_json
+from ...planners.referee import is_above, rule, rules_of
+from ...planners.run.claims import recompute
+from .comparison import Comparison, finished, journal_in
+from .run import Record, Run, Status
+from .suite import Expanded, load_suite
+
+SUITE, KNOWN = "leaderboard", "best known"
+# By kind of problem, the options of the rules that judge each variant in the tables of best known values.
+QUESTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "placement": {"contiguous": {}, "non-contiguous": {"contiguity": "none"}},
+    "chain": {"general": {}},
+    "staging": {"paper": {}, "reference": {"semantics": "reference"}},
+    "graph-pipeline": {"time-per-sample": {}, "iteration": {"objective": "iteration"}},
+    "schedule": {"span": {"objective": "span"}, "period": {"objective": "period"}},
+    "training": {"configuration": {}},
+}
+
+
+def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Comparison:
+    """The methods of these files, a case for each instance and question, with the best known values as one method more.
+
+    What contradicts a file, or a bound of ours, stands in `differences`; of two methods of one name the later one has the
+    name of its folder beside it.
+    """
+    suite, owners, absent, notes = load_suite(SUITE), dict[str, Path](), dict[str, None](), list[str]()
+    sources = {instance.label: instance.address(workloads) for instance in suite.instances}
+    records: dict[str, Record] = {}
+    differences: dict[str, tuple[str, ...]] = {}
+    for path, made in ((path, made) for path in paths for made in _runs_in(path)):
+        name, method = made.run.instance, made.run.method
+        if name not in sources:
+            raise InputError("run.instance", f"is {name!r}", f"give runs of --suite {SUITE} alone", str(path))
+        source = sources[name]
+        if source is None:
+            absent[name] = None
+            continue
+        problem = _problem(source)
+        label = method if owners.setdefault(method, path) == path else f"{method} ({path.parent.name})"
+        with errors_in(str(path)):
+            result = None if made.result is None else result_from_json(made.result)
+        told = () if result is None else recompute(problem, result).differences
+        for row in _known_of(name, problem):
+            run, known = replace(made.run, setting=row.variant, method=label), _as_record(row, problem)
+            judged = made if result is None else replace(made, result=_judged(result, problem, row).to_json())
+            records |= {known.run.key: known, run.key: replace(judged, run=run)}
+            value = (judged.result or {}).get("objective")
+            if value is not None and is_above(row.bound, value):
+                told = (*told, f"its plan is worth {value!r}, and we call {row.bound!r} a bound ({row.source}): tell us")
+            elif value is not None and row.value is not None and is_above(row.value, value, PROVEN_TOLERANCE):
+                notes.append(f"{label} has a better plan of {name} ({row.variant}) than was known: {value!r}, not {row.value!r}.")
+        if told:
+            differences[run.key] = told
+    places = {name: i for i, name in enumerate(sources)}
+    runs = tuple(sorted((record.run for record in records.values()), key=lambda run: places[run.instance]))
+    expanded = Expanded(SUITE, suite.title, runs, left_out=tuple(absent), notes=tuple(notes))
+    return Comparison(expanded, records, len(records), differences=differences)
+
+
+def _runs_in(path: Path) -> Iterable[Record]:
+    journal = journal_in(path)
+    if not journal.exists():
+        raise UsageError(f"{path} holds no runs; name the runs.jsonl, or the folder, of a comparison by --suite {SUITE}.")
+    return finished(journal).values()
+
+
+@cache
+def _problem(source: str) -> Problem:
+    return load(source)
+
+
+def _known_of(name: str, problem: Problem) -> list[BestKnown]:
+    """The rows of our tables that the board has a question for, and a value."""
+    rows = (*read_best_known(), *read_best_known(PUBLISHED))
+    return [row for row in rows if row.instance == name and row.variant in QUESTIONS[problem.kind] and row.value]
+
+
+def _judged(result: Result, problem: Problem, row: BestKnown) -> Result:
+    """The result with the plan's value for this question; no plan where its rules refuse it, or for another problem."""
+    value = None
+    if result.plan is not None and result.problem.get("hash") == problem.hash:
+        value = rule(problem, result.plan, rules_of(problem, QUESTIONS[problem.kind][row.variant])).value
+    stop = result.stop if result.stop in (Stop.TIME, Stop.MEMORY) else Stop.COMPLETED
+    found = Found.NOTHING if value is None else Found.FEASIBLE
+    return replace(result.unproven(), stop=stop, found=found, objective=value, verified=value is not None)
+
+
+def _as_record(row: BestKnown, problem: Problem) -> Record:
+    """What is known, as if somebody had run it."""
+    stop, found = (Stop.PROVEN, Found.OPTIMAL) if row.proven else (Stop.COMPLETED, Found.FEASIBLE)
+    facts = {"time_unit": problem.time_unit}
+    result = Result(facts, stop, found, planner=row.source, objective=row.value, bound=row.bound, verified=True)
+    return Record(Run(row.instance, row.variant, KNOWN, problem.kind, problem.hash), Status.DONE, result.to_json())
