@@ -280,8 +280,8 @@ def check_members(record: Any, where: str = "") -> None:
     """Refuse members of a record that are no records, lists or objects where its types ask for some, however deep.
 
     A constructor calls it before it reads members; lists become tuples on the way, and numbers, arrays and columns of
-    numpy and pandas those of Python. Numbers and texts are left to the checks that know their bounds and remedies. A type
-    that is not understood here is not checked.
+    numpy and pandas become those of Python. Numbers and texts are left to the checks that know their bounds and
+    remedies. A type that is not understood here is not checked.
     """
     try:
         _settle_members(record)

@@ -75,8 +75,8 @@ class PlacementPlan(AnyPlan):
         """The plan that puts each node on the device of that number: 0..k-1 are accelerators of the base type, and
         k..k+l-1 CPUs. Devices without nodes stay listed, and nodes stand in the problem's order.
 
-        Numbers without names, as in a list or an array, are those of the nodes in the problem's order; a column of pandas
-        is by its index. Raises an `InputError` unless exactly the problem's nodes are on numbers of its devices.
+        A list or an array has a number for each node in the problem's order; a column of pandas goes by its index.
+        Raises an `InputError` unless exactly the problem's nodes are on numbers of its devices.
         """
         nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
         device_of = _by_node(problem, device_of)

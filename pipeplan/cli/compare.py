@@ -218,18 +218,12 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
     """The settings: every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
+    counts = {several(count, "device"): {"devices": count} for count in devices or ()}
+    sizes = {text: {"memory_bytes": size_or_none(text)} for text in memory or ()}
     settings = []
-    no_choice: list[None] = [None]
-    for count, text in product(devices or no_choice, memory or no_choice):
-        cluster: dict[str, object] = dict(common)
-        words = []
-        if count is not None:
-            cluster["devices"] = count
-            words.append(several(count, "device"))
-        if text is not None:
-            cluster["memory_bytes"] = size_or_none(text)
-            words.append("no memory limit" if text == "none" else text)
-        settings.append(Setting(", ".join(words), cluster))
+    for count, size in product(counts or [""], sizes or [""]):
+        words = filter(None, (count, "no memory limit" if size == "none" else size))
+        settings.append(Setting(", ".join(words), {**common, **counts.get(count, {}), **sizes.get(size, {})}))
     return tuple(settings)
 
 

@@ -10,7 +10,7 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -186,7 +186,7 @@ def _face_of_result(result: Result) -> Face:
     def tables() -> Iterator[Cells]:
         """Devices or stages, where there is a plan and its problem is at hand."""
         with suppress(UsageError):
-            yield _cells(columns(result))
+            yield _cells(_view(result))
 
     def draw(path: str | os.PathLike[str]) -> None:
         from .pictures import draw_view
@@ -200,33 +200,39 @@ def _face_of_result(result: Result) -> Face:
     return Face(head, facts, show, tables, draw)
 
 
-def _cells(columns: Mapping[str, Sequence[str]]) -> Cells:
-    return list(columns), list(zip(*columns.values(), strict=True))
-
-
 def _face_of_plan(plan: Any) -> Face:
     """Its decisions as data; where it is known for what it was judged, and holds, a table with loads and a picture."""
     from ..planners.referee import rule, rules_of
+    from .console import put
     from .pictures import draw_view
     from .views import view_of
     from .words import several, singular
 
     decisions = {name: value for name, value in plan.to_json().items() if name != "kind"}
-    counts = [several(len(own), singular(name)) for name, own in decisions.items() if isinstance(own, list) and own]
-    facts = {name: textwrap.shorten(str(value), LONGEST_FACT, placeholder=" ...") for name, value in decisions.items()}
-    face = Face(f"{type(plan).__name__}: {', '.join(counts)}", facts, lambda: print(brief(plan)))
-    if plan.judged is None or rule(problem := plan.judged[0], plan, rules := rules_of(*plan.judged)).value is None:
-        return face
+    counts = [several(len(own), singular(name)) for name, own in decisions.items() if own and isinstance(own, list)]
+    head = f"{type(plan).__name__}: {', '.join(counts)}"
+    facts = {name: textwrap.shorten(str(own), LONGEST_FACT, placeholder=" ...") for name, own in decisions.items()}
+    show = partial(put, head, *facts.values())
+    problem, rules = (None, None) if plan.judged is None else (plan.judged[0], rules_of(*plan.judged))
+    if problem is None or rules is None or rule(problem, plan, rules).value is None:
+        return Face(head, facts, show)
     view = view_of(problem, plan, rules)
-    table = view.tables[0].columns(view.tables[0].rows, view.memory_unit)
-    named = {problem.name: view.headline}
-    return replace(face, facts=named, tables=lambda: [_cells(table)], draw=partial(draw_view, view))
+    return Face(head, {problem.name: view.headline}, show, lambda: [_cells(view)], partial(draw_view, view))
+
+
+def _cells(view: PlanView) -> Cells:
+    columns = columns_of(view)
+    return list(columns), list(zip(*columns.values(), strict=True))
+
+
+def columns_of(view: PlanView) -> dict[str, list[str]]:
+    """A column of text by title for each thing that is told of a device or a stage."""
+    return view.tables[0].columns(view.tables[0].rows, view.memory_unit)
 
 
 def columns(result: Result) -> dict[str, list[str]]:
-    """A column of text by title for each thing that is told of a device or a stage."""
-    view = _view(result)
-    return view.tables[0].columns(view.tables[0].rows, view.memory_unit)
+    """The columns of a result's plan."""
+    return columns_of(_view(result))
 
 
 def _view(result: Result) -> PlanView:

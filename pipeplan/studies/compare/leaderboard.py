@@ -1,8 +1,8 @@
 """A leaderboard that anybody can join: the plans in a file of runs, judged anew beside the best values that are known.
 
-The file is the journal of a comparison by the suite `leaderboard`. Nothing in it is believed but its plans: which problem
-a plan is for says the suite, what it is worth the referee, and what is proven our tables of best known values. A plan is
-judged by every question of these tables that its problem has, such as contiguous placements and any. A new question
+The file is the journal of a comparison by the suite `leaderboard`. Nothing in it is believed but its plans: the suite
+says which problem a plan is for, the referee what it is worth, and our tables of best known values what is proven. A plan
+is judged by every question of these tables that its problem has, such as contiguous placements and any. A new question
 needs an entry in `QUESTIONS`.
 """
 
@@ -40,14 +40,14 @@ QUESTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Comparison:
     """The methods of these files, a case for each instance and question, with the best known values as one method more.
 
-    What contradicts a file, or a bound of ours, stands in `differences`; of two methods of one name the later one has the
-    name of its folder beside it.
+    What contradicts a file, or a bound of ours, is in `differences`. Of two methods of one name the later one is told by
+    its folder.
     """
     suite, owners, absent, notes = load_suite(SUITE), dict[str, Path](), dict[str, None](), list[str]()
     sources = {instance.label: instance.address(workloads) for instance in suite.instances}
     records: dict[str, Record] = {}
     differences: dict[str, tuple[str, ...]] = {}
-    for path, made in ((path, made) for path in paths for made in _runs_in(path)):
+    for path, made in ((place, made) for place in paths for made in _runs_in(place)):
         name, method = made.run.instance, made.run.method
         if name not in sources:
             raise InputError("run.instance", f"is {name!r}", f"give runs of --suite {SUITE} alone", str(path))
@@ -66,9 +66,14 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
             records |= {known.run.key: known, run.key: replace(judged, run=run)}
             value = (judged.result or {}).get("objective")
             if value is not None and is_above(row.bound, value):
-                told = (*told, f"its plan is worth {value!r}, and we call {row.bound!r} a bound ({row.source}): tell us")
+                told = (
+                    *told,
+                    f"its plan is worth {value!r}, and we call {row.bound!r} a bound ({row.source}): tell us",
+                )
             elif value is not None and row.value is not None and is_above(row.value, value, PROVEN_TOLERANCE):
-                notes.append(f"{label} has a better plan of {name} ({row.variant}) than was known: {value!r}, not {row.value!r}.")
+                notes.append(
+                    f"{label} has a better plan of {name} ({row.variant}) than was known: {value!r}, not {row.value!r}."
+                )
         if told:
             differences[run.key] = told
     places = {name: i for i, name in enumerate(sources)}
@@ -80,7 +85,9 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
 def _runs_in(path: Path) -> Iterable[Record]:
     journal = journal_in(path)
     if not journal.exists():
-        raise UsageError(f"{path} holds no runs; name the runs.jsonl, or the folder, of a comparison by --suite {SUITE}.")
+        raise UsageError(
+            f"{path} holds no runs; name the runs.jsonl, or the folder, of a comparison by --suite {SUITE}."
+        )
     return finished(journal).values()
 
 

@@ -129,8 +129,8 @@ TICK_S, POOL_TICK_S = 0.1, 0.2
 BEGUN = 1
 # Seconds to wait for the first word of a dask scheduler.
 CONNECT_S = 5.0
-# So many seconds after a limit, and after the share by which a method may be late, its process is killed: a method keeps
-# its own limit or is interrupted, and its plan must still be judged. Limits of time count from where the method begins.
+# So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method keeps
+# its limit or is interrupted, and its plan must still be judged. Limits of time count from where the method begins.
 GRACE_S = 20.0
 # To begin, and to make machine code (a minute or two, once on a machine), which counts in no limit, it may take longer.
 SLOW_S = 150.0
@@ -175,7 +175,9 @@ def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limi
         raise UsageError(str(record.message))
     stop = Stop.INTERRUPTED if limits.time_limit_s is None else Stop.TIME
     stop = Stop.MEMORY if record.status == Status.MEMORY else stop
-    return Result(describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",))
+    return Result(
+        describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",)
+    )
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:

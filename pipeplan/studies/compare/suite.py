@@ -8,19 +8,35 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib.resources import files
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
+from ...instances.base.checks import check_text
 from ...instances.base.cluster import STAGING_OPTIONS
-from ...instances.base.errors import InputError, NotInstalledError, PipeplanError, UsageError, did_you_mean, show
-from ...instances.base.fields import as_list, as_number, as_object, join, refuse_unknown, require
-from ...instances.base.json_file import read_text
+from ...instances.base.errors import (
+    InputError,
+    NotInstalledError,
+    PipeplanError,
+    UsageError,
+    did_you_mean,
+    errors_in,
+    show,
+)
+from ...instances.base.fields import (
+    as_list,
+    as_number,
+    as_object,
+    checked,
+    join,
+    read_record,
+    refuse_unknown,
+    require,
+)
+from ...instances.base.json_file import read_toml
 from ...instances.base.quantities import duration, levels, rate, several, size, size_or_none
 from ...instances.lookup import cluster_of, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS
@@ -224,7 +240,8 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
             problem = lowered.problem
             problems[problem.hash] = problem
             for method in suite.methods:
-                runs += _runs(suite, instance, setting, method, problem, versions.get(method.label, {}))
+                case = (instance.label, setting.label)
+                runs += _runs(suite, case, method, problem, versions.get(method.label, {}))
     if missing and not runs:
         raise NotInstalledError(f"There is nothing left to compare. {' '.join(dict.fromkeys(missing.values()))}")
     _refuse_idle(suite, runs, problems, left_out, missing)
@@ -245,32 +262,17 @@ def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
 
 
 def _runs(
-    suite: Suite,
-    instance: Instance,
-    setting: Setting,
-    method: Competitor,
-    problem: Problem,
-    made_by: Mapping[str, str | None],
+    suite: Suite, case: tuple[str, str], method: Competitor, problem: Problem, made_by: Mapping[str, str | None]
 ) -> Iterable[Run]:
     """The runs of one method on one problem, one for each seed; none where the method plans another kind."""
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
+    asked = (method.formulation, method.planner, method.solver, dict(method.options))
     seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
-        yield Run(
-            instance.label,
-            setting.label,
-            method.label,
-            problem.kind,
-            problem.hash,
-            method.formulation,
-            method.planner,
-            method.solver,
-            dict(method.options),
-            {**suite.limits, **method.limits, "seed": seed},
-            made_by,
-        )
+        limits = {**suite.limits, **method.limits, "seed": seed}
+        yield Run(*case, method.label, problem.kind, problem.hash, *asked, limits, made_by)
 
 
 def _not_installed(suite: Suite) -> dict[str, str]:
@@ -344,13 +346,8 @@ def check_label(option: str, labels: Iterable[str], methods: Sequence[Competitor
 
 def _refuse_twins(suite: Suite) -> None:
     """Refuse two instances, settings or methods with one label."""
-    groups: Mapping[str, Sequence[Instance | Setting | Competitor]] = {
-        "instances": suite.instances,
-        "settings": suite.settings,
-        "methods": suite.methods,
-    }
-    for what, entries in groups.items():
-        labels = [entry.label for entry in entries]
+    for what in ("instances", "settings", "methods"):
+        labels = [entry.label for entry in getattr(suite, what)]
         for twin in (label for label in labels if labels.count(label) > 1):
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
 
@@ -414,8 +411,6 @@ def default_jobs() -> int:
 
 
 T = TypeVar("T")
-# Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
-MAX_SUITE_BYTES = 128 * 2**10
 # Fields of a suite: limits, those of a cluster, and those of the whole.
 LIMITS: Mapping[str, tuple[str, Callable[[str], float] | None]] = {
     "time_limit": ("time_limit_s", duration),
@@ -430,59 +425,31 @@ CLUSTER = (
     *STAGING_OPTIONS,
     *PROFILE_FIELDS,
 )
-TOP = (
-    "name",
-    "title",
-    "about",
-    "against",
-    "partial",
-    "seeds",
-    "limits",
-    "instances",
-    "settings",
-    "methods",
-    "published",
-    "quick",
-)
+TOP = (*(own.name for own in fields(Suite)), "quick")
 
 
 def packaged_suites() -> dict[str, str]:
     """Titles of the packaged suites, by their names."""
-    return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(_packaged().items())}
+    return {name: str(read_toml(path).get("title", "")) for name, path in sorted(_packaged().items())}
 
 
 def load_suite(name: str, quick: bool = False) -> Suite:
     """A packaged suite by its name, or one from a TOML file."""
     packaged = _packaged()
-    if name in packaged:
-        return _parse(packaged[name], name, quick, None)
-    if not Path(name).is_file():
+    path, folder = packaged.get(name, Path(name)), None if name in packaged else Path(name).parent
+    if not path.is_file():
         guess = did_you_mean(name, packaged)
         raise UsageError(
             f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(packaged))}."
         )
-    return _parse(read_text(name, max_bytes=MAX_SUITE_BYTES), name, quick, Path(name).parent)
-
-
-def _packaged() -> dict[str, str]:
-    folder = files(__package__).joinpath("suites")
-    return {
-        e.name.removesuffix(".toml"): e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".toml")
-    }
-
-
-def _parse(text: str, name: str, quick: bool, folder: Path | None) -> Suite:
-    try:
-        data = tomllib.loads(text)
-    except ValueError as error:  # also for a whole number of thousands of digits
-        raise InputError("content", f"is no TOML ({error})", "mend it", name) from None
-    except RecursionError:
-        raise InputError("content", "is nested too deeply", "give a suite with tables in one level", name) from None
-    try:
-        suite = _suite(data, folder, Path(name).stem)
+    data = read_toml(path)
+    with errors_in(name):
+        suite = _suite(data, folder, path.stem)
         return _quick(suite, as_object("quick", data.get("quick", {}), "a table")) if quick else suite
-    except InputError as error:
-        raise error.in_file(name) from None
+
+
+def _packaged() -> dict[str, Path]:
+    return {path.stem: path for path in (Path(__file__).parent / "suites").glob("*.toml")}
 
 
 def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
@@ -550,14 +517,12 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:
     """A published value, the seconds of a published search, or both."""
-    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
     if "seconds" not in entry:
         require(where, entry, "value")
-    value, seconds = (
-        None if entry.get(key) is None else as_number(join(where, key), entry[key]) for key in ("value", "seconds")
-    )
-    instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
-    return Published(instance, method, value, source, str(entry.get("setting", "")), seconds)
+    text = checked(check_text)
+    read = dict.fromkeys(("instance", "method", "source", "setting"), text) | {"seconds": as_number}
+    value = {"value": as_number} if "value" in entry else {}
+    return read_record(Published, where, {"value": None, **entry}, **read, **value)
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:
