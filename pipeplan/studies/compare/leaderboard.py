@@ -1,21 +1,20 @@
 """A leaderboard that anybody can join: the plans in a file of runs, judged anew beside the best values that are known.
 
 The file is the journal of a comparison by the suite `leaderboard`. Nothing in it is believed but its plans: the suite
-says which problem a plan is for, the referee what it is worth, and our tables of best known values what is proven. A plan
-is judged by every question of these tables that its problem has, such as contiguous placements and any. A new question
-needs an entry in `QUESTIONS`.
+says which problem a plan is for, the referee what it is worth, and our tables of best known values what is proven. A
+plan is judged by every variant of its problem in these tables, such as contiguous placements and any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from ...instances.base.errors import InputError, UsageError, errors_in
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
-from ...instances.catalogue import PUBLISHED, BestKnown, read_best_known
+from ...instances.catalogue import PACKAGED, PUBLISHED, BestKnown, packaged_kinds, read_best_known
 from ...instances.lookup import load
 from ...instances.registry import Problem
 from ...instances.stored_results import result_from_json
@@ -25,23 +24,17 @@ from .comparison import Comparison, finished, journal_in
 from .run import Record, Run, Status
 from .suite import Expanded, load_suite
 
+_load = cache(load)
 SUITE, KNOWN = "leaderboard", "best known"
-# By kind of problem, the options of the rules that judge each variant in the tables of best known values.
-QUESTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "placement": {"contiguous": {}, "non-contiguous": {"contiguity": "none"}},
-    "chain": {"general": {}},
-    "staging": {"paper": {}, "reference": {"semantics": "reference"}},
-    "graph-pipeline": {"time-per-sample": {}, "iteration": {"objective": "iteration"}},
-    "schedule": {"span": {"objective": "span"}, "period": {"objective": "period"}},
-    "training": {"configuration": {}},
-}
+# A variant of chains for which the referee has no rules.
+NOT_ASKED = ("chain", "contiguous")
 
 
 def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Comparison:
-    """The methods of these files, a case for each instance and question, with the best known values as one method more.
+    """The methods of these files, a case for each instance and variant, with the best known values as one method more.
 
-    What contradicts a file, or a bound of ours, is in `differences`. Of two methods of one name the later one is told by
-    its folder.
+    What contradicts a file, or a bound of ours, is in `differences`. Of two methods of one name the later one has its
+    folder beside the name.
     """
     suite, owners, absent, notes = load_suite(SUITE), dict[str, Path](), dict[str, None](), list[str]()
     sources = {instance.label: instance.address(workloads) for instance in suite.instances}
@@ -55,25 +48,27 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
         if source is None:
             absent[name] = None
             continue
-        problem = _problem(source)
-        label = method if owners.setdefault(method, path) == path else f"{method} ({path.parent.name})"
+        problem, told = _load(source), tuple[str, ...]()
         with errors_in(str(path)):
             result = None if made.result is None else result_from_json(made.result)
+        run = replace(
+            made.run, method=method if owners.setdefault(method, path) == path else f"{method} ({path.parent})"
+        )
         told = () if result is None else recompute(problem, result).differences
         for row in _known_of(name, problem):
-            run, known = replace(made.run, setting=row.variant, method=label), _as_record(row, problem)
-            judged = made if result is None else replace(made, result=_judged(result, problem, row).to_json())
-            records |= {known.run.key: known, run.key: replace(judged, run=run)}
-            value = (judged.result or {}).get("objective")
-            if value is not None and is_above(row.bound, value):
-                told = (
-                    *told,
-                    f"its plan is worth {value!r}, and we call {row.bound!r} a bound ({row.source}): tell us",
-                )
-            elif value is not None and row.value is not None and is_above(row.value, value, PROVEN_TOLERANCE):
-                notes.append(
-                    f"{label} has a better plan of {name} ({row.variant}) than was known: {value!r}, not {row.value!r}."
-                )
+            run, known = replace(run, setting=row.variant), _as_record(row, problem)
+            judged = None if result is None else _judged(result, problem, row)
+            record = replace(made, run=run, result=None if judged is None else judged.to_json())
+            records |= {known.run.key: known, run.key: record}
+            if judged is None or judged.objective is None or row.value is None:
+                continue
+            better = (
+                f"{run.method} has a plan of {name} ({row.variant}) worth {judged.objective!r}; {row.source} knows"
+            )
+            if is_above(row.bound, judged.objective):
+                told += (f"{better} that none is below {row.bound!r}: report it",)
+            elif is_above(row.value, judged.objective, PROVEN_TOLERANCE):
+                notes.append(f"{better} none below {row.value!r}.")
         if told:
             differences[run.key] = told
     places = {name: i for i, name in enumerate(sources)}
@@ -91,22 +86,20 @@ def _runs_in(path: Path) -> Iterable[Record]:
     return finished(journal).values()
 
 
-@cache
-def _problem(source: str) -> Problem:
-    return load(source)
-
-
 def _known_of(name: str, problem: Problem) -> list[BestKnown]:
     """The rows of our tables that the board has a question for, and a value."""
-    rows = (*read_best_known(), *read_best_known(PUBLISHED))
-    return [row for row in rows if row.instance == name and row.variant in QUESTIONS[problem.kind] and row.value]
+    rows = (row for table in (PACKAGED, PUBLISHED) for row in read_best_known(table) if row.instance == name)
+    asked = {*packaged_kinds()[problem.kind].variants}
+    return [row for row in rows if row.variant in asked and (problem.kind, row.variant) != NOT_ASKED and row.value]
 
 
 def _judged(result: Result, problem: Problem, row: BestKnown) -> Result:
     """The result with the plan's value for this question; no plan where its rules refuse it, or for another problem."""
     value = None
     if result.plan is not None and result.problem.get("hash") == problem.hash:
-        value = rule(problem, result.plan, rules_of(problem, QUESTIONS[problem.kind][row.variant])).value
+        contiguity = "none" if row.variant == "non-contiguous" else "chain"
+        question = {"objective": row.variant, "semantics": row.variant, "contiguity": contiguity}
+        value = rule(problem, result.plan, rules_of(problem, question)).value  # which knows what it has choices of
     stop = result.stop if result.stop in (Stop.TIME, Stop.MEMORY) else Stop.COMPLETED
     found = Found.NOTHING if value is None else Found.FEASIBLE
     return replace(result.unproven(), stop=stop, found=found, objective=value, verified=value is not None)

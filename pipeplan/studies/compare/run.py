@@ -36,6 +36,8 @@ from ...instances.registry import Problem
 from ...instances.stored_results import result_from_json
 from ...planners.backends import process as processes
 from ...planners.options import LATE_SHARE, SolveOptions
+from ...planners.registry import find_method
+from ..journal import changed, own_version, plugin_code
 
 SCHEMA = "pipeplan.run/1"
 
@@ -129,8 +131,8 @@ TICK_S, POOL_TICK_S = 0.1, 0.2
 BEGUN = 1
 # Seconds to wait for the first word of a dask scheduler.
 CONNECT_S = 5.0
-# So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method keeps
-# its limit or is interrupted, and its plan must still be judged. Limits of time count from where the method begins.
+# So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method
+# keeps its limit or is interrupted, and its plan must still be judged. Limits of time count from where it begins.
 GRACE_S = 20.0
 # To begin, and to make machine code (a minute or two, once on a machine), which counts in no limit, it may take longer.
 SLOW_S = 150.0
@@ -157,15 +159,13 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
 def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limits: SolveOptions) -> Result:
     """Plan by a function in a user's file, as comparisons do: in a process of its own, whose limits are hard, whose
     result is data, and of whose output the end goes to stderr."""
-    from ...planners.registry import find_method
     from ...planners.run.solve import describe
-    from ..journal import plugin_code
 
     entry = find_method(planner)
     assert entry is not None, "the caller has found it"
     told = {name: value for name, value in limits.to_json().items() if name not in ("log_path", "native")}
-    code, whose = plugin_code(entry.for_kind(problem.kind), "auto"), (problem.kind, problem.hash, None, planner)
-    run = Run(problem.name, "", planner, *whose, options=options, limits=told, made_by=code)
+    run = Run(problem.name, "", planner, problem.kind, problem.hash, planner=planner, options=options, limits=told)
+    run = replace(run, made_by=plugin_code(entry.for_kind(problem.kind), run.solver))
     record = execute(run, problem_to_text(problem))
     assert record is not None, "nobody cancels it"
     sys.stderr.write(record.output and f"{record.output}\n")
@@ -378,8 +378,6 @@ def _answer(job: dict[str, Any], begin: Callable[[], None]) -> dict[str, Any]:
 
 def _check_code(run: dict[str, Any]) -> None:
     """Refuse to run other code of a plug-in than the run names."""
-    from ...planners.registry import find_method
-    from ..journal import changed, plugin_code
 
     entry = find_method(run["formulation"] or run["planner"])
     now = {} if entry is None else plugin_code(entry.for_kind(run["kind"]), run["solver"])
@@ -393,7 +391,6 @@ def _check_code(run: dict[str, Any]) -> None:
 
 def versions() -> dict[str, str | None]:
     """Versions of what computes; solvers name theirs in the result."""
-    from ..journal import own_version
 
     system = platform.platform(terse=True)
     return {"pipeplan": own_version(), "python": platform.python_version(), "system": system}

@@ -173,15 +173,12 @@ class Expanded:
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""
-        words = [*self.notes, *self.once_remark()]
-        if self.left_out:
-            words.append(f"Published instances that were not at hand: {'; '.join(self.left_out)}.")
-        if self.stand_ins:
-            words.append(
-                "Packaged networks of the same kind stand in for the published inputs of "
-                f"{'; '.join(self.stand_ins)}."
-            )
-        return words
+        named = {
+            "Published instances that were not at hand:": self.left_out,
+            "Packaged networks of the same kind stand in for the published inputs of": self.stand_ins,
+        }
+        told = [f"{words} {'; '.join(labels)}." for words, labels in named.items() if labels]
+        return [*self.notes, *self.once_remark(), *told]
 
     def to_json(self) -> dict[str, Any]:
         """JSON of everything but the problems: what tables and reports are made of, beside the records."""
@@ -582,24 +579,19 @@ def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
     """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
     refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
     limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
-    methods = [replace(m, limits={**m.limits, **limits}) for m in _chosen("methods", suite.methods, quick)]
-    return replace(
-        suite,
-        instances=tuple(_chosen("instances", suite.instances, quick)),
-        methods=tuple(methods),
-        settings=tuple(_chosen("settings", suite.settings, quick)),
-        seeds=_seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds,
-        limits={**suite.limits, **limits},
-    )
+    kept = {key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")}
+    kept["methods"] = tuple(replace(method, limits={**method.limits, **limits}) for method in kept["methods"])
+    seeds = _seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds
+    return replace(suite, **kept, seeds=seeds, limits={**suite.limits, **limits})
 
 
-def _chosen(key: str, entries: Sequence[Any], quick: Mapping[str, Any]) -> list[Any]:
+def _chosen(key: str, entries: tuple[Any, ...], quick: Mapping[str, Any]) -> tuple[Any, ...]:
     if key not in quick:
-        return list(entries)
+        return entries
     wanted, known = as_list(f"quick.{key}", quick[key]), {entry.label for entry in entries}
     for label in wanted:
         if label not in known:
             raise InputError(
                 f"quick.{key}", f"names {show(label)}", f"give labels among {', '.join(sorted(known))}"
             )
-    return [entry for entry in entries if entry.label in wanted]
+    return tuple(entry for entry in entries if entry.label in wanted)
