@@ -243,8 +243,8 @@ This page tells for each release how near it comes to the best known value of ev
 variant of a packaged instance ([data](data.md)) or of a published one. The name of a published input is its path below
 the folder of published inputs. Each input is planned once, by the default exact method of its kind.
 
-- *Best known* is the least value in `best_known.csv` and `published_best_known.csv` (in `instances/packaged/`) and in all
-  releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that
+- *Best known* is the least value in `best_known.csv` and `published_best_known.csv` of `instances/packaged/` and in
+  all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that
   this bound is about.
 - *To best* says by which share the value found is above the best known one. 0 % means the same value.
 - *To bound* is the gap (value - bound) / value to the bound of the same run: the share that another plan of the

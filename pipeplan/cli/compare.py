@@ -230,7 +230,8 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
     from ..studies.compare.table import gaps, paired, plain_rows, summary
 
-    frame = comparison.table()
+    frame, against = comparison.table(), comparison.expanded.against
+    tables = {"methods": summary, "gaps": gaps, "pairs": lambda runs: paired(runs, against)}
     return {
         "schema": "pipeplan.comparison/1",
         "suite": comparison.expanded.name,
@@ -242,9 +243,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "stand_ins": list(comparison.expanded.stand_ins),
         "files": paths,
         "rows": plain_rows(frame),
-        "methods": plain_rows(summary(frame)) if not frame.empty else [],
-        "gaps": plain_rows(gaps(frame)) if not frame.empty else [],
-        "pairs": plain_rows(paired(frame, comparison.expanded.against)) if not frame.empty else [],
+        **{name: [] if frame.empty else plain_rows(table(frame)) for name, table in tables.items()},
     }
 
 

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import IO, Any
@@ -125,8 +125,8 @@ class Record:
 
 
 Tell = Callable[[Record], None]
-# Seconds between two looks at the process of a run, and at all runs that are under way.
-TICK_S, POOL_TICK_S = 0.1, 0.2
+# Seconds between two looks at the process of a run.
+TICK_S = 0.1
 # Marks in front of the answer: the method has begun; a further one, that it has made machine code.
 BEGUN = 1
 # Seconds to wait for the first word of a dask scheduler.
@@ -173,8 +173,8 @@ def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limi
         return replace(result_from_json(record.result), subject=problem)
     if record.status in (Status.REFUSED, Status.CRASHED):
         raise UsageError(str(record.message))
-    stop = Stop.INTERRUPTED if limits.time_limit_s is None else Stop.TIME
-    stop = Stop.MEMORY if record.status == Status.MEMORY else stop
+    ended = Stop.INTERRUPTED if limits.time_limit_s is None else Stop.TIME
+    stop = Stop.MEMORY if record.status == Status.MEMORY else ended
     return Result(
         describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",)
     )
@@ -280,15 +280,10 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
-            pending: set[Future[Record | None]] = {
-                pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs
-            }
-            while pending:
-                finished, pending = wait(pending, POOL_TICK_S, FIRST_COMPLETED)
-                for future in finished:
-                    record = future.result()
-                    if record is not None:
-                        tell(record)
+            futures = [pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs]
+            for future in as_completed(futures):
+                if (record := future.result()) is not None:
+                    tell(record)
         except BaseException:
             cancelled.set()
             pool.shutdown(cancel_futures=True)

@@ -281,7 +281,8 @@ RESAMPLES, RESAMPLING_SEED = 10_000, 0
 ASSUMED = (
     "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "
     "second one's; cases where only one has a plan are counted and not in the mean. The 95 % interval is a percentile "
-    "bootstrap over cases, as that of the gaps: it assumes that cases are drawn independently. p: Wilcoxon's signed-rank test of the logarithms, two-sided; it assumes independent cases and, where the methods are "
+    "bootstrap over cases, as that of the gaps: it assumes that cases are drawn independently. p: "
+    "Wilcoxon's signed-rank test of the logarithms, two-sided; it assumes independent cases and, where the methods are "
     "alike, differences that are symmetric about 0; cases that are alike are left out. Holm's p is corrected for the "
     "number of pairs. Instances chosen by hand are no sample: then both say how the table varies and no more."
 )
