@@ -163,8 +163,10 @@ def leaderboard(
     from ..show.comparison import draw_leaderboard, write_tables
     from ..studies.compare.leaderboard import leaderboard as verified
 
-    board = verified([Path(file) for file in files], workloads)
-    paths = {} if output is None else {name: str(path) for name, path in write_tables(board, output).items()}
+    board, paths = verified([Path(file) for file in files], workloads), dict[str, str]()
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        paths = {name: str(path) for name, path in write_tables(board, output).items()}
     for remark in board.expanded.remarks():
         say_note(remark)
     if json:

@@ -48,31 +48,25 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
         if source is None:
             absent[name] = None
             continue
-        problem, told = _load(source), tuple[str, ...]()
+        problem, owner = _load(source), owners.setdefault(method, path)
+        label = method if owner == path else f"{method} ({path.parent})"
         with errors_in(str(path)):
             result = None if made.result is None else result_from_json(made.result)
-        run = replace(
-            made.run, method=method if owners.setdefault(method, path) == path else f"{method} ({path.parent})"
-        )
         told = () if result is None else recompute(problem, result).differences
         for row in _known_of(name, problem):
-            run, known = replace(run, setting=row.variant), _as_record(row, problem)
+            run, known = replace(made.run, setting=row.variant, method=label), _as_record(row, problem)
             judged = None if result is None else _judged(result, problem, row)
             record = replace(made, run=run, result=None if judged is None else judged.to_json())
             records |= {known.run.key: known, run.key: record}
-            if judged is None or judged.objective is None or row.value is None:
+            if judged is None or judged.objective is None:
                 continue
-            better = (
-                f"{run.method} has a plan of {name} ({row.variant}) worth {judged.objective!r}; {row.source} knows"
-            )
+            better = f"{label} has a plan of {name} ({row.variant}) worth {judged.objective!r}; {row.source} knows"
             if is_above(row.bound, judged.objective):
                 told += (f"{better} that none is below {row.bound!r}: report it",)
             elif is_above(row.value, judged.objective, PROVEN_TOLERANCE):
                 notes.append(f"{better} none below {row.value!r}.")
-        if told:
-            differences[run.key] = told
-    places = {name: i for i, name in enumerate(sources)}
-    runs = tuple(sorted((record.run for record in records.values()), key=lambda run: places[run.instance]))
+        differences |= {run.key: told} if told else {}
+    runs = tuple(record.run for record in records.values())
     expanded = Expanded(SUITE, suite.title, runs, left_out=tuple(absent), notes=tuple(notes))
     return Comparison(expanded, records, len(records), differences=differences)
 
@@ -80,9 +74,7 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
 def _runs_in(path: Path) -> Iterable[Record]:
     journal = journal_in(path)
     if not journal.exists():
-        raise UsageError(
-            f"{path} holds no runs; name the runs.jsonl, or the folder, of a comparison by --suite {SUITE}."
-        )
+        raise UsageError(f"{path} holds no runs; name the runs.jsonl of a comparison by --suite {SUITE}.")
     return finished(journal).values()
 
 

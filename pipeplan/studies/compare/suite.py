@@ -319,6 +319,8 @@ def _refuse_idle(
     missing: Collection[str],
 ) -> None:
     """Refuse a suite in which a method or an instance has no run, though all is at hand, or with too many runs."""
+    if not suite.methods and not missing:
+        raise UsageError(f"The suite {suite.name} has no methods; give some with --method.")
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}

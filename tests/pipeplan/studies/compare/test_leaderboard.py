@@ -1,4 +1,4 @@
-"""The leaderboard: nothing in a file of runs is believed but its plans, and the page is what the file of baselines says."""
+"""The leaderboard: of a file of runs only the plans are believed, and the page is what the file of baselines says."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def swap_the_problem(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "words", "value"),
     [
-        (tell_less, "the result says value 5 ms, the referee computes 6 ms", 6.0),
+        (tell_less, "the result says value 5.0 ms, the referee computes 6.0 ms", 6.0),
         (forget_a_node, "the referee rejects its plan", None),
         (swap_the_problem, "the result is about another problem", None),
     ],
@@ -103,7 +103,10 @@ def test_two_methods_of_one_name_are_told_apart_and_files_are_refused_in_words(p
     assert "theirs)" in said.out
     assert "Gaps" in (tmp_path / "tables" / "tables.md").read_text("utf-8")
     strange = written(tmp_path, line(lambda data: data["run"].update(instance="mine")))
-    for argument, words in ((strange, "give runs of --suite leaderboard alone"), (tmp_path / "no", "holds no runs")):
+    for argument, words in (
+        (strange, "give runs of --suite leaderboard alone"),
+        (tmp_path / "no", "holds no runs"),
+    ):
         refused = plan("leaderboard", argument)
         assert (refused.code, words in " ".join(refused.err.split())) == (2, True)
 
