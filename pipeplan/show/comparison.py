@@ -425,7 +425,10 @@ def draw_comparison(comparison: Comparison) -> None:
 def draw_leaderboard(board: Comparison) -> None:
     """Print how far each method is above the optimum or a bound, case by case, and what contradicts a file."""
     parts = parts_of(board)
-    _print_table("gaps, recomputed by the referee", parts[GAPS].head, parts[GAPS].rows, 1)
+    rows, methods = parts[GAPS].rows, [row[0] for row in parts["Methods"].rows]
+    head, key = _shortened(parts[GAPS].head, rows, methods, out().width)
+    _print_table("gaps, recomputed by the referee", head, rows, len(head) - len(methods))
+    put(key)
     put(GAPS_MEAN, style="dim")
     put(
         *(f"claims: {claim}" for claim in (parts[CLAIMS].entries if CLAIMS in parts else ())),

@@ -34,7 +34,7 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
     """The methods of these files, a case for each instance and variant, with the best known values as one method more.
 
     What contradicts a file, or a bound of ours, is in `differences`. Of two methods of one name the later one has its
-    folder beside the name.
+    file beside the name.
     """
     suite, owners, absent, notes = load_suite(SUITE), dict[str, Path](), dict[str, None](), list[str]()
     sources = {instance.label: instance.address(workloads) for instance in suite.instances}
@@ -49,7 +49,7 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
             absent[name] = None
             continue
         problem, owner = _load(source), owners.setdefault(method, path)
-        label = method if owner == path else f"{method} ({path.parent})"
+        label = method if owner == path else f"{method} ({'/'.join(path.parts[-2:])})"
         with errors_in(str(path)):
             result = None if made.result is None else result_from_json(made.result)
         told = () if result is None else recompute(problem, result).differences

@@ -87,7 +87,7 @@ def test_an_assignment_becomes_devices_in_order() -> None:
         ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
         ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
         ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
-        (0, "is 0, not a mapping; give the number of a device for each node's id"),
+        (0, "is an int, not a mapping; give the number of a device for each node's id"),
     ],
     ids=str,
 )

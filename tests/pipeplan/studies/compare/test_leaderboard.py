@@ -100,7 +100,7 @@ def test_two_methods_of_one_name_are_told_apart_and_files_are_refused_in_words(p
     (tmp_path / "theirs").mkdir()
     files = [written(tmp_path, line()), written(tmp_path / "theirs", line())]
     said = done(plan("leaderboard", *files, "-o", tmp_path / "tables"))
-    assert "theirs)" in said.out
+    assert "Ours (theirs/runs.jsonl)" in " ".join(said.out.split())
     assert "Gaps" in (tmp_path / "tables" / "tables.md").read_text("utf-8")
     strange = written(tmp_path, line(lambda data: data["run"].update(instance="mine")))
     for argument, words in (
