@@ -91,7 +91,7 @@ class PlacementPlan(AnyPlan):
         )
 
 
-def _by_node(problem: PlacementProblem, device_of: Any) -> Mapping[NodeId, Any]:
+def _by_node(problem: PlacementProblem, device_of: Any) -> Any:
     """The assignment as a mapping that names the problem's nodes, and no others."""
     if not isinstance(device_of, Mapping):
         ids, remedy = [node.id for node in problem.nodes], "give the number of a device for each node's id"

@@ -233,7 +233,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
     from ..studies.compare.table import gaps, paired, plain_rows, summary
 
     frame, against = comparison.table(), comparison.expanded.against
-    tables = {"methods": summary, "gaps": gaps, "pairs": lambda runs: paired(runs, against)}
+    tables: dict[str, Any] = {"methods": summary, "gaps": gaps, "pairs": lambda runs: paired(runs, against)}
     return {
         "schema": "pipeplan.comparison/1",
         "suite": comparison.expanded.name,

@@ -265,7 +265,7 @@ def _runs(
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
-    asked = (method.formulation, method.planner, method.solver, dict(method.options))
+    asked: Any = (method.formulation, method.planner, method.solver, dict(method.options))
     seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
         limits = {**suite.limits, **method.limits, "seed": seed}
@@ -518,10 +518,11 @@ def _published(where: str, entry: Mapping[str, Any]) -> Published:
     """A published value, the seconds of a published search, or both."""
     if "seconds" not in entry:
         require(where, entry, "value")
-    text = checked(check_text)
-    read = dict.fromkeys(("instance", "method", "source", "setting"), text) | {"seconds": as_number}
-    value = {"value": as_number} if "value" in entry else {}
-    return read_record(Published, where, {"value": None, **entry}, **read, **value)
+    read: Any = dict.fromkeys(("instance", "method", "source", "setting"), checked(check_text))
+    read |= dict.fromkeys(
+        ("value", "seconds"), lambda place, value: None if value is None else as_number(place, value)
+    )
+    return read_record(Published, where, {"value": None, **entry}, **read)
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:
@@ -581,7 +582,9 @@ def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
     """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
     refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
     limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
-    kept = {key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")}
+    kept: dict[str, Any] = {
+        key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")
+    }
     kept["methods"] = tuple(replace(method, limits={**method.limits, **limits}) for method in kept["methods"])
     seeds = _seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds
     return replace(suite, **kept, seeds=seeds, limits={**suite.limits, **limits})
