@@ -79,9 +79,9 @@ class PlacementPlan(AnyPlan):
         Raises an `InputError` unless exactly the problem's nodes are on numbers of its devices.
         """
         nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
-        device_of = _by_node(problem, device_of)
+        device_by_id = _by_node(problem, device_of)
         for node in problem.nodes:
-            nodes_of_device[_device_number(node.id, device_of[node.id], len(nodes_of_device))].append(node.id)
+            nodes_of_device[_device_number(node.id, device_by_id[node.id], len(nodes_of_device))].append(node.id)
         k = problem.accelerators
         return cls(
             tuple(

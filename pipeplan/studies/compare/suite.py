@@ -265,11 +265,11 @@ def _runs(
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
-    asked: Any = (method.formulation, method.planner, method.solver, dict(method.options))
+    asked: Any = {name: getattr(method, name) for name in ("formulation", "planner", "solver", "options")}
     seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
         limits = {**suite.limits, **method.limits, "seed": seed}
-        yield Run(*case, method.label, problem.kind, problem.hash, *asked, limits, made_by)
+        yield Run(*case, method.label, problem.kind, problem.hash, **asked, limits=limits, made_by=made_by)
 
 
 def _not_installed(suite: Suite) -> dict[str, str]:
@@ -519,9 +519,7 @@ def _published(where: str, entry: Mapping[str, Any]) -> Published:
     if "seconds" not in entry:
         require(where, entry, "value")
     read: Any = dict.fromkeys(("instance", "method", "source", "setting"), checked(check_text))
-    read |= dict.fromkeys(
-        ("value", "seconds"), lambda place, value: None if value is None else as_number(place, value)
-    )
+    read |= dict.fromkeys(("value", "seconds"), lambda at, one: None if one is None else as_number(at, one))
     return read_record(Published, where, {"value": None, **entry}, **read)
 
 
@@ -582,9 +580,7 @@ def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
     """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
     refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
     limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
-    kept: dict[str, Any] = {
-        key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")
-    }
+    kept: Any = {key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")}
     kept["methods"] = tuple(replace(method, limits={**method.limits, **limits}) for method in kept["methods"])
     seeds = _seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds
     return replace(suite, **kept, seeds=seeds, limits={**suite.limits, **limits})
