@@ -31,14 +31,13 @@ from packaged_instances import variants_of
 import pipeplan
 from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
-from pipeplan.instances.catalogue import read_best_known
+from pipeplan.instances.catalogue import PUBLISHED, read_best_known
 from pipeplan.show.words import amount_or
 from pipeplan.studies.journal import Journal, line_of
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "proofs.md"
 HISTORY = HERE / "proofs_history.jsonl"
-PUBLISHED = HERE / "published_best_known.csv"
 
 LATENCY = {"formulation": "ip-tarnawski-latency"}
 BANDWIDTH = 26843545600.0
@@ -244,8 +243,8 @@ This page tells for each release how near it comes to the best known value of ev
 variant of a packaged instance ([data](data.md)) or of a published one. The name of a published input is its path below
 the folder of published inputs. Each input is planned once, by the default exact method of its kind.
 
-- *Best known* is the least value in `instances/packaged/best_known.csv`, in `benchmarks/published_best_known.csv` and
-  in all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that
+- *Best known* is the least value in `best_known.csv` and `published_best_known.csv` of `instances/packaged/` and in
+  all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that
   this bound is about.
 - *To best* says by which share the value found is above the best known one. 0 % means the same value.
 - *To bound* is the gap (value - bound) / value to the bound of the same run: the share that another plan of the

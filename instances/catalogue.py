@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from .base.errors import unknown_name
@@ -18,6 +17,8 @@ from .registry import KINDS, Problem
 # The folder of the packaged files, and the file in it that lists facts about each of them.
 FOLDER = "packaged"
 FACTS = "facts.jsonl"
+# The tables of best known values: of packaged instances, and of published ones.
+PACKAGED, PUBLISHED = "best_known.csv", "published_best_known.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,9 @@ def read_facts() -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def read_best_known(path: Path | None = None) -> tuple[BestKnown, ...]:
-    """The table of `best_known.csv`, or another one like it."""
-    table = _folder().joinpath("best_known.csv") if path is None else path
-    with table.open(encoding="utf-8", newline="") as file:
+def read_best_known(name: str = PACKAGED) -> tuple[BestKnown, ...]:
+    """The rows of one of our tables of best known values."""
+    with _folder().joinpath(name).open(encoding="utf-8", newline="") as file:
         return tuple(_best_known(row) for row in csv.DictReader(file))
 
 

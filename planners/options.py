@@ -8,10 +8,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..instances.base.errors import InputError, UsageError, show, wrong_argument
+from ..instances.base.fields import check_members
 from ..instances.base.result import relative_gap
 
 # Solvers keep this number in a word of the machine, and start so many threads.
 MOST_THREADS = 1024
+
+
+# The share of its time limit by which a method may answer late.
+LATE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class SolveOptions:
     native: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_members(self)
         for name in ("time_limit_s", "rel_gap", "abs_gap"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value >= 0 and math.isfinite(value)):

@@ -253,7 +253,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, StrEnum):
         return str(value)
     if not is_dataclass(value):
-        return value
+        return as_python(value)
     return value.to_json() if hasattr(value, "to_json") else plain_fields(value)
 
 
@@ -279,8 +279,9 @@ def facts_of(
 def check_members(record: Any, where: str = "") -> None:
     """Refuse members of a record that are no records, lists or objects where its types ask for some, however deep.
 
-    A constructor calls it before it reads members; lists become tuples on the way. Numbers and texts are left to the
-    checks that know their bounds and remedies. A type that is not understood here is not checked.
+    A constructor calls it before it reads members; lists become tuples on the way, and numbers, arrays and columns of
+    numpy and pandas become those of Python. Numbers and texts are left to the checks that know their bounds and
+    remedies. A type that is not understood here is not checked.
     """
     try:
         _settle_members(record)
@@ -304,6 +305,9 @@ _settlers: Callable[[Any], tuple[tuple[str, Settler], ...]] = cache(_members_of)
 def _settler(hint: Any) -> Settler | None:
     """The function that returns a value of this type as it is kept, or raises; None: any value will do."""
     origin, inner = get_origin(hint), get_args(hint)
+    types = set(inner) if origin in (Union, UnionType) else {hint}
+    if types <= SIMPLE and types & {int, float, bool}:
+        return _settle_number
     if origin in (Union, UnionType):
         others = [each for each in inner if each is not NoneType]
         settle = _settler(others[0]) if len(others) == 1 else None
@@ -329,10 +333,19 @@ def _settle_members(record: Any) -> None:
             object.__setattr__(record, name, settled)
 
 
+def as_python(value: Any) -> Any:
+    """The value, or that of Python for a number, an array or a column of numpy or pandas, which are not imported."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _settle_number(value: Any) -> Any:
+    return value if type(value) in SIMPLE else as_python(value)
+
+
 def _settle_list(value: object, settle: Settler | None) -> tuple[Any, ...]:
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise InputError("", f"is {show(value)}, not a list", "give a list")
-    entries = tuple(value)
+    entries = tuple(as_python(value))
     return entries if settle is None else _settle_entries(enumerate(entries), entries, settle)
 
 
@@ -360,10 +373,11 @@ def _settle_entries(
 
 
 def _settle_pair(value: object, types: tuple[Any, ...]) -> tuple[Any, ...]:
+    value = as_python(value)
     if not isinstance(value, (tuple, list)) or len(value) != len(types):
         what = "texts" if set(types) == {str} else "node ids: (source, target)"
         raise InputError("", f"is {show(value)}, not a pair", f"give two {what}")
-    return tuple(value)
+    return tuple(map(_settle_number, value))
 
 
 def _settle_record(value: object, kind: type) -> object:

@@ -112,13 +112,17 @@ def _too_large(file: str, size: str, max_bytes: int) -> InputError:
 # ---- JSON ----------------------------------------------------------------------------------------------
 
 
+# Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
+MAX_TOML_BYTES = 128 * 2**10
+
+
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Parse a TOML file."""
     import tomllib  # few commands read TOML
 
     try:
-        return tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return tomllib.loads(read_text(path, max_bytes=MAX_TOML_BYTES))
+    except (ValueError, RecursionError) as error:  # also for a whole number of thousands of digits
         raise InputError("content", f"is no TOML ({error})", "correct the text there", str(path)) from None
 
 

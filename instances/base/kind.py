@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
+from .fields import AS_TEXT_NEVER
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -283,6 +285,14 @@ class AnyProblem(Displayed):
         """The problem with these fields changed."""
         problem: Any = self
         return replace(problem, **changes)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AnyPlan(Displayed):
+    """A plan of any kind: it holds decisions alone, and that of a result knows for what it was judged."""
+
+    judged: tuple[Any, Mapping[str, Any]] | None = field(default=None, compare=False, metadata=AS_TEXT_NEVER)
+    """Its problem and the options of its rules, for its loads and its picture; None: a plan by itself has neither."""
 
 
 class Picture:

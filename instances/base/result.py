@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError, show
 from .fields import AS_TEXT_NEVER, plain_fields
-from .kind import Displayed, Picture, display
+from .kind import AnyPlan, Displayed, Picture, display
 
 if TYPE_CHECKING:
     import os
@@ -200,6 +200,11 @@ class Result(Displayed):
     subject: Problem | None = field(default=None, compare=False, metadata=AS_TEXT_NEVER)
     """The problem itself, which no file of a result holds."""
 
+    def __post_init__(self) -> None:
+        if self.subject is not None and isinstance(self.plan, AnyPlan):
+            plan: Any = replace(self.plan, judged=(self.subject, self.options))
+            object.__setattr__(self, "plan", plan)
+
     def about(self, problem: Problem) -> Result:
         """The result with its problem, which a result lacks that was read from a file."""
         if problem.hash != self.problem.get("hash"):
@@ -217,6 +222,12 @@ class Result(Displayed):
         """The memory that each device or stage holds, by its name, recomputed, in bytes; None where it has none of
         its own."""
         return display().memory(self)  # type: ignore[no-any-return]
+
+    def table(self) -> pandas.DataFrame:
+        """A line for each device or stage: what it holds, its load and its memory, in words."""
+        import pandas
+
+        return pandas.DataFrame(display().columns(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Draw the plan; with a path (.svg, .png, .pdf) the picture is written as well."""

@@ -12,14 +12,15 @@ from typing import Any
 
 from ..base.errors import InputError, show
 from ..base.fields import as_list, as_number, as_object, as_whole, each, join, read_plan
+from ..base.kind import AnyPlan
 from ..base.quantities import whole_number, whole_numbers
 from .problem import ChainProblem
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
 
-@dataclass(frozen=True)
-class PatternPlan:
+@dataclass(frozen=True, repr=False)
+class PatternPlan(AnyPlan):
     """Batch r of the pattern starts task t at `starts[r][t - 1]`; with k rows, batch r + j k runs j periods later.
 
     Nothing is checked here: judging plans is the referee's task. Times may be fractions, which are kept exact

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.checks import NodeId, check_count, check_whole
 from ..base.fields import as_entries, as_object, checked, each, plain_fields, read_plan, read_record, require
+from ..base.kind import AnyPlan
 from ..placement.plan import ids_from_json
 
 STAGE_EXAMPLE = '{"nodes": [...], "devices": 1, "micro_batch": 1, "k": 1, "in_flight": 1}'
@@ -30,8 +31,8 @@ class GraphStage:
     """Samples that have gone forward and not yet come back, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageGraphPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class StageGraphPlan(AnyPlan):
     """Stages, and edges (i, j): stage i runs forward before stage j and backward after it.
 
     Nothing is checked here: judging plans is the referee's task.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
 from ..base.checks import NodeId, check_id, check_text
 from ..base.errors import InputError, PipeplanError, show, wrong_argument
 from ..base.fields import as_list, checked, each, read_plan, read_record, to_record
+from ..base.kind import AnyPlan
 from .problem import PlacementProblem
 
 DeviceType = Literal["accelerator", "cpu"]
@@ -33,8 +34,8 @@ class Device:
     """Name of one of the problem's other types; None: the base type, or a CPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlacementPlan(AnyPlan):
     """An assignment of nodes to devices. Nothing is checked here: judging plans is the referee's task."""
 
     devices: tuple[Device, ...]
@@ -52,16 +53,19 @@ class PlacementPlan:
         return read_plan(cls, cls.kind, where, data, example, devices=each(_device))
 
     @classmethod
-    def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, SupportsIndex]) -> PlacementPlan:
+    def from_assignment(
+        cls, problem: PlacementProblem, device_of: Mapping[NodeId, SupportsIndex] | Iterable[SupportsIndex]
+    ) -> PlacementPlan:
         """The plan that puts each node on the device of that number: 0..k-1 are accelerators of the base type, and
         k..k+l-1 CPUs. Devices without nodes stay listed, and nodes stand in the problem's order.
 
+        A list or an array has a number for each node in the problem's order; a column of pandas goes by its index.
         Raises an `InputError` unless exactly the problem's nodes are on numbers of its devices.
         """
         nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
-        _check_nodes(problem, device_of)
+        device_by_id = _by_node(problem, device_of)
         for node in problem.nodes:
-            nodes_of_device[_device_number(node.id, device_of[node.id], len(nodes_of_device))].append(node.id)
+            nodes_of_device[_device_number(node.id, device_by_id[node.id], len(nodes_of_device))].append(node.id)
         k = problem.accelerators
         return cls(
             tuple(
@@ -71,10 +75,16 @@ class PlacementPlan:
         )
 
 
-def _check_nodes(problem: PlacementProblem, device_of: object) -> None:
-    """Does the assignment name the problem's nodes, and no others?"""
+def _by_node(problem: PlacementProblem, device_of: Any) -> Any:
+    """The assignment as a mapping that names the problem's nodes, and no others."""
     if not isinstance(device_of, Mapping):
-        raise wrong_argument("device_of", device_of, "a mapping", "give the number of a device for each node's id")
+        ids, remedy = [node.id for node in problem.nodes], "give the number of a device for each node's id"
+        if isinstance(device_of, str) or not isinstance(device_of, Iterable):
+            raise wrong_argument("device_of", device_of, "a mapping", remedy)
+        numbers = list(device_of)
+        if len(numbers) != len(ids):
+            raise InputError("argument device_of", f"has {len(numbers)} devices for {len(ids)} nodes", remedy)
+        device_of = device_of.to_dict() if hasattr(device_of, "to_dict") else dict(zip(ids, numbers, strict=True))
     for node in problem.nodes:
         if node.id not in device_of:
             raise InputError("argument device_of", f"has no node {show(node.id)}", "give a device for every node")
@@ -83,6 +93,7 @@ def _check_nodes(problem: PlacementProblem, device_of: object) -> None:
         raise InputError(
             "argument device_of", f"has {show(stranger)}, which is no node of the problem", "leave it out"
         )
+    return device_of
 
 
 def _device_number(node_id: NodeId, value: object, devices: int) -> int:

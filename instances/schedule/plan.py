@@ -11,6 +11,7 @@ from typing import Any
 from ..base.amounts import as_written
 from ..base.errors import InputError, show
 from ..base.fields import by_key, each, join, read_plan
+from ..base.kind import AnyPlan
 
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
@@ -21,8 +22,8 @@ LATEST = 10**300
 _RATIO = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 
 
-@dataclass(frozen=True)
-class SchedulePlan:
+@dataclass(frozen=True, repr=False)
+class SchedulePlan(AnyPlan):
     """A start for every block of every micro-batch; exact, and judged by the referee alone."""
 
     starts: Mapping[str, tuple[Fraction, ...]]
@@ -42,8 +43,8 @@ class SchedulePlan:
         return read_plan(cls, cls.kind, where, data, EXAMPLE, starts=by_key(each(exact)))
 
 
-@dataclass(frozen=True)
-class PeriodicSchedulePlan:
+@dataclass(frozen=True, repr=False)
+class PeriodicSchedulePlan(AnyPlan):
     """Micro-batch n starts block b at `starts[b]` + n x `period`."""
 
     period: Fraction

@@ -13,6 +13,7 @@ from typing import Any
 from ..base.checks import NodeId, check_count, check_id, check_text
 from ..base.errors import InputError, show
 from ..base.fields import as_object, checked, each, read_pairs, read_plan, read_record, require, to_record
+from ..base.kind import AnyPlan
 from ..placement.plan import ids_from_json
 
 
@@ -37,8 +38,8 @@ class PlannedStage:
     """Name of the type that its devices are of; None where all devices are alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class StagedPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class StagedPlan(AnyPlan):
     """The stages in execution order. Nothing is checked here: judging plans is the referee's task."""
 
     stages: tuple[PlannedStage, ...]
@@ -124,8 +125,8 @@ class LeveledStage:
             yield from child.leaves()
 
 
-@dataclass(frozen=True, slots=True)
-class LeveledPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class LeveledPlan(AnyPlan):
     """The stages of the highest level in execution order. Nothing is checked here: judging is the referee's task."""
 
     stages: tuple[LeveledStage, ...]

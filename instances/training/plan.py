@@ -15,6 +15,7 @@ from typing import Any
 from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
+from ..base.kind import AnyPlan
 from ..base.quantities import whole_number
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
@@ -111,8 +112,8 @@ def chunks_of_ranks(schedule: str, p: int, v: int) -> tuple[tuple[int, ...], ...
     return tuple(tuple(range(r, p * v, p)) for r in range(p))
 
 
-@dataclass(frozen=True)
-class Configuration:
+@dataclass(frozen=True, repr=False)
+class Configuration(AnyPlan):
     """Everything that a launcher has to be told."""
 
     degrees: Degrees

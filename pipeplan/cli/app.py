@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "convert": "export:convert",
     "generate": "generate:command",
     "compare": "compare:command",
+    "leaderboard": "compare:leaderboard",
     "report": "plans:report",
     "warm-up": "lists:warm_up",
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},

@@ -18,7 +18,7 @@ from ..instances.lookup import Cluster
 from ..show.console import clean, print_json, put, say_note
 from ..show.words import amount_or
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json, limits_for, refuse_few, with_limits
-from .exits import INTERRUPTED, NO_PLAN, OK, graceful
+from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED, graceful
 from .signatures import described, shared, size_or_none, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
@@ -145,6 +145,37 @@ def command(
     raise typer.Exit(OK if any(result and result["verified"] for result in results) else NO_PLAN)
 
 
+@described(
+    """
+    files arguments FILE...: The runs.jsonl of comparisons by the suite leaderboard, yours or anybody's.
+    workloads folder DIR: Folder of the published inputs.
+    output folder --output -o DIR: Folder to write tables into.
+    """,
+    workloads={"envvar": "PIPEPLAN_WORKLOADS"},
+)
+def leaderboard(
+    *, files: list[str], workloads: Path | None = None, output: Path | None = None, json: Json = False
+) -> None:
+    """Verify the plans of methods, anybody's, and rank them beside the best known values.
+
+    To join: plan compare --suite leaderboard -m Ours=mine.py:greedy -o ours, which writes ours/runs.jsonl.
+    """
+    from ..show.comparison import draw_leaderboard, write_tables
+    from ..studies.compare.leaderboard import leaderboard as verified
+
+    board, paths = verified([Path(file) for file in files], workloads), dict[str, str]()
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        paths = {name: str(path) for name, path in write_tables(board, output).items()}
+    for remark in board.expanded.remarks():
+        say_note(remark)
+    if json:
+        print_json({**_facts(board, paths), "claims": {key: list(own) for key, own in board.differences.items()}})
+    else:
+        draw_leaderboard(board)
+    raise typer.Exit(REJECTED if board.differences else OK)
+
+
 def _cite(suite: Suite, workloads: Path | None) -> None:
     """Print BibTeX of what a paper has to name; solvers are known only after the runs, which write references.bib."""
     from ..formulations.papers import bibliography
@@ -189,25 +220,20 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
     """The settings: every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
+    counts = {several(count, "device"): {"devices": count} for count in devices or ()}
+    sizes = {text: {"memory_bytes": size_or_none(text)} for text in memory or ()}
     settings = []
-    no_choice: list[None] = [None]
-    for count, text in product(devices or no_choice, memory or no_choice):
-        cluster: dict[str, object] = dict(common)
-        words = []
-        if count is not None:
-            cluster["devices"] = count
-            words.append(several(count, "device"))
-        if text is not None:
-            cluster["memory_bytes"] = size_or_none(text)
-            words.append("no memory limit" if text == "none" else text)
-        settings.append(Setting(", ".join(words), cluster))
+    for count, size in product(counts or [""], sizes or [""]):
+        words = filter(None, (count, "no memory limit" if size == "none" else size))
+        settings.append(Setting(", ".join(words), {**common, **counts.get(count, {}), **sizes.get(size, {})}))
     return tuple(settings)
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
     from ..studies.compare.table import gaps, paired, plain_rows, summary
 
-    frame = comparison.table()
+    frame, against = comparison.table(), comparison.expanded.against
+    tables: dict[str, Any] = {"methods": summary, "gaps": gaps, "pairs": lambda runs: paired(runs, against)}
     return {
         "schema": "pipeplan.comparison/1",
         "suite": comparison.expanded.name,
@@ -219,9 +245,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "stand_ins": list(comparison.expanded.stand_ins),
         "files": paths,
         "rows": plain_rows(frame),
-        "methods": plain_rows(summary(frame)) if not frame.empty else [],
-        "gaps": plain_rows(gaps(frame)) if not frame.empty else [],
-        "pairs": plain_rows(paired(frame, comparison.expanded.against)) if not frame.empty else [],
+        **{name: [] if frame.empty else plain_rows(table(frame)) for name, table in tables.items()},
     }
 
 

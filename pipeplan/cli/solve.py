@@ -19,6 +19,7 @@ from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
 from ..instances.lookup import Cluster
 from ..instances.registry import Problem
+from ..planners.contract import OwnEntry
 from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS, all_methods, example_of, find_planner, option_owners
 from ..show.console import print_json, say_note, say_written
 from .arguments import (
@@ -166,10 +167,16 @@ def command(
         start = load_plan(warm_start, problem)
     from ..planners.run.solve import solve
 
+    entry = None if planner is None else find_planner(planner)
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
-        result = solve(
-            problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
-        )
+        if isinstance(entry, OwnEntry) and formulation is None and start == "auto" and not cross_check:
+            from ..studies.compare.run import solve_apart
+
+            result = solve_apart(problem, entry.name, method["options"], options)
+        else:
+            result = solve(
+                problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
+            )
     result = replace(result, asked=asked)
     if output is not None:  # before anything is printed, which may meet a closed pipe
         from ..instances.files import save

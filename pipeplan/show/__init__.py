@@ -7,7 +7,9 @@ what is asked. To show values of another type, add it to `_face`."""
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import UsageError
-from ..instances.base.kind import Displayed, Picture
+from ..instances.base.kind import AnyPlan, Displayed, Picture
 from ..instances.base.result import History, Result
 from ..instances.lookup import packaged_by_hash
 from ..instances.registry import Problem
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 # The most lines below the first one, in an interpreter.
 MOST_FACTS = 2
+# The most characters of a plan's decisions in a line.
+LONGEST_FACT = 100
 
 # Head and rows of a table.
 Cells = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -55,6 +59,8 @@ def _face(value: object) -> Face:
         return _face_of_result(value)
     if isinstance(value, Comparison):
         return _face_of_comparison(value)
+    if isinstance(value, AnyPlan):
+        return _face_of_plan(value)
     return _face_of_answer(value) if isinstance(value, Answer) else _face_of_problem(value)
 
 
@@ -65,7 +71,8 @@ def brief(value: Displayed) -> str:
 
 
 def html(value: Displayed) -> str:
-    """The same line, all facts and tables as HTML, without styles, so that those of a notebook hold."""
+    """The same line, all facts and tables as HTML, without styles, so that those of a notebook hold; of a plan its
+    picture as well."""
     from .page import tag, to_html
 
     def table(rows: Iterable[Sequence[tuple[str, str]]]) -> Any:
@@ -80,7 +87,8 @@ def html(value: Displayed) -> str:
         parts.append(
             table([[("th", name) for name in names], *([("td", cell) for cell in line] for line in lines)])
         )
-    return to_html(tag("div", None, *parts)).partition("\n")[2]
+    picture = drawn(face.draw, None).svg if face.draw and isinstance(value, AnyPlan) else ""
+    return to_html(tag("div", None, *parts)).partition("\n")[2] + picture[picture.find("<svg") :]
 
 
 def show(value: Displayed) -> None:
@@ -177,27 +185,64 @@ def _face_of_result(result: Result) -> Face:
 
     def tables() -> Iterator[Cells]:
         """Devices or stages, where there is a plan and its problem is at hand."""
-        try:
-            view = view_of_result(subject_of(result), result)
-        except UsageError:
-            return
-        if view is not None:
-            columns = view.tables[0].columns(view.tables[0].rows, view.memory_unit)
-            yield list(columns), list(zip(*columns.values(), strict=True))
+        with suppress(UsageError):
+            yield _cells(_view(result))
 
     def draw(path: str | os.PathLike[str]) -> None:
         from .pictures import draw_view
 
-        view = view_of_result(subject_of(result), result)
-        if view is None:
-            raise UsageError(NO_PLAN)
-        draw_view(view, path)
+        draw_view(_view(result), path)
 
     facts = run_facts(result, result.problem.get("time_unit"))
     head = f"Result for {result.problem.get('name')}: {facts.pop('found')}, {facts.pop('objective')}"
     rest = f"bound {facts.pop('bound')}, gap {facts.pop('gap')}, stop {facts.pop('stop')}, {facts.pop('seconds')}"
     facts = {facts.pop("method"): rest, "scope": facts.pop("scope", "nothing is proven"), **facts}
     return Face(head, facts, show, tables, draw)
+
+
+def _face_of_plan(plan: Any) -> Face:
+    """Its decisions as data; where it is known for what it was judged, and holds, a table with loads and a picture."""
+    from ..planners.referee import rule, rules_of
+    from .console import put
+    from .pictures import draw_view
+    from .views import view_of
+    from .words import several, singular
+
+    decisions = {name: value for name, value in plan.to_json().items() if name != "kind"}
+    counts = [several(len(own), singular(name)) for name, own in decisions.items() if own and isinstance(own, list)]
+    head = f"{type(plan).__name__}: {', '.join(counts)}"
+    facts = {name: textwrap.shorten(str(own), LONGEST_FACT, placeholder=" ...") for name, own in decisions.items()}
+    show = partial(put, head, *facts.values())
+    problem, rules = (None, None) if plan.judged is None else (plan.judged[0], rules_of(*plan.judged))
+    if problem is None or rules is None or rule(problem, plan, rules).value is None:
+        return Face(head, facts, show)
+    view = view_of(problem, plan, rules)
+    return Face(head, {problem.name: view.headline}, show, lambda: [_cells(view)], partial(draw_view, view))
+
+
+def _cells(view: PlanView) -> Cells:
+    columns = columns_of(view)
+    return list(columns), list(zip(*columns.values(), strict=True))
+
+
+def columns_of(view: PlanView) -> dict[str, list[str]]:
+    """A column of text by title for each thing that is told of a device or a stage."""
+    return view.tables[0].columns(view.tables[0].rows, view.memory_unit)
+
+
+def columns(result: Result) -> dict[str, list[str]]:
+    """The columns of a result's plan."""
+    return columns_of(_view(result))
+
+
+def _view(result: Result) -> PlanView:
+    """The view of a result's plan, in units that suit it."""
+    from .views import view_of_result
+
+    view = view_of_result(subject_of(result), result)
+    if view is None:
+        raise UsageError(NO_PLAN)
+    return view
 
 
 def loads(result: Result) -> dict[str, float]:

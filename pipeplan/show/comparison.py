@@ -89,16 +89,12 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     failures = [f"{method}: {status}. {message}" for method, status, message in faults(frame)]
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
+    pairs = [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))]
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
         Part(GAPS, GAPS_MEAN, *gap_cells(frame)),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
-        Part(
-            PAIRS,
-            ASSUMED,
-            PAIR_HEAD,
-            [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))],
-        ),
+        Part(PAIRS, ASSUMED, PAIR_HEAD, pairs),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
         Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
         Part("Failures", "", entries=failures),
@@ -424,6 +420,21 @@ def draw_comparison(comparison: Comparison) -> None:
     claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
     put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
     put(*failures, soft=True)
+
+
+def draw_leaderboard(board: Comparison) -> None:
+    """Print how far each method is above the optimum or a bound, case by case, and what contradicts a file."""
+    parts = parts_of(board)
+    rows, methods = parts[GAPS].rows, [row[0] for row in parts["Methods"].rows]
+    head, key = _shortened(parts[GAPS].head, rows, methods, out().width)
+    _print_table("gaps, recomputed by the referee", head, rows, len(head) - len(methods))
+    put(key)
+    put(GAPS_MEAN, style="dim")
+    put(
+        *(f"claims: {claim}" for claim in (parts[CLAIMS].entries if CLAIMS in parts else ())),
+        style="bold red",
+        soft=True,
+    )
 
 
 # Spaces between two columns.

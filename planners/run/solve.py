@@ -33,7 +33,7 @@ from ...instances.catalogue import load_packaged
 from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request, named
-from ..options import Progress, SolveOptions, check_asked, limits_of
+from ..options import LATE_SHARE, Progress, SolveOptions, check_asked, limits_of
 from ..referee import as_judged, is_above
 from ..registry import CYCLES, all_methods, is_formulation
 from .choose import AskedStart, Question, ask, check_native, installed_solvers, resolve_options, start_of
@@ -388,8 +388,8 @@ def _is_refuted(bound: float | None, value: float | None) -> bool:
 
 # ---- The time limit of other packages' methods, which need not look at it: they are interrupted, then left behind.
 
-# A method that keeps its limit may answer so much later: a share of the limit, and seconds.
-LATE_SHARE, LATE_S = 0.1, 1.0
+# A method that keeps its limit may answer so many seconds later, and a share of the limit.
+LATE_S = 1.0
 # Seconds in which an interrupted method may still answer. Then it is left behind: its plans count, its thread does not.
 GRACE_S = 2.0
 # Seconds between two looks at the clock.

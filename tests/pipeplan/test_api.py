@@ -3,6 +3,7 @@ every object shows itself."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -292,6 +293,21 @@ def test_a_result_takes_three_lines_and_more_in_a_notebook(result: pipeplan.Resu
     assert html.startswith("<div>")
     assert html.count("<table>") == 2
     assert all(re.escape(name.split()[-1]) for name in result.loads)
+
+
+@pytest.mark.sweeps("tiny-graph")
+def test_a_plan_takes_three_lines_and_has_a_table_and_a_picture_in_a_notebook(result: pipeplan.Result) -> None:
+    assert result.plan is not None
+    lines = repr(result.plan).splitlines()
+    assert (len(lines) <= 3, lines[0].partition(":")[0]) == (True, type(result.plan).__name__)
+    assert max(map(len, lines)) < 200
+    html = result.plan._repr_html_()
+    assert (html.count("<table>"), html.count("<svg")) == (2, 1)
+    alone = dataclasses.replace(result.plan, judged=None)
+    assert alone == result.plan, "for what it was judged is no part of it"
+    assert len(repr(alone).splitlines()) <= 3
+    assert "<svg" not in alone._repr_html_()
+    assert list(result.table().iloc[:, 0]), "a line for each device or stage"
 
 
 @pytest.mark.sweeps("tiny-graph")

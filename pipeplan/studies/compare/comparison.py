@@ -10,8 +10,9 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FunctionType, ModuleType
@@ -41,36 +42,32 @@ if TYPE_CHECKING:
 PROBLEMS = "problems"
 
 
-def reread(folder: Path, records: Mapping[str, Record]) -> tuple[dict[str, Record], dict[str, tuple[str, ...]]]:
-    """The records with recomputed results, and by key sentences on what they had claimed instead."""
-    problems: dict[str, Problem | None] = {}
-    anew, differences = dict(records), dict[str, tuple[str, ...]]()
-    for key, record in records.items():
+def reread(folder: Path, records: Iterable[Record]) -> tuple[dict[str, Record], dict[str, tuple[str, ...]]]:
+    """The records by key, with recomputed results, and by key sentences on what they had claimed instead."""
+    anew, differences, problem_of = dict[str, Record](), dict[str, tuple[str, ...]](), cache(_problem)
+    for record in records:
+        key, path = record.run.key, folder / PROBLEMS / f"{record.run.problem_hash}.json"
+        anew[key] = record
         if record.result is None:
             continue
-        name = record.run.problem_hash
-        if name not in problems:
-            problems[name] = _problem(folder / PROBLEMS / f"{name}.json", record.result)
-        problem = problems[name]
+        problem = problem_of(path, record.run.problem_hash, record.result.get("problem", {}).get("name"))
         if problem is None:
-            differences[key] = (f"nothing was recomputed: {PROBLEMS}/{name}.json is missing",)
+            differences[key] = (f"nothing was recomputed: {PROBLEMS}/{path.name} is missing",)
             continue
         recomputed = recompute(problem, result_from_json(record.result))
         if recomputed.differences:
             differences[key] = recomputed.differences
             messages = (*recomputed.result.messages, *recomputed.differences)
-            result: Mapping[str, Any] = replace(recomputed.result, messages=messages).to_json()
-            anew[key] = replace(record, result=result)
+            anew[key] = replace(record, result=replace(recomputed.result, messages=messages).to_json())
     return anew, differences
 
 
-def _problem(path: Path, result: Mapping[str, Any]) -> Problem | None:
+def _problem(path: Path, digest: str, name: str | None) -> Problem | None:
     if path.is_file():
         return load(path)
-    try:
-        return packaged_by_hash(result.get("problem", {}))
-    except UsageError:
-        return None
+    with suppress(UsageError):
+        return packaged_by_hash({"hash": digest, "name": name})
+    return None
 
 
 # The files of the finished runs, and of all that is to be run.
@@ -113,13 +110,11 @@ class Comparison(Displayed):
 
     def latex(self) -> str:
         """The tables of the comparison for a paper, in LaTeX with booktabs."""
-        text: str = display().latex(self)
-        return text
+        return str(display().latex(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Draw the performance profile; with a path (.svg, .png, .pdf) the picture is written as well."""
-        picture: Picture = display().plot(self, path)
-        return picture
+        return display().plot(self, path)  # type: ignore[no-any-return]
 
 
 def compare_suite(
@@ -144,11 +139,7 @@ def compare_suite(
     check_label("rerun", rerun, suite.methods)
     if any("processor_s" in run.limits for run in expanded.runs) and processor_seconds(os.getpid()) is None:
         raise UsageError("This system does not say how long processes have worked; give --time-limit.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("folder", f"cannot be made ({reason})", "name another folder", str(folder)) from None
+    folder.mkdir(parents=True, exist_ok=True)
     journal = journal_in(folder)
     if journal.exists() and not resume:
         raise UsageError(f"{folder} holds a comparison already; continue it with --resume, or name another folder.")
@@ -159,11 +150,8 @@ def compare_suite(
             save(problem, folder / PROBLEMS / f"{name}.json")
     wanted = {run.key: run for run in expanded.runs}
     stored = finished(journal)
-    records = {key: record for key, record in stored.items() if key in wanted}
-    if retry_failed:
-        records = {key: record for key, record in records.items() if record.status == Status.DONE}
-    records = {key: record for key, record in records.items() if record.run.method not in rerun}
-    records, differences = reread(folder, records)
+    kept = (record for key, record in stored.items() if key in wanted and record.run.method not in rerun)
+    records, differences = reread(folder, [one for one in kept if one.status == Status.DONE or not retry_failed])
     reused, tell = len(records), watch or (lambda progress: None)
     tell(Progress(reused, len(wanted), remarks=(*expanded.remarks(), *_stale(stored, wanted))))
 
@@ -209,23 +197,23 @@ def load_comparison(folder: Path) -> Comparison:
         problem = f"is no list of runs ({type(reason).__name__}: {reason})"
         raise InputError("content", problem, "compare again into another folder", str(contents)) from None
     wanted = {run.key for run in expanded.runs}
-    records = {key: record for key, record in finished(journal_in(folder)).items() if key in wanted}
-    records, differences = reread(folder, records)
+    stored = finished(journal_in(folder))
+    records, differences = reread(folder, [record for key, record in stored.items() if key in wanted])
     return Comparison(expanded, records, len(records), differences=differences)
 
 
-def journal_in(folder: Path) -> Journal:
-    """The runs of the comparison in this folder."""
-    remedy = "delete the line, or compare into another folder"
-    return Journal(folder / JOURNAL, f"record of a run ({SCHEMA})", remedy)
-
-
-# ---- a comparison from Python ---------------------------------------------------------------------------------
+def journal_in(place: Path) -> Journal:
+    """The runs in this file, or of the comparison in this folder."""
+    path = place if place.suffix == ".jsonl" else place / JOURNAL
+    return Journal(path, f"record of a run ({SCHEMA})", "delete the line, or compare into another folder")
 
 
 def finished(journal: Journal) -> dict[str, Record]:
     """Finished runs by key; of runs with the same key the last."""
     return {record.run.key: record for _, record in journal.read(Record.from_json)}
+
+
+# ---- a comparison from Python ---------------------------------------------------------------------------------
 
 
 def compare(

@@ -22,15 +22,22 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import IO, Any
 
-from ...instances.base.clock import wall
+from ...instances.base.clock import wall, when_compiling
 from ...instances.base.compiled import child_environment, own_python
 from ...instances.base.errors import PipeplanError, UsageError
+from ...instances.base.result import Found, Result, Stop
+from ...instances.files import problem_from_text, problem_to_text
+from ...instances.registry import Problem
+from ...instances.stored_results import result_from_json
 from ...planners.backends import process as processes
+from ...planners.options import LATE_SHARE, SolveOptions
+from ...planners.registry import find_method
+from ..journal import changed, own_version, plugin_code
 
 SCHEMA = "pipeplan.run/1"
 
@@ -118,13 +125,17 @@ class Record:
 
 
 Tell = Callable[[Record], None]
-# Seconds between two looks at the process of a run, and at all runs that are under way.
-TICK_S, POOL_TICK_S = 0.1, 0.2
+# Seconds between two looks at the process of a run.
+TICK_S = 0.1
+# Marks in front of the answer: the method has begun; a further one, that it has made machine code.
+BEGUN = 1
 # Seconds to wait for the first word of a dask scheduler.
 CONNECT_S = 5.0
-# A method keeps its own time limit, but compiling machine code (a minute or two, once on a machine) does not count, and
-# its plan must still be judged. So many seconds after the limit its process is killed.
-GRACE_S = 150.0
+# So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method
+# keeps its limit or is interrupted, and its plan must still be judged. Limits of time count from where it begins.
+GRACE_S = 20.0
+# To begin, and to make machine code (a minute or two, once on a machine), which counts in no limit, it may take longer.
+SLOW_S = 150.0
 CHILD = f"{__package__}.run"
 
 
@@ -134,7 +145,7 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as chatter:
         process = _start(run, problem, answer, chatter)
         try:
-            status, peak = _watch(process, run.limits, started, cancelled)
+            status, peak = _watch(process, answer, run.limits, started, cancelled)
         finally:
             _kill(process)
         if status is None and cancelled is not None and cancelled.is_set():
@@ -143,6 +154,30 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
         return _record(
             run, status, process.wait(), _read(answer), _read(chatter, processes.LONGEST_LAST_WORDS), wall_s, peak
         )
+
+
+def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limits: SolveOptions) -> Result:
+    """Plan by a function in a user's file, as comparisons do: in a process of its own, whose limits are hard, whose
+    result is data, and of whose output the end goes to stderr."""
+    from ...planners.run.solve import describe
+
+    entry = find_method(planner)
+    assert entry is not None, "the caller has found it"
+    told = {name: value for name, value in limits.to_json().items() if name not in ("log_path", "native")}
+    run = Run(problem.name, "", planner, problem.kind, problem.hash, planner=planner, options=options, limits=told)
+    run = replace(run, made_by=plugin_code(entry.for_kind(problem.kind), run.solver))
+    record = execute(run, problem_to_text(problem))
+    assert record is not None, "nobody cancels it"
+    sys.stderr.write(record.output and f"{record.output}\n")
+    if record.result is not None:
+        return replace(result_from_json(record.result), subject=problem)
+    if record.status in (Status.REFUSED, Status.CRASHED):
+        raise UsageError(str(record.message))
+    ended = Stop.INTERRUPTED if limits.time_limit_s is None else Stop.TIME
+    stop = Stop.MEMORY if record.status == Status.MEMORY else ended
+    return Result(
+        describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",)
+    )
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,16 +203,28 @@ def _start(run: Run, problem: str, answer: IO[bytes], chatter: IO[bytes]) -> sub
 
 
 def _watch(
-    process: subprocess.Popen[bytes], limits: Mapping[str, Any], started: float, cancelled: threading.Event | None
+    process: subprocess.Popen[bytes],
+    answer: IO[bytes],
+    limits: Mapping[str, Any],
+    started: float,
+    cancelled: threading.Event | None,
 ) -> tuple[Status | None, int | None]:
     """Wait until the process ends or must be killed; return its status, None if cancelled, and the peak memory seen."""
     time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
-    deadline = math.inf if time_limit is None else started + time_limit + GRACE_S
-    processor_limit, peak = limits.get("processor_s"), None
+    processor_limit, peak, begun, end = limits.get("processor_s"), None, False, math.inf
     while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(TICK_S)
             return Status.DONE, peak
+        except subprocess.TimeoutExpired:
+            pass
+        except KeyboardInterrupt:  # of the user, for the method, which answers with its best plan
+            process.send_signal(signal.SIGINT)
+            end = wall()
+        marks = os.fstat(answer.fileno()).st_size
+        if not begun and (marks or wall() > started + SLOW_S):
+            begun = True
+            end = min(end, math.inf if time_limit is None else wall() + time_limit * (1 + LATE_SHARE))
         if cancelled is not None and cancelled.is_set():
             return None, peak
         bytes_resident = processes.resident_bytes(process.pid)
@@ -186,8 +233,8 @@ def _watch(
             return Status.MEMORY, peak
         if processor_limit is not None and (processes.processor_seconds(process.pid) or 0.0) > processor_limit:
             process.send_signal(signal.SIGINT)  # it answers with its best plan
-            processor_limit, deadline = None, min(deadline, wall() + GRACE_S)
-        if wall() > deadline:
+            processor_limit, end = None, min(end, wall())
+        if wall() > end + (GRACE_S if marks == BEGUN else SLOW_S):
             return Status.TIME, peak
 
 
@@ -215,7 +262,7 @@ def _record(
     if status == Status.MEMORY:
         return Record(run, status, message=f"held more than {run.limits['memory_limit_bytes']} bytes", **facts)
     if status == Status.TIME or code == -signal.SIGINT:
-        message = f"was stopped without an answer, at most {GRACE_S:g} s after its limit"
+        message = f"was killed, as it gave no answer within {GRACE_S:g} s of its limit and {LATE_SHARE:.0%} of it"
         return Record(run, Status.TIME, message=message, **facts)
     data = None
     if code == 0:
@@ -233,15 +280,10 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
-            pending: set[Future[Record | None]] = {
-                pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs
-            }
-            while pending:
-                finished, pending = wait(pending, POOL_TICK_S, FIRST_COMPLETED)
-                for future in finished:
-                    record = future.result()
-                    if record is not None:
-                        tell(record)
+            futures = [pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs]
+            for future in as_completed(futures):
+                if (record := future.result()) is not None:
+                    tell(record)
         except BaseException:
             cancelled.set()
             pool.shutdown(cancel_futures=True)
@@ -305,23 +347,23 @@ def main(parent: int) -> None:
     # What anybody prints, in whatever way, must not get into the answer.
     with os.fdopen(os.dup(1), "w") as answer:
         os.dup2(2, 1)
-        json.dump(_answer(job), answer, allow_nan=False)
+        when_compiling(mark := lambda: print(file=answer, flush=True))
+        json.dump(_answer(job, mark), answer, allow_nan=False)
 
 
-def _answer(job: dict[str, Any]) -> dict[str, Any]:
+def _answer(job: dict[str, Any], begin: Callable[[], None]) -> dict[str, Any]:
     from ...formulations.plugins import PluginMistakeError
-    from ...instances.base.result import Stop
-    from ...instances.files import problem_from_text
-    from ...planners.options import SolveOptions
     from ...planners.run.solve import solve
 
     run = job["run"]
     try:
         _check_code(run)
         method = {name: run[name] for name in ("formulation", "planner", "solver", "options")}
-        limits = SolveOptions(**{name: value for name, value in run["limits"].items() if name != "processor_s"})
-        result = solve(problem_from_text(job["problem"]), **method, limits=limits)
-        if result.stop == Stop.INTERRUPTED:  # nobody else interrupts it
+        problem, own = problem_from_text(job["problem"]), dict(run["limits"])
+        processor_limit = own.pop("processor_s", None)
+        begin()
+        result = solve(problem, **method, limits=SolveOptions(**own))
+        if result.stop == Stop.INTERRUPTED and processor_limit is not None:  # nobody else interrupts it
             result = replace(result, stop=Stop.TIME)
     except PipeplanError as error:
         status = Status.CRASHED if isinstance(error, PluginMistakeError) else Status.REFUSED
@@ -331,8 +373,6 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
 def _check_code(run: dict[str, Any]) -> None:
     """Refuse to run other code of a plug-in than the run names."""
-    from ...planners.registry import find_method
-    from ..journal import changed, plugin_code
 
     entry = find_method(run["formulation"] or run["planner"])
     now = {} if entry is None else plugin_code(entry.for_kind(run["kind"]), run["solver"])
@@ -346,7 +386,6 @@ def _check_code(run: dict[str, Any]) -> None:
 
 def versions() -> dict[str, str | None]:
     """Versions of what computes; solvers name theirs in the result."""
-    from ..journal import own_version
 
     system = platform.platform(terse=True)
     return {"pipeplan": own_version(), "python": platform.python_version(), "system": system}

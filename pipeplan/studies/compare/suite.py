@@ -8,19 +8,35 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib.resources import files
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
+from ...instances.base.checks import check_text
 from ...instances.base.cluster import STAGING_OPTIONS
-from ...instances.base.errors import InputError, NotInstalledError, PipeplanError, UsageError, did_you_mean, show
-from ...instances.base.fields import as_list, as_number, as_object, join, refuse_unknown, require
-from ...instances.base.json_file import read_text
+from ...instances.base.errors import (
+    InputError,
+    NotInstalledError,
+    PipeplanError,
+    UsageError,
+    did_you_mean,
+    errors_in,
+    show,
+)
+from ...instances.base.fields import (
+    as_list,
+    as_number,
+    as_object,
+    checked,
+    join,
+    read_record,
+    refuse_unknown,
+    require,
+)
+from ...instances.base.json_file import read_toml
 from ...instances.base.quantities import duration, levels, rate, several, size, size_or_none
 from ...instances.lookup import cluster_of, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS
@@ -125,6 +141,8 @@ class Suite:
     """What the published values are, and why ours may differ from them."""
     against: str = ""
     """Label of the method that is tested against each other one; empty: all pairs are."""
+    partial: bool = False
+    """May instances stay without runs, as no method given plans them?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +173,12 @@ class Expanded:
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""
-        words = [*self.notes, *self.once_remark()]
-        if self.left_out:
-            words.append(f"Published instances that were not at hand: {'; '.join(self.left_out)}.")
-        if self.stand_ins:
-            words.append(
-                "Packaged networks of the same kind stand in for the published inputs of "
-                f"{'; '.join(self.stand_ins)}."
-            )
-        return words
+        named = {
+            "Published instances that were not at hand:": self.left_out,
+            "Packaged networks of the same kind stand in for the published inputs of": self.stand_ins,
+        }
+        told = [f"{words} {'; '.join(labels)}." for words, labels in named.items() if labels]
+        return [*self.notes, *self.once_remark(), *told]
 
     def to_json(self) -> dict[str, Any]:
         """JSON of everything but the problems: what tables and reports are made of, beside the records."""
@@ -222,7 +237,8 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
             problem = lowered.problem
             problems[problem.hash] = problem
             for method in suite.methods:
-                runs += _runs(suite, instance, setting, method, problem, versions.get(method.label, {}))
+                case = (instance.label, setting.label)
+                runs += _runs(suite, case, method, problem, versions.get(method.label, {}))
     if missing and not runs:
         raise NotInstalledError(f"There is nothing left to compare. {' '.join(dict.fromkeys(missing.values()))}")
     _refuse_idle(suite, runs, problems, left_out, missing)
@@ -243,32 +259,17 @@ def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
 
 
 def _runs(
-    suite: Suite,
-    instance: Instance,
-    setting: Setting,
-    method: Competitor,
-    problem: Problem,
-    made_by: Mapping[str, str | None],
+    suite: Suite, case: tuple[str, str], method: Competitor, problem: Problem, made_by: Mapping[str, str | None]
 ) -> Iterable[Run]:
     """The runs of one method on one problem, one for each seed; none where the method plans another kind."""
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
+    asked: Any = {name: getattr(method, name) for name in ("formulation", "planner", "solver", "options")}
     seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
-        yield Run(
-            instance.label,
-            setting.label,
-            method.label,
-            problem.kind,
-            problem.hash,
-            method.formulation,
-            method.planner,
-            method.solver,
-            dict(method.options),
-            {**suite.limits, **method.limits, "seed": seed},
-            made_by,
-        )
+        limits = {**suite.limits, **method.limits, "seed": seed}
+        yield Run(*case, method.label, problem.kind, problem.hash, **asked, limits=limits, made_by=made_by)
 
 
 def _not_installed(suite: Suite) -> dict[str, str]:
@@ -318,6 +319,8 @@ def _refuse_idle(
     missing: Collection[str],
 ) -> None:
     """Refuse a suite in which a method or an instance has no run, though all is at hand, or with too many runs."""
+    if not suite.methods and not missing:
+        raise UsageError(f"The suite {suite.name} has no methods; give some with --method.")
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}
@@ -326,7 +329,7 @@ def _refuse_idle(
             kind = method.entry.problem_kind
             raise UsageError(f"{method.label} plans problems of kind {kind!r}, and none is among the instances.")
     for instance in suite.instances:
-        if instance.label not in busy_instances and instance.label not in left_out and not missing:
+        if instance.label not in (*busy_instances, *left_out) and not missing and not suite.partial:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
         raise UsageError(f"The comparison has {several(len(runs), 'run')}; compare at most {MOST_RUNS} at once.")
@@ -342,13 +345,8 @@ def check_label(option: str, labels: Iterable[str], methods: Sequence[Competitor
 
 def _refuse_twins(suite: Suite) -> None:
     """Refuse two instances, settings or methods with one label."""
-    groups: Mapping[str, Sequence[Instance | Setting | Competitor]] = {
-        "instances": suite.instances,
-        "settings": suite.settings,
-        "methods": suite.methods,
-    }
-    for what, entries in groups.items():
-        labels = [entry.label for entry in entries]
+    for what in ("instances", "settings", "methods"):
+        labels = [entry.label for entry in getattr(suite, what)]
         for twin in (label for label in labels if labels.count(label) > 1):
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
 
@@ -412,8 +410,6 @@ def default_jobs() -> int:
 
 
 T = TypeVar("T")
-# Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
-MAX_SUITE_BYTES = 128 * 2**10
 # Fields of a suite: limits, those of a cluster, and those of the whole.
 LIMITS: Mapping[str, tuple[str, Callable[[str], float] | None]] = {
     "time_limit": ("time_limit_s", duration),
@@ -428,58 +424,31 @@ CLUSTER = (
     *STAGING_OPTIONS,
     *PROFILE_FIELDS,
 )
-TOP = (
-    "name",
-    "title",
-    "about",
-    "against",
-    "seeds",
-    "limits",
-    "instances",
-    "settings",
-    "methods",
-    "published",
-    "quick",
-)
+TOP = (*(own.name for own in fields(Suite)), "quick")
 
 
 def packaged_suites() -> dict[str, str]:
     """Titles of the packaged suites, by their names."""
-    return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(_packaged().items())}
+    return {name: str(read_toml(path).get("title", "")) for name, path in sorted(_packaged().items())}
 
 
 def load_suite(name: str, quick: bool = False) -> Suite:
     """A packaged suite by its name, or one from a TOML file."""
     packaged = _packaged()
-    if name in packaged:
-        return _parse(packaged[name], name, quick, None)
-    if not Path(name).is_file():
+    path, folder = packaged.get(name, Path(name)), None if name in packaged else Path(name).parent
+    if not path.is_file():
         guess = did_you_mean(name, packaged)
         raise UsageError(
             f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(packaged))}."
         )
-    return _parse(read_text(name, max_bytes=MAX_SUITE_BYTES), name, quick, Path(name).parent)
-
-
-def _packaged() -> dict[str, str]:
-    folder = files(__package__).joinpath("suites")
-    return {
-        e.name.removesuffix(".toml"): e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".toml")
-    }
-
-
-def _parse(text: str, name: str, quick: bool, folder: Path | None) -> Suite:
-    try:
-        data = tomllib.loads(text)
-    except ValueError as error:  # also for a whole number of thousands of digits
-        raise InputError("content", f"is no TOML ({error})", "mend it", name) from None
-    except RecursionError:
-        raise InputError("content", "is nested too deeply", "give a suite with tables in one level", name) from None
-    try:
-        suite = _suite(data, folder, Path(name).stem)
+    data = read_toml(path)
+    with errors_in(name):
+        suite = _suite(data, folder, path.stem)
         return _quick(suite, as_object("quick", data.get("quick", {}), "a table")) if quick else suite
-    except InputError as error:
-        raise error.in_file(name) from None
+
+
+def _packaged() -> dict[str, Path]:
+    return {path.stem: path for path in (Path(__file__).parent / "suites").glob("*.toml")}
 
 
 def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
@@ -492,6 +461,7 @@ def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
         methods=tuple(_method(where, entry, folder) for where, entry in _tables(data, "methods")),
         settings=tuple(_setting(where, entry) for where, entry in _tables(data, "settings")) or (Setting(),),
         against=str(data.get("against", "")),
+        partial=bool(data.get("partial")),
         seeds=_seeds("seeds", data.get("seeds", [0])),
         limits=_limits("limits", data.get("limits", {})),
         published=tuple(_published(where, entry) for where, entry in _tables(data, "published")),
@@ -546,14 +516,11 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:
     """A published value, the seconds of a published search, or both."""
-    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
     if "seconds" not in entry:
         require(where, entry, "value")
-    value, seconds = (
-        None if entry.get(key) is None else as_number(join(where, key), entry[key]) for key in ("value", "seconds")
-    )
-    instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
-    return Published(instance, method, value, source, str(entry.get("setting", "")), seconds)
+    read: Any = dict.fromkeys(("instance", "method", "source", "setting"), checked(check_text))
+    read |= dict.fromkeys(("value", "seconds"), lambda at, one: None if one is None else as_number(at, one))
+    return read_record(Published, where, {"value": None, **entry}, **read)
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:
@@ -613,24 +580,19 @@ def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
     """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
     refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
     limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
-    methods = [replace(m, limits={**m.limits, **limits}) for m in _chosen("methods", suite.methods, quick)]
-    return replace(
-        suite,
-        instances=tuple(_chosen("instances", suite.instances, quick)),
-        methods=tuple(methods),
-        settings=tuple(_chosen("settings", suite.settings, quick)),
-        seeds=_seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds,
-        limits={**suite.limits, **limits},
-    )
+    kept: Any = {key: _chosen(key, getattr(suite, key), quick) for key in ("instances", "methods", "settings")}
+    kept["methods"] = tuple(replace(method, limits={**method.limits, **limits}) for method in kept["methods"])
+    seeds = _seeds("quick.seeds", quick["seeds"]) if "seeds" in quick else suite.seeds
+    return replace(suite, **kept, seeds=seeds, limits={**suite.limits, **limits})
 
 
-def _chosen(key: str, entries: Sequence[Any], quick: Mapping[str, Any]) -> list[Any]:
+def _chosen(key: str, entries: tuple[Any, ...], quick: Mapping[str, Any]) -> tuple[Any, ...]:
     if key not in quick:
-        return list(entries)
+        return entries
     wanted, known = as_list(f"quick.{key}", quick[key]), {entry.label for entry in entries}
     for label in wanted:
         if label not in known:
             raise InputError(
                 f"quick.{key}", f"names {show(label)}", f"give labels among {', '.join(sorted(known))}"
             )
-    return [entry for entry in entries if entry.label in wanted]
+    return tuple(entry for entry in entries if entry.label in wanted)

@@ -149,15 +149,9 @@ def gaps(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def _mean_gap(column: pandas.Series[Any]) -> dict[str, Any]:
-    """The geometric mean of values over references, less 1, over the cases with a gap, and its bootstrap interval."""
-    import numpy
-
+    """The geometric mean of values over references, less 1, over the cases with a gap, and its interval."""
     logs = [math.log1p(float(gap)) for gap in column.dropna()]
-    low = high = None
-    if len(logs) >= FEWEST:
-        draws = numpy.random.default_rng(RESAMPLING_SEED).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
-        rest = (1 - CONFIDENCE) / 2
-        low, high = (float(end) for end in numpy.expm1(numpy.quantile(draws, [rest, 1 - rest])))
+    low, high = (None if end is None else end - 1 for end in _interval(logs))
     mean = math.expm1(math.fsum(logs) / len(logs)) if logs else None
     return {"cases_with_gap": len(logs), "geometric_mean_gap": mean, "gap_low": low, "gap_high": high}
 
@@ -281,13 +275,13 @@ def absent_as_none(value: Any) -> Any:
 CONFIDENCE = 0.95
 # With fewer cases than this, nothing is said of an interval.
 FEWEST = 3
-# Resamples of the cases for the interval of a mean gap, drawn from this seed.
+# Resamples of the cases for the interval of a mean, drawn from this seed.
 RESAMPLES, RESAMPLING_SEED = 10_000, 0
 # What a reader must know of the numbers.
 ASSUMED = (
     "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "
-    "second one's; cases where only one has a plan are counted and not in the mean. The 95 % interval is Student's, of "
-    "the mean logarithm: it assumes that cases are drawn independently and that logarithms are roughly normal. p: "
+    "second one's; cases where only one has a plan are counted and not in the mean. The 95 % interval is a percentile "
+    "bootstrap over cases, as that of the gaps: it assumes that cases are drawn independently. p: "
     "Wilcoxon's signed-rank test of the logarithms, two-sided; it assumes independent cases and, where the methods are "
     "alike, differences that are symmetric about 0; cases that are alike are left out. Holm's p is corrected for the "
     "number of pairs. Instances chosen by hand are no sample: then both say how the table varies and no more."
@@ -330,16 +324,14 @@ def paired(frame: pandas.DataFrame, against: str = "") -> pandas.DataFrame:
 
 
 def _interval(logs: Sequence[float]) -> tuple[float | None, float | None]:
-    """Student's interval of the mean logarithm, as ratios."""
+    """The percentile bootstrap of the mean logarithm over cases, as ratios; None where there are too few."""
+    import numpy
+
     if len(logs) < FEWEST:
         return None, None
-    from scipy import stats
-
-    mean, error = math.fsum(logs) / len(logs), float(stats.sem(logs))
-    if error == 0:
-        return math.exp(mean), math.exp(mean)
-    low, high = stats.t.interval(CONFIDENCE, len(logs) - 1, loc=mean, scale=error)
-    return math.exp(low), math.exp(high)
+    means = numpy.random.default_rng(RESAMPLING_SEED).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
+    low, high = numpy.exp(numpy.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
+    return float(low), float(high)
 
 
 def _wilcoxon(logs: Sequence[float]) -> float | None:

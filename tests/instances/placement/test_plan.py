@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from problems.malformed import OWN
 
+import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.kind_functions import placement_from_json
 from pipeplan.instances.placement.plan import Device, PlacementPlan
@@ -22,6 +24,40 @@ def test_a_round_trip_keeps_everything() -> None:
         )
     )
     assert PlacementPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_an_assignment_may_be_a_list_an_array_or_a_column_by_ids() -> None:
+    problem = placement_from_json({**OWN, "cpus": 1})
+    ids = [node.id for node in problem.nodes]
+    plan = PlacementPlan.from_assignment(problem, dict(zip(ids, (2, 1, 1), strict=True)))
+    for same in ([2, 1, 1], np.array([2, 1, 1]), pandas.Series([1, 1, 2], index=[ids[1], ids[2], ids[0]])):
+        assert PlacementPlan.from_assignment(problem, same) == plan
+    with pytest.raises(
+        InputError, match="has 2 devices for 3 nodes; give the number of a device for each node's id"
+    ):
+        PlacementPlan.from_assignment(problem, [0, 1])
+    with pytest.raises(InputError, match="not a mapping"):
+        PlacementPlan.from_assignment(problem, "abc")  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_and_pandas_are_taken_where_numbers_and_lists_are() -> None:
+    times, table = np.array([1, 2, 3]), pandas.DataFrame({"weights": [3.0, 1.0, 2.0]})
+    chain = pipeplan.ChainProblem(
+        forward=times,
+        backward=2.0 * times,
+        weights=table.weights,
+        activations=np.ones(7),
+        gpus=np.int64(2),  # type: ignore[arg-type]
+    )
+    assert chain == pipeplan.ChainProblem((1, 2, 3), (2.0, 4.0, 6.0), (1.0,) * 7, (3.0, 1.0, 2.0), 2)
+    assert [type(value) for value in (*chain.forward, *chain.weights, chain.gpus)] == [int] * 3 + [float] * 3 + [
+        int
+    ]
+    nodes = [pipeplan.Node(np.int64(i), np.float32(1.5), np.float64(2.0)) for i in range(3)]  # type: ignore[arg-type]
+    problem = pipeplan.PlacementProblem(nodes, np.array([[0, 1], [1, 2]]), np.int64(2), 0, name="array")  # type: ignore[arg-type]
+    json.dumps([problem.edges, [node.accelerator_time for node in problem.nodes], problem.accelerators])
+    limits = pipeplan.SolveOptions(time_limit_s=np.float64(3), threads=np.int64(2), seed=np.int64(1))  # type: ignore[arg-type]
+    assert json.loads(json.dumps(limits.to_json()))["threads"] == 2
 
 
 def test_an_assignment_becomes_devices_in_order() -> None:
@@ -47,7 +83,7 @@ def test_an_assignment_becomes_devices_in_order() -> None:
         ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
         ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
         ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
-        ([0, 1, 1], "is a list, not a mapping; give the number of a device for each node's id"),
+        (0, "is an int, not a mapping; give the number of a device for each node's id"),
     ],
     ids=str,
 )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from problems.made_up_runs import frame, record, run
 
-from pipeplan.show.comparison import METHOD_HEAD, case_cells, gap_cells, method_cells, run_cells
+from pipeplan.show.comparison import (
+    GAPS_MEAN,
+    METHOD_HEAD,
+    case_cells,
+    gap_cells,
+    latex_table,
+    method_cells,
+    run_cells,
+)
 from pipeplan.studies.compare.run import Record
 from pipeplan.studies.compare.suite import Published, load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary
@@ -53,6 +63,18 @@ def test_gaps_are_to_the_optimum_or_a_bound_with_their_mean_below() -> None:
     assert rows[3] == ["geometric mean", "", "+64.32 % (2)", "+25.99 % (3)"]
     assert rows[4][:3] == ["95 % interval", "", "-"], "two cases are too few"
     assert rows[5] == ["best in", "", "0", "3"]
+
+
+def test_gaps_are_latex_with_balanced_braces_and_nothing_special_left() -> None:
+    odd = "50% of $x_1 & #2^~\\{}"
+    head, rows = gap_cells(frame(record(run(odd, "a_b"), 5.0, "proven"), record(run(odd, "c"), 6.0)))
+    text = latex_table(head, rows, "Gaps of 50% & more", "gaps", GAPS_MEAN)
+    assert r"50\% of \$x\_1 \& \#2\textasciicircum{}\textasciitilde{}\textbackslash{}\{\}" in text
+    assert [text.replace(r"\{", "").replace(r"\}", "").count(brace) for brace in "{}"] == [text.count("{") - 1] * 2
+    body = text[text.index(r"\toprule") : text.index(r"\end{tabular}")]
+    lines = [line for line in body.splitlines() if line.endswith(r"\\")]
+    assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {len(head)}
+    assert not re.search(r"(?<!\\)[$#^~_%]", body)
 
 
 def test_values_over_several_seeds_have_their_spread() -> None:

@@ -16,6 +16,7 @@ from pipeplan.formulations.plugins import PluginMistakeError, code_digest, modul
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.planners.registry import find_planner
 from pipeplan.studies.compare import comparison
+from pipeplan.studies.compare import run as run_module
 from pipeplan.studies.compare.comparison import address_of
 from pipeplan.studies.compare.run import Record, execute
 from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
@@ -52,6 +53,10 @@ def allocates(problem):
     for _ in range(600):
         held.append(bytearray(2**26))
         time.sleep(0.01)
+
+def stuck(problem):
+    import re
+    re.match(r"(a+)+$", "a" * 40 + "b")
 
 def lies(problem):
     return pipeplan.PlacementPlan.from_assignment(problem, {n.id: 0 for n in problem.nodes})
@@ -141,6 +146,23 @@ def test_a_file_that_changes_while_the_comparison_runs_is_no_result(folder: Path
         "not applicable",
         True,
     )
+
+
+@pytest.mark.timing
+def test_plan_solve_runs_a_function_in_a_process_whose_limits_are_hard(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = done(plan("solve", "tiny-chain", "--planner", "mine.py:prints", "--json"))
+    assert (said.json["objective"], "to the descriptor" in said.err) == (6.0, True), "output disturbs no JSON"
+    over = plan("solve", "tiny-chain", "--planner", "mine.py:allocates", "--memory-limit", "512MiB", "--json")
+    assert (over.code, over.json["stop"], "held more than 536870912 bytes" in over.err) == (1, "memory", True)
+    for name, words in (("fails", "division by zero); mend it there."), ("crashes", "was killed (signal 6)")):
+        failed = plan("solve", "tiny-chain", "--planner", f"mine.py:{name}")
+        assert (failed.code, words in " ".join(failed.err.split())) == (2, True)
+    monkeypatch.setattr(run_module, "GRACE_S", 0.5)
+    stuck = plan("solve", "tiny-chain", "--planner", "mine.py:stuck", "--time-limit", "0.1s", "--json")
+    assert (stuck.code, stuck.json["stop"]) == (1, "time")
+    assert "was killed, as it gave no answer within 0.5 s of its limit and 10% of it" in stuck.err
 
 
 # ---- what is known of a function ---------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_above_its_memory_limit_a_run_is_killed() -> None:
 
 
 def test_long_after_its_time_limit_a_run_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE_S", 0.0)
+    monkeypatch.setattr(module, "SLOW_S", 0.0)
     found = record("greedy", time_limit_s=0.0)
     assert (found.status, found.result) == (Status.TIME, None)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,11 +149,23 @@ def test_published_inputs_are_taken_where_they_are(workloads: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(packaged_suites()))
+# Packaged suites, but for the one whose methods a user gives.
+WITH_METHODS = sorted({*packaged_suites()} - {"leaderboard"})
+
+
+@pytest.mark.parametrize("name", WITH_METHODS)
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_packaged_suite_has_a_title_and_runs(name: str, quick: bool) -> None:
     assert packaged_suites()[name]
     assert expand(load_suite(name, quick)).runs
+
+
+def test_a_suite_without_methods_asks_for_some_and_may_have_instances_that_none_plans() -> None:
+    suite = load_suite("leaderboard")
+    with pytest.raises(UsageError, match=r"The suite leaderboard has no methods; give some with --method\."):
+        expand(suite)
+    runs = expand(replace(suite, methods=(competitor("contiguous"),))).runs
+    assert {run.kind for run in runs} == {"chain"}
 
 
 @pytest.mark.parametrize(
@@ -296,6 +309,7 @@ def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(t
 # None stands in place of gurobipy.)
 PLAIN = """
 import sys
+from dataclasses import replace
 sys.modules.update(dict.fromkeys(("pymetis", "openpyxl", "distributed")))
 from pipeplan.studies.compare.suite import expand, load_suite
 suite = load_suite(sys.argv[1], quick=len(sys.argv) == 3)
@@ -304,7 +318,7 @@ expanded = expand(suite)
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("name", sorted(packaged_suites()))
+@pytest.mark.parametrize("name", WITH_METHODS)
 def test_every_suite_runs_in_a_plain_install(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", PLAIN, name, "quick"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
