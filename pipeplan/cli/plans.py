@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import PipeplanError, UsageError, one_of, show
-from ..instances.base.json_file import begins_with, holds_json, read_json, write_text_atomically
+from ..instances.base.json_file import holds_json, read_json, write_text_atomically
 from ..instances.base.quantities import with_unit
 from ..instances.base.result import Found
 from ..instances.lookup import Cluster, holds_profile, packaged_by_hash
@@ -279,8 +279,7 @@ def show_plan(
 ) -> None:
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
-    Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
-    pipeline its series-parallel decomposition; of a profile, where no cluster is given, its nodes and their costs.
+    Without a plan: what the instance is; of a profile, where no cluster is given, its nodes and their costs.
     """
     # --inference and the size of a parameter are about the model alone.
     sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
@@ -337,13 +336,11 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
     from ..show.terminal import draw_instance
-    from ..show.views import about
 
-    facts = about(problem)
     if json:
-        print_json({"problem": describe(problem), **facts.data})
+        print_json({"problem": describe(problem)})
     else:
-        draw_instance(problem, facts)
+        draw_instance(problem)
 
 
 def _latency(case: Case) -> Any:
@@ -468,9 +465,6 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
             return
 
 
-# What the files of `plan tune` begin with.
-CAMPAIGN = '"schema": "pipeplan.campaign/'
-
 # ---- `plan explore` and `plan report` -------------------------------------------------------------------------
 
 
@@ -526,8 +520,7 @@ def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
 @with_cluster()
 @described(
     """
-    source input RESULT|FOLDER: A result file, - for standard input, the folder of `plan compare`, or a campaign of
-        `plan tune`.
+    source input RESULT|FOLDER: A result file, - for standard input, or the folder of `plan compare`.
     instance input [INSTANCE]: The problem that was solved; default: the file or packaged instance that the result
         names.
     output output --output -o: The HTML file to write.
@@ -549,13 +542,6 @@ def report(
         from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
-    elif begins_with(source, CAMPAIGN):
-        if instance is not None:
-            raise UsageError("A campaign brings its problem along; drop INSTANCE.")
-        from ..show.tuning import campaign_page
-        from ..studies.tune import read_campaign
-
-        text = campaign_page(read_campaign(source))
     else:
         from ..instances.files import problem_from_json
         from ..instances.stored_results import load_result

@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, cycle
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +24,14 @@ from ..instances.base.result import History, Moment
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
 from .lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, ranks, timeline_lanes
-from .views import CATEGORIES, COMPUTATION, MEMORY, OTHER, Flow, PlanView, Row, colour, ink_on, view_of
-from .words import Times, is_visible, measured, several
+from .views import COMPUTATION, MEMORY, OTHER, Flow, PlanView, Row, colour, ink_on, view_of
+from .words import is_visible, several
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planners.staging.search import DegreeTable
     from ..studies.compare.comparison import Comparison
 
 
@@ -413,9 +412,6 @@ FAR = 4.0
 LEAST_S = 0.01
 # The end of the axis, relative to the last point: the last step of every method is seen.
 BEYOND = 1.08
-TIME = "time per micro-batch"
-# The most sums of degrees that get a curve.
-CURVES = len(CATEGORIES)
 
 # Points of curves by their names.
 Points = Mapping[str, Sequence[tuple[float, float]]]
@@ -487,33 +483,3 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
             axes.set(xscale=scale, xlabel="ratio to the best value found", ylabel="share of cases (%)")
             axes.set_xlim(1.0, max(end, BEYOND))
         axes.set_ylim(0, 103)
-
-
-def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """Draw all entries of Piper's table as colours, and below them the time over the devices for some sums of
-    degrees."""
-    import numpy as np
-
-    scale = Times.of((time for row in table.times for time in row), table.time_unit)
-    values = np.array([[np.nan if time is None else time * scale.factor for time in row] for row in table.times])
-    label, (k, s) = measured(TIME, scale.unit), values.shape
-    with canvas(5.6, 7.6) as figure:
-        above, below = figure.subplots(2, 1)
-        place: Any = {"origin": "lower", "aspect": "auto", "extent": (0.5, k + 0.5, 0.5, s + 0.5)}
-        image = above.imshow(values.T, cmap="viridis", norm="log", **place)
-        above.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-        figure.colorbar(image, ax=above, label=label)
-        for ink, style, most in zip(CATEGORIES, cycle(STYLES), curves(s), strict=False):
-            look: dict[str, Any] = {"color": ink, "label": f"{most}", "linewidth": 1.2}
-            below.plot(range(1, k + 1), values[:, most - 1], style, **look)
-        below.set(xscale="log", yscale="log", xlabel="devices", ylabel=label)
-        figure.legend(title="sum of degrees, at most", loc="outside lower center", ncols=CURVES)
-        below.grid(True, which="both", linewidth=0.3)
-        figure.suptitle(legible(table.name or ""))
-        write_picture(figure, path)
-
-
-def curves(most: int) -> list[int]:
-    """The sums of degrees that get a curve: of 1, 2, 4, ... and `most` the last `CURVES`."""
-    powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
-    return [*powers, most][-CURVES:]

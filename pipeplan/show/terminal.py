@@ -38,7 +38,6 @@ from .views import (
     COUNT,
     MARKS,
     WINDOWS,
-    About,
     Bar,
     PlanView,
     Table,
@@ -258,7 +257,6 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
 # ---- results --------------------------------------------------------------------------------------------------
 
 
-MAX_LINES_SHOWN = 64
 # What the sizes of a model count, where their names say too little.
 COUNTED = {
     "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
@@ -268,13 +266,9 @@ COUNTED = {
 }
 
 
-def draw_instance(problem: Problem, about: About) -> None:
-    """Print what the instance is, and the first lines of what else is known about it."""
-    _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
-    put(about.heading if about.lines else "", style="bold")
-    put(*(f"  {line}" for line in about.lines[:MAX_LINES_SHOWN]), soft=True)
-    left = len(about.lines) - MAX_LINES_SHOWN
-    put(f"  ... and {several(left, 'more line')}; --json has all of them" if left > 0 else "")
+def draw_instance(problem: Problem) -> None:
+    """Print what the instance is."""
+    _block("instance", {"name": problem.name, **module_of(problem).facts(problem)})
 
 
 def draw_result(
@@ -295,7 +289,7 @@ def draw_result(
         iteration = describe_iteration(problem, result.plan, samples)
         put(iteration and iteration.in_words())
     if verbose:
-        draw_instance(problem, About({}))
+        draw_instance(problem)
         if sizes := result.model_size:
             told = {
                 name: f"{count} ({COUNTED[name]})" if name in COUNTED else count for name, count in sizes.items()

@@ -1,4 +1,4 @@
-"""Campaigns of `plan tune` in words and as a page: what was run, what it said, and what may still be the fastest."""
+"""Campaigns of `plan tune` in words: what was run, what it said, and what may still be the fastest."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from ..instances.training.words import words_of
 from ..planners.training.deciding import Verdict
 from ..studies.trials import in_words_of
 from ..studies.tune import Campaign, Made, best_seconds, certificate, list_share, per_cent, shortest_words
-from . import page as html
-
-# The most candidates that a page lists.
-MOST_LISTED = 40
-
-
-# ---- in words ------------------------------------------------------------------------------------------
 
 
 def run_in_words(campaign: Campaign, run: Made) -> str:
@@ -105,82 +98,3 @@ def status(campaign: Campaign, verdict: Verdict, stopped: str | None) -> Mapping
         "flags": None if plan is None else in_words_of(campaign.problem, plan)[0],
         "stopped": stopped,
     }
-
-
-# ---- as a page -----------------------------------------------------------------------------------------
-
-
-def campaign_page(campaign: Campaign) -> str:
-    """The whole page: times against predictions, the regret falling, and what is still possible."""
-    verdicts = [campaign.verdict(most) for most in range(len(campaign.finished) + 1)]
-    verdict, problem = verdicts[-1], campaign.problem
-    title = f"Tuning {problem.model.name} on {problem.devices} {problem.gpu.name}"
-    done = certificate(campaign, verdict)
-    parts = [
-        html.header(
-            title,
-            html.paragraph(done or "Not certain yet.", "verdict " + ("yes" if done else "no")),
-            html.published(),
-        ),
-        html.section("What is known", html.listed(summary(campaign, verdict))),
-    ]
-    measured = [(n, run) for n, run in enumerate(campaign.finished, 1) if run.seconds is not None]
-    if measured:
-        parts.append(html.section("Times", _times(campaign, measured)))
-    falling = [(n, own.regret) for n, own in enumerate(verdicts) if own.regret is not None]
-    if falling:
-        spots = tuple(html.Spot(n, 100 * regret, f"after run {n}") for n, regret in falling)
-        rules = [(f"allowed: {per_cent(campaign.within)}", 100 * campaign.within)]
-        chart = html.line_chart(
-            [html.Line("regret left", spots)],
-            "Regret after each run",
-            "runs",
-            "regret, per cent",
-            low=0.0,
-            rules=rules,
-        )
-        parts.append(html.section("Regret", chart))
-    parts.append(html.section("Runs", _runs(campaign), *map(html.paragraph, _apart(campaign))))
-    parts.append(html.section("Still possible", _possible(campaign, verdict)))
-    return html.page(title, parts)
-
-
-def _times(campaign: Campaign, measured: list[tuple[int, Made]]) -> Any:
-    """Measured and predicted seconds by run."""
-    named = {n: words_of(run.plan) for n, run in measured}
-    real = tuple(html.Spot(n, run.seconds or 0.0, named[n]) for n, run in measured)
-    told = tuple(
-        html.Spot(n, campaign.candidates[campaign.numbers[run.plan]].seconds, named[n]) for n, run in measured
-    )
-    lines = [
-        html.Line("measured", real, is_straight=True),
-        html.Line("predicted before any run", told, is_straight=True),
-    ]
-    return html.line_chart(lines, "Seconds of each run", "run", "seconds of an iteration")
-
-
-def _runs(campaign: Campaign) -> Any:
-    rows = [
-        [str(run.id), words_of(run.plan), run.state, "" if run.seconds is None else f"{run.seconds:.4g}",
-         f"{campaign.candidates[campaign.numbers[run.plan]].seconds:.4g}",
-         "" if run.peak_bytes is None else f"{run.peak_bytes / GIB:.1f}", run.name, run.said]
-        for run in campaign.runs
-    ]  # fmt: skip
-    head = ("run", "configuration", "state", "seconds", "predicted", "peak GiB", "read from", "what was said")
-    return html.table(head, rows, "Every run, in the order in which it was written down")
-
-
-def _apart(campaign: Campaign) -> Iterator[str]:
-    return (f"{own.name} is kept apart: {own.why}." for own in campaign.apart)
-
-
-def _possible(campaign: Campaign, verdict: Verdict) -> Any:
-    rows = []
-    for number in verdict.may[:MOST_LISTED]:
-        own = campaign.candidates[number]
-        rows.append([words_of(own.plan), _seconds(verdict, number, own.seconds), f"{own.bytes / GIB:.1f}"])
-    more = len(verdict.may) - len(rows)
-    caption = "Configurations that may still be the fastest by more than allowed" + f", and {more} more" * (
-        more > 0
-    )
-    return html.table(("configuration", "expected by all runs", "GiB"), rows, caption)

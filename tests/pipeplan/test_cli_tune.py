@@ -20,7 +20,6 @@ from signals import PATIENCE_S, hear_ctrl_c
 import pipeplan
 from pipeplan.instances.training.words import words_of
 from pipeplan.planners.training import deciding
-from pipeplan.show.tuning import campaign_page
 from pipeplan.studies.configure.answer import asked_of
 from pipeplan.studies.trials import birth_of
 from pipeplan.studies.tune import Campaign, Desk, Made, campaign_of, read_campaign
@@ -166,7 +165,7 @@ def test_what_failed_is_run_again_when_it_is_asked_for(plan: Plan, campaign: Pat
 # ---- files of strangers ----------------------------------------------------------------------------------
 
 
-def test_a_strangers_campaign_runs_nothing_and_its_page_takes_no_markup(
+def test_a_strangers_campaign_runs_nothing_and_its_words_are_only_words(
     plan: Plan, campaign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object, **more: object) -> None:
@@ -189,16 +188,11 @@ def test_a_strangers_campaign_runs_nothing_and_its_page_takes_no_markup(
             said = plan("tune", campaign)
             assert said.code in (0, 1), said
             assert "\x1b" not in said.out
-            done(plan("report", campaign, "-o", "page.html"))
         assert victim.poll() is None
     finally:
         victim.kill()
         victim.wait()
-    page = Path("page.html").read_text("utf-8")
-    assert "<script>alert" not in page
-    assert "<img" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert sorted(os.listdir()) == ["campaign.json", "page.html", "train.py"]
+    assert sorted(os.listdir()) == ["campaign.json", "train.py"]
 
 
 def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path) -> None:
@@ -209,17 +203,6 @@ def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path
     refused(plan("tune", campaign, "--command", "true"), "--command names no configuration")
     refused(plan("tune"), "Name a model")
     refused(plan("tune", "nowhere.json", *MODEL[1:], "-o", "b.json"), "does not exist")
-    refused(plan("report", campaign, "tiny-chain"), "A campaign brings its problem along")
-
-
-def test_the_page_shows_times_the_regret_and_what_is_possible(begun: Campaign) -> None:
-    assert "Not certain yet." in campaign_page(begun)
-    campaign = begun
-    for n, own in enumerate(begun.candidates[:4], 1):
-        campaign = campaign.with_run(Made(n, own.plan, "measured", seconds=1.2 * own.seconds, peak_bytes=1e9))
-    page = campaign_page(campaign)
-    has(page, "Seconds of each run", "Regret after each run", "Still possible", "predicted before any run")
-    assert page.count("<tr>") >= 5
 
 
 # ---- signals ---------------------------------------------------------------------------------------------

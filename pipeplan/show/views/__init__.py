@@ -308,18 +308,6 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """Facts of a problem that have to be computed."""
-
-    data: Mapping[str, Any]
-    """The facts as JSON, for machines."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    heading: str = ""
-    lines: Sequence[str] = ()
-    """Lines of text that follow the heading."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
@@ -391,12 +379,6 @@ class Views(Protocol):
 def module_of(problem: Problem) -> Views:
     """The module that knows how problems of this kind and their plans are shown."""
     return shown_kind(problem).view.load()
-
-
-def about(problem: Problem) -> About:
-    """Facts of the problem that have to be computed, if there are any."""
-    compute = shown_kind(problem).about
-    return About({}) if compute is None else compute(problem)
 
 
 def devices(problem: Problem) -> str:

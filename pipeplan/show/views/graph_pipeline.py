@@ -9,11 +9,10 @@ from ...instances.base.kind import Rules
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from ...instances.graph_pipeline.referee import StageGraphEvaluation, stage_levels
-from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
 from ...planners.graph_pipeline.configurations import stage_graphs
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
-from . import About, Flow, Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
+from . import Flow, Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
 
 # The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
@@ -52,14 +51,6 @@ def _link(problem: GraphPipelineProblem, link: Link) -> str:
     if link.bandwidth is None:
         return latency if link.latency_s else "transfers take no time"
     return f"{rate(link.bandwidth, problem.time_unit)}, {latency}"
-
-
-def about(problem: GraphPipelineProblem) -> About:
-    """The series-parallel tree whose parts become stages: one line for each node, indented by its depth."""
-    place = {operator.id: v for v, operator in enumerate(problem.operators)}
-    tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
-    lines = to_text(tree, list(place)).splitlines()
-    return About({"decomposition": lines}, heading="decomposition", lines=lines)
 
 
 def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
