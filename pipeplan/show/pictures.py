@@ -314,7 +314,7 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
 def _rows(view: PlanView) -> list[Lanes]:
     """What is drawn below each other: timelines and memory over time, or loads and memory where the view has no
     timelines, or where these would not say what memory is for."""
-    memory = memory_lanes(view)
+    memory = memory_lanes(view.tables, view.memory_unit)
     tells_uses = not view.memory and any(len(row.memory or ()) > 2 for row in view.tables[0].rows)
     if view.flow is None and (tells_uses or not view.timelines):
         return [load_lanes(view), *([] if memory is None else [memory])]

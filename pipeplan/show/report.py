@@ -70,7 +70,7 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     ]
     parts += [timeline_section(line, view) for line in timelines[-1:] if line.bars]
     parts.append(html.section("Loads", html.lanes_chart(load_lanes(view)), *map(_parts, view.tables)))
-    for title, lanes in (("Memory", memory_lanes(view)), ("Memory over time", over_time)):
+    for title, lanes in (("Memory", memory_lanes(view.tables, view.memory_unit)), ("Memory over time", over_time)):
         if lanes is not None:
             parts.append(html.section(title, html.lanes_chart(lanes)))
     if view.graph is not None and len(view.graph.labels) <= MOST_NODES:
