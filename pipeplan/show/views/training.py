@@ -474,11 +474,9 @@ def _draw_list(answer: Answer, every: bool) -> None:
         return
     rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
     shown = [own for _, own in rows]
-    letters = ", ".join(
-        f"{letter} {name.replace('_', '-')}" for letter, name in _degrees_of([own.plan for own in shown]).items()
-    )
-    put(f"shortlist ({letters}, b micro-batch)", style="bold")
     entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
+    letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
+    put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
         {**line, **beside, "layout": _cut(layout_word(own.plan))}
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
@@ -494,8 +492,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
 
 
 def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, float]]) -> Iterator[dict[str, str]]:
-    """Cells by column of configurations of the list, each given with its seconds and the bytes of its fullest rank; what
-    is the same for all by nature has no column."""
+    """Cells by column of configurations of the list, each given with its seconds and the bytes of its fullest rank."""
     plans, fastest = [plan for plan, _, _ in entries], min(seconds for _, seconds, _ in entries)
     least = fastest if answer.best is None else answer.best.timing.seconds
     degrees, differ = _degrees_of(plans), len({plan.schedule for plan in plans}) > 1
@@ -514,7 +511,7 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
 
 
 def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEvaluation]]:
-    """The families that are printed, the fastest first: how many are alike and when it is the best, and its best one."""
+    """The families that are printed, the fastest first: how many are alike, when it wins, and its best one."""
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
     for i in answer.printed:
         own, member = answer.families[i], members.get(i)
@@ -684,8 +681,8 @@ def _list_table(answer: Answer) -> Element:
     if len(shown) > len(first):
         times = f"times of places 1 to {len(first)} are the referee's, those of the others are what the search said"
     meaning = (
-        f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed for "
-        f"all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
+        f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed "
+        f"for all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
     )
     return table(list(rows[0]), [list(row.values()) for row in rows], meaning)
 
