@@ -85,7 +85,7 @@ def from_zero(low: float, high: float) -> float:
 # ---- graphs ---------------------------------------------------------------------------------------------------
 
 
-def ranks(levels: Sequence[int], edges: Iterable[tuple[int, int]], sweeps: int = 1) -> list[int]:
+def ranks(levels: Sequence[int], edges: Iterable[tuple[int, int]], sweeps: int) -> list[int]:
     """The place of each node within its level, by the mean place of its neighbours, so that few edges cross. The levels
     are swept in turn from the first on, by the neighbours before a node, and from the last on, by those behind it."""
     columns: list[list[int]] = [[] for _ in range(max(levels, default=0) + 1)]

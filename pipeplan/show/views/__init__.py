@@ -300,14 +300,6 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """How stages follow each other: the level of each row, and edges between rows."""
-
-    levels: tuple[int, ...]
-    edges: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
@@ -338,7 +330,6 @@ class PlanView:
     memory_unit: MemoryUnit = IN_BYTES
     """Unit of the memory in rows and curves."""
     graph: Graph | None = None
-    flow: Flow | None = None
 
     def of(self, problem: Problem) -> PlanView:
         """The view with the name and the unit of times of its problem, in units that suit its amounts."""

@@ -12,7 +12,7 @@ from ...instances.graph_pipeline.referee import StageGraphEvaluation, stage_leve
 from ...instances.simulate import simulate
 from ...planners.graph_pipeline.configurations import stage_graphs
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
-from . import Flow, Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
+from . import Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
 
 # The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
@@ -88,7 +88,6 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     operators, value = order_of(problem, problem.operators), evaluation.objective(rules.objective)
     text = f"{amount(value, unit)} per {'iteration' if rules.objective == 'iteration' else 'sample'}"
     rows = tuple(_row(problem, plan, x, evaluation, operators) for x in order)
-    position = {x: row for row, x in enumerate(order)}
     return PlanView(
         value=text,
         headline=f"{text}, depth {evaluation.depth}",
@@ -108,10 +107,6 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             {operator.id: str(operator.id) for operator in problem.operators},
             problem.edges,
             {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)},
-        ),
-        flow=Flow(
-            tuple(places[x] for x in order),
-            tuple((position[i], position[j]) for i, j in plan.edges if i in position and j in position),
         ),
     )
 
