@@ -201,9 +201,7 @@ def test_convert_writes_to_standard_output(plan: Plan) -> None:
     assert (done.code, done.json["schema"], done.err) == (0, "pipeplan.placement/1", "")
 
 
-def test_without_a_plan_the_page_has_equal_stages(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_to_explore_is_written(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = plan("explore")
     assert (said.code, said.out) == (0, "page: explore.html; open it in a browser\n")
@@ -212,18 +210,6 @@ def test_without_a_plan_the_page_has_equal_stages(
     assert 'id="stages"' in text
     assert plan("explore", "--json", "-o", "again.html").json == {"page": "again.html", "bytes": len(text.encode())}
     assert (tmp_path / "again.html").read_text("utf-8") == text
-
-
-def test_with_a_plan_its_stages_are_given_and_its_cluster_is_that_of_the_result(plan: Plan, tmp_path: Path) -> None:
-    result, page = tmp_path / "result.json", tmp_path / "page.html"
-    assert plan("solve", "golden-4", "--memory", 40, "--planner", "contiguous", "-o", result).code == 0
-    assert plan("explore", "golden-4", result, "-o", page).code == 0
-    text = page.read_text("utf-8")
-    assert "<title>Explore a pipeline: golden-4</title>" in text
-    assert 'id="stages"' not in text
-    has(text, 'id="limit"', 'value="40.0"')
-    assert plan("explore", "golden-4", result, "--memory", "none", "-o", page).code == 0
-    assert 'id="limit"' not in page.read_text("utf-8")
 
 
 @pytest.fixture
