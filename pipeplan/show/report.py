@@ -7,6 +7,7 @@ are those of the simulator, written once more in `assets/pipeline.js`; tests com
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
 from ..planners.run.claims import Recomputed, check_same_problem, recompute
 from . import page as html
-from .answer import answer, command_of, describe_iteration, options_of, run_facts
+from .answer import answer, cluster_words, describe_iteration, options_of, run_facts
 from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
 from .views import (
@@ -179,6 +180,7 @@ def result_page(problem: Problem, result: Result, samples: Samples | None = None
     own, allocation = anew.result, unknown_allocation(anew.result.options.get("allocation"))
     told = run_facts(own, unit) | {"claimed": None if own.claimed is None else amount(own.claimed, unit)}
     told |= {"allocation": allocation} if allocation else {}
+    told |= {"asked for": shlex.join((result.asked.instance, *cluster_words(result.asked)))} if result.asked else {}
     parts.append(html.section("Problem", html.facts(named.items()), *rests_on))
     parts.append(html.section("Run", html.facts({**told, "instance hash": own.problem.get("hash")}.items())))
     if len(result.history) > 1:
@@ -232,8 +234,6 @@ def _head(
         words.append(html.paragraph(f"Verified: yes. The referee recomputed the value {value}.", "verdict yes"))
     if anew.differences:
         words += [html.paragraph("The file claims otherwise:", "verdict no"), html.listed(anew.differences)]
-    if (command := command_of(result)) is not None:
-        words.append(html.paragraph(html.tag("code", None, command), "note"))
     return html.header(problem.name, *words, html.published())
 
 
@@ -247,7 +247,7 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
         [number(m.seconds), *("" if value is None else f"{value:.7g}" for value in (m.incumbent, m.bound))]
         for m in history
     ]
-    values = [spot.y for line in lines for spot in line.spots]
+    values = [value for line in lines for _, value in line.points]
     low = from_zero(min(values), max(values))
     chart = html.line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
     table = html.table(["seconds", "incumbent", "bound"], rows)
