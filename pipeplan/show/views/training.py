@@ -482,7 +482,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
-    draw_rows(list(cells[0]), [list(line.values()) for line in cells], "schedule,recompute,best if,layout", best)
+    draw_rows(list(cells[0]), [list(line.values()) for line in cells], "recompute,best if,layout", best)
     left = len(answer.listed) - len(shown)
     if every:
         put(f"... and {left} more; --json has all of them" if left else "")
@@ -495,7 +495,7 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
     """Cells by column of configurations of the list, each given with its seconds and the bytes of its fullest rank."""
     plans, fastest = [plan for plan, _, _ in entries], min(seconds for _, seconds, _ in entries)
     least = fastest if answer.best is None else answer.best.timing.seconds
-    degrees, differ = _degrees_of(plans), len({plan.schedule for plan in plans}) > 1
+    degrees = _degrees_of(plans)
     for plan, seconds, held in entries:
         more = seconds / least - 1  # negative for a faster configuration, which only may fit
         yield {
@@ -505,7 +505,6 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
             "fits": fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error),
             **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
             **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
-            **({"schedule": plan.schedule} if differ else {}),
             "recompute": recompute_word(plan),
         }
 
@@ -674,7 +673,7 @@ def _list_table(answer: Answer) -> Element:
     held = (max(rank.bytes for rank in memory_of_few(answer.problem, own.plan)) for own in shown)
     entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
     rows = [
-        {"place": str(place), **cells, "layout": layout_in_short(plan.layout)}
+        {"place": str(place), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
         for place, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
     ]
     times = "times are the referee's"
