@@ -14,9 +14,11 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from recipes.catalogue import build
 from recipes.recipe import made_on
 from recipes.staging import to_staging
@@ -26,7 +28,9 @@ from pipeplan.instances.physics.hardware import LINKS
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import DegreeTable, Search, table_of
-from pipeplan.show.pictures import draw_table
+from pipeplan.show.pictures import STYLES, canvas, legible, write_picture
+from pipeplan.show.views import CATEGORIES
+from pipeplan.show.words import Times, measured
 
 GIB = 2.0**30
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -171,7 +175,7 @@ def _two_dimensions(bert: Any, devices: int, picture: Path) -> list[str]:
     began = time.process_time()
     table = _table(problem)
     seconds = time.process_time() - began
-    draw_table(table, picture)
+    _draw(table, picture)
     values = "; ".join(
         f"{k} devices: {table.time(k, k):.6g}" for k in (8, 32, devices) if table.time(k, k) is not None
     )
@@ -184,6 +188,33 @@ def _two_dimensions(bert: Any, devices: int, picture: Path) -> list[str]:
         "![The least time by the number of devices and the sum of data-parallel degrees](piper-table.svg)",
         "",
     ]
+
+
+# The most sums of degrees that get a curve, and the words for what is drawn.
+CURVES = len(CATEGORIES)
+TIME = "time per micro-batch"
+
+
+def _draw(table: DegreeTable, path: Path) -> None:
+    """Draw all entries as colours, and below them the time over the devices for sums of 1, 2, 4, ... degrees."""
+    scale = Times.of((time for row in table.times for time in row), table.time_unit)
+    values = np.array([[np.nan if time is None else time * scale.factor for time in row] for row in table.times])
+    label, (k, s) = measured(TIME, scale.unit), values.shape
+    sums = [*(1 << e for e in range(s.bit_length()) if 1 << e < s), s][-CURVES:]
+    with canvas(5.6, 7.6) as figure:
+        above, below = figure.subplots(2, 1)
+        place: Any = {"origin": "lower", "aspect": "auto", "extent": (0.5, k + 0.5, 0.5, s + 0.5)}
+        image = above.imshow(values.T, cmap="viridis", norm="log", **place)
+        above.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
+        figure.colorbar(image, ax=above, label=label)
+        for ink, style, most in zip(CATEGORIES, cycle(STYLES), sums, strict=False):
+            look: dict[str, Any] = {"color": ink, "label": f"{most}", "linewidth": 1.2}
+            below.plot(range(1, k + 1), values[:, most - 1], style, **look)
+        below.set(xscale="log", yscale="log", xlabel="devices", ylabel=label)
+        figure.legend(title="sum of degrees, at most", loc="outside lower center", ncols=CURVES)
+        below.grid(True, which="both", linewidth=0.3)
+        figure.suptitle(legible(table.name or ""))
+        write_picture(figure, path)
 
 
 def _replace_measured(page: Path, lines: list[str]) -> None:

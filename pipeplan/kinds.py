@@ -11,7 +11,7 @@ from .instances.base.kind import Function, Later
 if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
     from .show.front import Front
-    from .show.views import About, Views
+    from .show.views import Views
     from .studies.sweep import Sweep
 
 
@@ -30,8 +30,6 @@ class ShownKind:
 
     view: Later[Views]
     """The module that knows how its problems and plans are shown."""
-    about: Function[[Any], About] | None = None
-    """Computes facts of a problem that its fields do not state."""
     latency: Function[[Any, Any], Any] | None = None
     """Computes how long one sample takes by a plan, or says why that has no value."""
     pareto: ShownCurve | None = None
@@ -53,11 +51,9 @@ SHOWN: dict[str, ShownKind] = {
         Later(f"{_VIEWS}.placement"),
         latency=Function(f"{_VIEWS}.placement:of_one_sample"),
     ),
-    "chain": ShownKind(
-        Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chain_memory:Chains", "chain")
-    ),
+    "chain": ShownKind(Later(f"{_VIEWS}.chain"), pareto=_curve("chain_memory:Chains", "chain")),
     "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=_curve("memory:Stagings", "staging")),
-    "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline"), Function(f"{_VIEWS}.graph_pipeline:about")),
+    "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline")),
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
         pareto=_curve("memory:Schedules", "schedule"),

@@ -19,9 +19,6 @@ from ..base.graph import adjacency, topological_order
 # Candidates for a contraction that are compared, the smallest first.
 TRIED_REGIONS = 8
 
-# Operators of a contracted region that the text names.
-SHOWN_OPERATORS = 6
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -80,23 +77,6 @@ def contracted(tree: Tree) -> tuple[tuple[int, ...], ...]:
 def depth(tree: Tree) -> int:
     """Number of nodes on the longest way from the root to a leaf."""
     return 1 + max(level for _, level in _nodes(tree))
-
-
-def to_text(tree: Tree, names: Sequence[object]) -> str:
-    """One line for each node, indented by its depth; vertex v is called `names[v]`."""
-    return "\n".join("  " * level + _label(node, names) for node, level in _nodes(tree))
-
-
-def _label(node: Tree, names: Sequence[object]) -> str:
-    if isinstance(node, Series):
-        return f"series of {len(node.children)}"
-    if isinstance(node, Parallel):
-        return f"parallel of {len(node.children)}"
-    if len(node.operators) == 1:
-        return str(names[node.operators[0]])
-    shown = ", ".join(str(names[v]) for v in node.operators[:SHOWN_OPERATORS])
-    more = len(node.operators) - SHOWN_OPERATORS
-    return f"not series-parallel, kept whole: {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 # ---- building --------------------------------------------------------------------------------------------

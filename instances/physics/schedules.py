@@ -194,8 +194,6 @@ class ScheduleRule:
     """A schedule that is known by name."""
 
     name: str
-    title: str
-    """What readers call it."""
     order: PassRule
     shape: str = ROW
     divided: bool = False
@@ -210,16 +208,16 @@ class ScheduleRule:
 
 # fmt: off
 _RULES = (
-    ScheduleRule("1f1b", "1F1B", one_f_one_b,
+    ScheduleRule("1f1b", one_f_one_b,
                  frameworks=dict.fromkeys(("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp",
                                            "nanotron", "pytorch", "scaling"), "1F1B")),
-    ScheduleRule("interleaved-1f1b", "interleaved 1F1B", interleaved, LOOP, in_groups=True,
+    ScheduleRule("interleaved-1f1b", interleaved, LOOP, in_groups=True,
                  frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"}),
-    ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe", "nanotron": "AFAB"}),
-    ScheduleRule("zb-h1", "zero bubble H1", zb_h1, divided=True),
-    ScheduleRule("zb-h2", "zero bubble H2", zb_h2, divided=True),
-    ScheduleRule("zb-v", "zero bubble V", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}),
-    ScheduleRule("dualpipe-v", "DualPipe V", dualpipe_v, V_SHAPE, divided=True,
+    ScheduleRule("gpipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe", "nanotron": "AFAB"}),
+    ScheduleRule("zb-h1", zb_h1, divided=True),
+    ScheduleRule("zb-h2", zb_h2, divided=True),
+    ScheduleRule("zb-v", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}),
+    ScheduleRule("dualpipe-v", dualpipe_v, V_SHAPE, divided=True,
                  frameworks={"torchtitan": "DualPipeV"}),
 )
 # fmt: on

@@ -131,15 +131,12 @@ def command(
         from ..planners.training.measured import saved_fit
 
         problem, asked = _with_fit(problem, asked, scope, saved_fit(efficiencies, problem))
-    problem_before = problem
-    asked_before: Asked | None = asked
     fit = None
     if measured:
         from ..planners.training.measured import fitted, measured_runs
 
         fit = fitted(problem, [run for path in measured for run in measured_runs(path, problem)])
     if fit is not None:
-        asked_before = _without_fit(asked, scope, fit)
         problem, asked = _with_fit(problem, asked, scope, fit)
         if fit_output is not None:
             from ..planners.training.measured import save_fit
@@ -161,10 +158,7 @@ def command(
         save(problem if wanted or len(judged) > 1 else judged[0].problem, problem_output)
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
-    compared = None if fit is None or not wanted else asked_before
-    unmeasured = None if compared is None else _search(problem_before, compared, limits, progress)
-    error_before = None if fit is None or asked_before is None else asked_before.error
-    answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
+    answer = Answer(problem, asked, judged, report, fit)
     answer = answer.preferring(scope.get("prefer", "simplest"))
     seconds = now() - begun
     if output is not None:
@@ -306,14 +300,3 @@ def _below_one(error: float, what: str, run: RunError | None, flag: str) -> floa
             f"for less than 100 %; drop runs that contradict others or are of another model, or give {flag}."
         )
     return error
-
-
-def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked | None:
-    """What was asked, with the error that a list without the fit allows for: that of all runs, if more than usual.
-
-    None: no list can allow for so large an error.
-    """
-    error = fit.eps_before
-    if error is None or "error" in scope:
-        return asked
-    return None if error >= 1 else replace(asked, error=max(asked.error, error))

@@ -274,8 +274,7 @@ def show_plan(
 ) -> None:
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
-    Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
-    pipeline its series-parallel decomposition; of a profile, where no cluster is given, its nodes and their costs.
+    Without a plan: what the instance is; of a profile, where no cluster is given, its nodes and their costs.
     """
     # --inference and the size of a parameter are about the model alone.
     sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
@@ -332,13 +331,11 @@ def _show_profile(instance: str, on: Cluster, json: bool) -> None:
 def _show_instance(problem: Problem, json: bool) -> None:
     from ..planners.run.solve import describe
     from ..show.terminal import draw_instance
-    from ..show.views import about
 
-    facts = about(problem)
     if json:
-        print_json({"problem": describe(problem), **facts.data})
+        print_json({"problem": describe(problem)})
     else:
-        draw_instance(problem, facts)
+        draw_instance(problem)
 
 
 def _latency(case: Case) -> Any:
@@ -469,53 +466,17 @@ CAMPAIGN = '"schema": "pipeplan.campaign/'
 # ---- `plan explore` and `plan report` -------------------------------------------------------------------------
 
 
-@with_cluster()
-@described(
-    """
-    instance input [INSTANCE]: A file, - for standard input, or the name of a packaged instance; PLAN follows.
-    plan input [PLAN]: A plan or a result, whose stages the page begins with; default: equal stages to be set.
-    output output --output -o: The HTML file to write.
-    """
-)
-def explore(
-    *,
-    instance: str | None = None,
-    plan: str | None = None,
-    output: str = "explore.html",
-    json: Json = False,
-    on: Cluster,
-) -> None:
+@described("output output --output -o: The HTML file to write.")
+def explore(*, output: str = "explore.html", json: Json = False) -> None:
     """Write an interactive page: sliders for a pipeline; its time, timeline and memory change at once.
 
     The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
     from ..show.report import explore_page
 
-    if instance is None:
-        if on != Cluster():
-            raise UsageError(
-                "There is no plan whose cluster could change; name INSTANCE and PLAN, or drop the options."
-            )
-        text = explore_page()
-    else:
-        text = _of_plan(instance, plan, on)
+    text = explore_page()
     write_text_atomically(output, text)
     tell(json, {"page": output, "bytes": len(text.encode())}, f"page: {output}; open it in a browser")
-
-
-def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
-    from ..instances.simulate import pipeline_of
-    from ..show.report import BATCHES, plan_explorer
-
-    if plan is None:
-        raise UsageError(f"There is no plan to explore; name its file after {instance}, or name neither.")
-    problem = load_for(plan, instance, on)
-    case = read_case(problem, plan, {})
-    count = None if kind_of(problem).batch else int(BATCHES.value)
-    pipeline = pipeline_of(problem, case.plan, micro_batches=count, schedule="1f1b")
-    # The page has one limit; devices of several types have one each.
-    alike = "types" not in problem.extensions
-    return plan_explorer(pipeline, problem.memory_bytes if alike else None)
 
 
 @with_cluster()

@@ -10,10 +10,9 @@ import typer
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
-from ..instances.physics.schedules import SCHEDULES
 from ..instances.physics.tolerances import SAME
-from ..show.console import draw_rows, print_json, put, say_note
-from ..show.words import amount, is_noise, memory_unit, percent, several
+from ..show.console import put, say_note
+from ..show.words import amount, memory_unit, percent
 from .arguments import (
     CLUSTER_OPTIONS,
     InstanceArgument,
@@ -28,13 +27,13 @@ from .arguments import (
     with_cluster,
     with_limits,
 )
-from .exits import NO_PLAN, OK, exit_code, graceful
+from .exits import exit_code, graceful
 from .plans import PlanArgument, read_case
 from .signatures import declared, described, share, shared
 from .solve import OUTPUT, show_result
 
 if TYPE_CHECKING:
-    from ..studies.stage_schedule import Rival, Row, ScheduleComparison, ScheduleStudy
+    from ..studies.stage_schedule import Rival, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
@@ -72,9 +71,6 @@ METHOD_OPTIONS = declared(
 @shared("method", METHOD_OPTIONS)()
 @described(
     f"""
-    [{METHOD}]
-    compare flag: One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with
-        time, idle share and memory; the time limit (30 s unless given) is for all together.
     [{OUTPUT}]
     output output --output -o: Write the result as JSON.
     problem_output output: Write the schedule problem, for plan verify, show and solve.
@@ -86,7 +82,6 @@ def command(
     plan: PlanArgument,
     blocks: dict[str, Any],
     method: dict[str, Any],
-    compare: bool = False,
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -113,11 +108,6 @@ def command(
     case = read_case(problem, plan, {})
     for violation in case.violations()[:1]:
         say_note(f"the plan breaks a rule of the problem: {violation}")
-    if compare:
-        _check_comparable(
-            blocks, method, {"--output": output, "--problem-output": problem_output, "--picture": picture}
-        )
-        raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(limits), json=json))
     with graceful(), reporter(progress) as watch:
         study = schedule_study(
             problem, case.plan, method=method, limits=limits_for(limits), on_progress=watch, **blocks
@@ -128,30 +118,6 @@ def command(
     show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
     put(None if json else _gain(study), style="bold", soft=True)
     raise typer.Exit(exit_code(study.result))
-
-
-# Options of blocks that say which single schedule is meant.
-ONE_ALONE = ("virtual", "shape", "objective")
-
-
-def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dict[str, str | None]) -> None:
-    given = [f"--{name.replace('_', '-')}" for name in (*ONE_ALONE, *method) if name in {**blocks, **method}]
-    given += [name for name, path in files.items() if path is not None]
-    if given:
-        raise UsageError(f"--compare tries all schedules, and {given[0]} is for one; drop one of them.")
-
-
-def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, json: bool) -> int:
-    from ..studies.stage_schedule import compare_schedules
-
-    comparison = compare_schedules(problem, plan, limits=limits, **blocks)
-    for note in comparison.notes:
-        say_note(note)
-    if json:
-        print_json(comparison.to_json())
-    else:
-        _draw_comparison(comparison)
-    return OK if comparison.best is not None else NO_PLAN
 
 
 def _shares(text: str) -> float | tuple[float, ...]:
@@ -205,64 +171,3 @@ def _difference(value: float, other: float) -> str:
     if not other:
         return "more than"
     return f"{percent(abs(other - value) / other)} {'less' if value < other else 'more'} than"
-
-
-# ---- all schedules ---------------------------------------------------------------------------------------
-
-# What readers call the schedules.
-TITLES = {
-    **{name: rule.title for name, rule in SCHEDULES.items()},
-    "zb-greedy": "zero bubble, greedy",
-    "best": "best found",
-}
-LEGEND = (
-    "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights, "
-    "half of the time each unless --split-backward says otherwise; within x %: of the best of its kind"
-)
-
-
-def _draw_comparison(found: ScheduleComparison) -> None:
-    """Print the answer, the schedules by the way in which stages are cut, and why some are missing."""
-    best = found.best
-    unit = memory_unit(found.memory_unit).like([row.peak for row in found.rows] + [found.limit])
-    put(_answer(found), style="bold")
-    rows: list[tuple[str, ...]] = []
-    cut, bold = "", set()
-    for row in sorted(found.rows, key=lambda row: [each.cut for each in found.rows].index(row.cut)):
-        if row.time is None or row.idle is None or row.peak is None:
-            continue
-        if row.cut != cut:
-            cut = row.cut
-            rows.append((f"{cut}:", "", "", "", ""))
-        if row is best:
-            bold.add(len(rows))
-        cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
-        rows.append((f"  {TITLES[row.name]}", *cells))
-    draw_rows(("schedule", "time", "idle", "memory", "fits"), rows, "schedule,fits", bold)
-    put(*(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}" for row in found.rows if row.why_none))
-    limit = "no limit" if found.limit is None else unit.text(found.limit)
-    rejected = [row for row in found.rows if row.time is not None and not row.verified]
-    verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
-    put(f"memory: of the fullest device, of {limit}; {LEGEND}")
-    put(f"verified: {verdict}", style="bold green" if not rejected else "bold red")
-
-
-def _fits(row: Row) -> str:
-    return ("yes" if row.fits else "no") + (f", {row.proof}" if row.proof else "")
-
-
-def _answer(found: ScheduleComparison) -> str:
-    best = found.best
-    many = several(found.micro_batches, "micro-batch")
-    if best is None or best.time is None or best.idle is None:
-        return f"no schedule of {many} fits the memory"
-    others = [row for row in found.rows if row.fits and row.name == "1f1b" and row.time]
-    gain = "" if not others or others[0].time is None else _less(best.time, others[0].time)
-    return (
-        f"{TITLES[best.name]} ({best.cut}) is the shortest that fits: {many} in {amount(best.time, found.time_unit)}, "
-        f"devices idle {percent(best.idle)} of it{gain}"
-    )
-
-
-def _less(time: float, other: float) -> str:
-    return "" if time >= other or is_noise(1 - time / other) else f"; {percent(1 - time / other)} less than 1F1B"

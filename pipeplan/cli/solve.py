@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -168,7 +165,7 @@ def command(
     from ..planners.run.solve import solve
 
     entry = None if planner is None else find_planner(planner)
-    with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
+    with graceful(), reporter(progress) as watch:
         if isinstance(entry, OwnEntry) and formulation is None and start == "auto" and not cross_check:
             from ..studies.compare.run import solve_apart
 
@@ -258,24 +255,3 @@ def _example(formulation: str | None, planner: str | None) -> str:
     if example is None:
         raise UsageError(f"There is no packaged instance for {entry.name!r}; name an INSTANCE.")
     return example
-
-
-# Endings of `--option table` that are drawn: the planner writes the numbers beside the picture.
-PICTURES = (".svg", ".png", ".pdf")
-
-
-@contextmanager
-def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The options to plan with; a picture that --option table names is drawn at the end from the planner's numbers."""
-    path = options.get("table")
-    if path is None or Path(path).suffix.lower() not in PICTURES:
-        yield dict(options)
-        return
-    with TemporaryDirectory() as folder:
-        numbers = Path(folder) / "table.csv"
-        yield {**options, "table": str(numbers)}
-        if numbers.exists():
-            from ..planners.staging.search import read_table
-            from ..show.pictures import draw_table
-
-            draw_table(read_table(numbers, problem), path)

@@ -124,12 +124,12 @@ def drawn(draw: Callable[[str | os.PathLike[str]], None], path: Place) -> Pictur
 
 
 def _face_of_problem(problem: Any) -> Face:
-    from .views import about, module_of
+    from .views import module_of
 
     def show() -> None:
         from .terminal import draw_instance
 
-        draw_instance(problem, about(problem))
+        draw_instance(problem)
 
     facts = {name: str(text) for name, text in module_of(problem).facts(problem).items()}
     return Face(f"{type(problem).__name__} {problem.name}", facts, show)

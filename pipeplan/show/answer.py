@@ -1,24 +1,19 @@
 """The answer in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and what an even
-split costs; what passes through one iteration; and the command that asks again."""
+split costs; what passes through one iteration."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..formulations.registry import FORMULATIONS
 from ..instances.base.cluster import OF_ONE_SOURCE, SECONDS
-from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.errors import PipeplanError
 from ..instances.base.fields import plain_fields
 from ..instances.base.kind import Rules, Samples
 from ..instances.base.result import Asked, Found, Result, Stop
-from ..instances.lookup import packaged_by_hash
 from ..instances.registry import Plan, Problem, kind_of
-from ..planners.options import SolveOptions
 from ..planners.referee import OWN_OBJECTIVE, Ruling, rule
-from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
 from .views import PlanView, module_of
 from .words import amount, amount_or, percent, several, singular
 
@@ -358,71 +353,17 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
     return f"the plan uses {used} of {several(available, 'device')}; the others are left over"
 
 
-# ---- the command ----------------------------------------------------------------------------------------------
-
-
-# Options of the command line by the fields of `SolveOptions` that they set.
-LIMITS = {
-    "rel_gap": "--gap",
-    "time_limit_s": "--time-limit",
-    "memory_limit_bytes": "--memory-limit",
-    "threads": "--threads",
-    "seed": "--seed",
-}
-
-
-def command_of(result: Result) -> str | None:
-    """The command that gives this result: every option that differs from its default; None where a program
-    asked about a problem of its own."""
-    try:  # an unchanged packaged instance is asked for by its name alone
-        asked = result.asked or Asked(packaged_by_hash(result.problem).name)
-    except UsageError:
-        return None
-    words = [*cluster_words(asked), *_method(result), *_own(result), *_words_of_limits(result.options)]
-    return shlex.join(["plan", "solve", asked.instance, *words])
+# ---- what was asked -------------------------------------------------------------------------------------------
 
 
 def cluster_words(asked: Asked) -> Iterator[str]:
     """Options of the cluster and of the table as they were typed."""
-    for name, value in asked.cluster.items():
-        yield from _typed(name, value, by_name=name in OF_ONE_SOURCE)
-
-
-def _typed(name: str, value: object, by_name: bool = False) -> Iterator[str]:
-    """The option as it is typed; `by_name`: as `--option NAME=VALUE`."""
-    name = name.replace("_", "-")
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    if by_name:
-        yield from ("--option", name if value is True else f"{name}={text.lower() if value is False else text}")
-    elif isinstance(value, bool):
-        yield f"--{name}" if value else f"--no-{name}"
-    else:
-        yield from (f"--{name}", text)
-
-
-def _method(result: Result) -> Iterator[str]:
-    if result.formulation is not None and result.planner in (EXACT, None):
-        yield from ("--formulation", result.formulation)
-    elif result.planner is not None:
-        yield from ("--planner", result.planner)
-    solver = result.options.get("solver", "auto")
-    if solver != "auto":
-        yield from ("--solver", str(solver))
-    if result.cross_check is not None:
-        yield "--cross-check"
-
-
-def _own(result: Result) -> Iterator[str]:
-    """Options that the method declares as its own."""
-    entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
-    for spec in () if entry is None else entry.declared.values():
-        value = result.options.get(spec.name, spec.default)
-        if value not in (None, spec.default) and (spec.type != "flag" or value is True):
-            yield from _typed(spec.name, value, by_name=spec.name not in USUAL_OPTIONS)
-
-
-def _words_of_limits(options: Mapping[str, Any]) -> Iterator[str]:
-    for limit in fields(SolveOptions):
-        value = options.get(limit.name)
-        if limit.name in LIMITS and value is not None and value != limit.default:
-            yield from (LIMITS[limit.name], str(value))
+    for field, value in asked.cluster.items():
+        name = field.replace("_", "-")
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        if field in OF_ONE_SOURCE:
+            yield from ("--option", name if value is True else f"{name}={text.lower() if value is False else text}")
+        elif isinstance(value, bool):
+            yield f"--{name}" if value else f"--no-{name}"
+        else:
+            yield from (f"--{name}", text)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -30,7 +29,7 @@ from ..studies.compare.table import (
     time_profile,
     values,
 )
-from .console import clean, draw_table, out, put, styled
+from .console import draw_rows, put
 from .page import Line, line_chart, listed, page, paragraph, section, table, tag
 from .pictures import profile_points
 from .words import Times, amount_or, measured, several
@@ -406,16 +405,16 @@ def draw_comparison(comparison: Comparison) -> None:
     if not parts:
         put("no run has finished")
         return
-    values, methods = parts["Values"], parts["Methods"]
-    names = [row[0] for row in methods.rows]
-    head, key = _shortened(values.head, values.rows, names, out().width)
-    _print_table("values, recomputed by the referee", head, values.rows, len(head) - len(names))
+    values, methods, left = parts["Values"], parts["Methods"], ",".join(LABELS)
+    put("values, recomputed by the referee", style="bold")
+    draw_rows(values.head, values.rows, left, labels=len(values.head) - len(methods.rows))
     losses = any("%" in cell for row in values.rows for cell in row)
     put(values.note if losses else "", values.remark, style="dim")
-    put(key)
-    _print_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
+    put("methods, ratios to the best of each case", style="bold")
+    draw_rows(methods.head, methods.rows, left)
     if comparison.expanded.against and PAIRS in parts:
-        _print_table(f"{comparison.expanded.against} against each other", parts[PAIRS].head, parts[PAIRS].rows, 2)
+        put(f"{comparison.expanded.against} against each other", style="bold")
+        draw_rows(parts[PAIRS].head, parts[PAIRS].rows, left, labels=2)
     put(*comparison.expanded.once_remark(), style="dim")
     claims, failures = (parts[name].entries if name in parts else () for name in (CLAIMS, "Failures"))
     put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
@@ -425,46 +424,12 @@ def draw_comparison(comparison: Comparison) -> None:
 def draw_leaderboard(board: Comparison) -> None:
     """Print how far each method is above the optimum or a bound, case by case, and what contradicts a file."""
     parts = parts_of(board)
-    rows, methods = parts[GAPS].rows, [row[0] for row in parts["Methods"].rows]
-    head, key = _shortened(parts[GAPS].head, rows, methods, out().width)
-    _print_table("gaps, recomputed by the referee", head, rows, len(head) - len(methods))
-    put(key)
+    put("gaps, recomputed by the referee", style="bold")
+    labels = len(parts[GAPS].head) - len(parts["Methods"].rows)
+    draw_rows(parts[GAPS].head, parts[GAPS].rows, ",".join(LABELS), labels=labels)
     put(GAPS_MEAN, style="dim")
-    put(
-        *(f"claims: {claim}" for claim in (parts[CLAIMS].entries if CLAIMS in parts else ())),
-        style="bold red",
-        soft=True,
-    )
-
-
-# Spaces between two columns.
-GAP = 2
-
-
-def _shortened(
-    head: Sequence[str], rows: Sequence[Sequence[str]], methods: Collection[str], width: int
-) -> tuple[Sequence[str], str]:
-    """The head, with letters for the methods where their names do not fit, and a line on what the letters mean."""
-    cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
-        return head, ""
-    letters = dict(zip((name for name in head if name in methods), ascii_uppercase, strict=False))
-    key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
-    return [letters.get(name, name) for name in head], key
-
-
-def _print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> None:
-    """Print a table whose first columns, `labels`, say what each row is about."""
-    from rich.table import Table
-
-    table = Table(
-        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
-    )
-    for name in head:
-        table.add_column(clean(name), no_wrap=True)
-    for row in rows:
-        table.add_row(*map(styled, row))
-    draw_table(table, labels)
+    claims = parts[CLAIMS].entries if CLAIMS in parts else ()
+    put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
 
 
 # ---- page -----------------------------------------------------------------------------------------------------

@@ -218,14 +218,18 @@ def new_table(padding: int = 0) -> Table:
 
 
 def draw_rows(
-    titles: Sequence[str], rows: Iterable[Sequence[object]], left: str = "", bold: Container[int] = ()
+    titles: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    left: str = "",
+    bold: Container[int] = (),
+    labels: int = 1,
 ) -> None:
     """Print rows of text below their titles: columns whose titles are in `left`, or empty, are aligned to the left, and
-    rows with the numbers in `bold` are bold."""
+    rows with the numbers in `bold` are bold. The first `labels` columns say what a row is about."""
     table = new_table()
     for title in titles:
         justify: Any = "left" if title in ("", *left.split(",")) else "right"
         table.add_column(clean(title), justify=justify, no_wrap=True)
     for i, row in enumerate(rows):
         table.add_row(*(styled(cell, "bold" if i in bold else "") for cell in row))
-    draw_table(table)
+    draw_table(table, labels)

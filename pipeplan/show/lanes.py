@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 
-from .views import LOADS, MEMORY, Curve, PlanView, Timeline, colour
-from .words import measured
+from .views import LOADS, MEMORY, Curve, PlanView, Table, Timeline, colour
+from .words import IN_BYTES, MemoryUnit, measured
 
 # ---- axes -----------------------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def from_zero(low: float, high: float) -> float:
 # ---- graphs ---------------------------------------------------------------------------------------------------
 
 
-def ranks(levels: Sequence[int], edges: Iterable[tuple[int, int]], sweeps: int = 1) -> list[int]:
+def ranks(levels: Sequence[int], edges: Iterable[tuple[int, int]], sweeps: int) -> list[int]:
     """The place of each node within its level, by the mean place of its neighbours, so that few edges cross. The levels
     are swept in turn from the first on, by the neighbours before a node, and from the last on, by those behind it."""
     columns: list[list[int]] = [[] for _ in range(max(levels, default=0) + 1)]
@@ -316,12 +316,12 @@ def load_lanes(view: PlanView) -> Lanes:
     return replace(lanes, end=max(lanes.end, view.full_load))
 
 
-def memory_lanes(view: PlanView) -> Lanes | None:
+def memory_lanes(tables: Sequence[Table], unit: MemoryUnit = IN_BYTES) -> Lanes | None:
     """The memory of all rows that have any, by what it is for; None where none has."""
-    rows = [row for table in view.tables for row in table.rows if row.memory]
+    rows = [row for table in tables for row in table.rows if row.memory]
     if not rows:
         return None
-    factor, unit = view.memory_unit.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in rows))
+    factor, name = unit.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in rows))
     amounts = [
         Amount(
             row.title,
@@ -331,4 +331,4 @@ def memory_lanes(view: PlanView) -> Lanes | None:
         )
         for row in rows
     ]
-    return amount_lanes(amounts, f"Memory of a device of each {view.tables[0].what}", "memory", unit)
+    return amount_lanes(amounts, f"Memory of a device of each {tables[0].what}", "memory", name)

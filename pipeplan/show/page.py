@@ -261,32 +261,17 @@ LEGEND_LINE = 28
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A point of a curve."""
-
-    x: float
-    y: float
-    words: str = ""
-    """More words about the point."""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """A curve, of which a value holds until the next one."""
 
     name: str
-    spots: tuple[Spot, ...]
-    until: float | None = None
-    """How far the last value holds, where that is beyond the last point."""
-    is_straight: bool = False
-    """Do straight lines join the points instead?"""
+    points: tuple[tuple[float, float], ...]
 
     @classmethod
     def of(cls, name: str, points: Sequence[tuple[float, float]]) -> Line:
-        """A line of plain points, of which only those are kept where the value changes, and the last one."""
+        """A line of points, of which only those are kept where the value changes, and the last one."""
         last = len(points) - 1
-        kept = (p for i, p in enumerate(points) if i in (0, last) or p[1] != points[i - 1][1])
-        return cls(name, tuple(Spot(x, y) for x, y in kept))
+        return cls(name, tuple(p for i, p in enumerate(points) if i in (0, last) or p[1] != points[i - 1][1]))
 
 
 def line_chart(
@@ -296,14 +281,10 @@ def line_chart(
     y_title: str,
     low: float | None = None,
     high: float | None = None,
-    rules: Iterable[tuple[str, float]] = (),
 ) -> Element:
     """Curves with a legend; the first one is the most visible. `low`, `high`: where the values upwards begin and end,
-    if not at round values around those of the curves; `rules`: horizontal lines by name and value."""
-    rules = list(rules)
-    xs = [place for own in lines for place in (*(spot.x for spot in own.spots), own.until) if place is not None]
-    ys = [spot.y for own in lines for spot in own.spots]
-    ys += [value for _, value in rules]
+    if not at round values around those of the curves."""
+    xs, ys = zip(*(point for own in lines for point in own.points), strict=True)
     least, most = round_ends(min(ys) if low is None else low, max(ys) if high is None else high, FEW + 1)
     x, y = Scale(min(xs), max(xs), 0.0, FULL), Scale(least, most, TOP + HEIGHT, TOP)
     upwards = [(y(value), text) for value, text in ticks(least, most, FEW + 1)]
@@ -312,10 +293,6 @@ def line_chart(
     curves = [(i, own, _stroke(i, len(lines))) for i, own in enumerate(lines)]
     paths = (tag("path", {"class": "curve", "d": _path(own, x, y), **stroke}) for _, own, stroke in curves)
     drawn.append(tag("svg", {"width": "100%", **inside}, *paths))
-    for name, place in ((name, y(value)) for name, value in rules):
-        # The name stands below the line, where curves that it bounds do not come.
-        below = tag("text", {"class": "value", "x": "100%", "y": place + 14, "text-anchor": "end"}, name)
-        drawn += [line("limit", (0.0, FULL), (place, place)), below]
     drawn += _marks(lines, x, y)
     drawn += axis(x, TOP + HEIGHT, x_title)
     picture = svg(TOP + HEIGHT + AXIS, label, *drawn)
@@ -329,13 +306,10 @@ def line_chart(
 
 
 def _path(own: Line, x: Scale, y: Scale) -> str:
-    """The steps or lines of a curve that stretches with the page; its stroke keeps its width."""
-    places = [(x(spot.x), y(spot.y) - TOP) for spot in own.spots]
-    path = f"M{places[0][0]:.3f},{places[0][1]:.1f}"
-    for (_, before), (px, py) in pairwise(places):
-        path += "" if own.is_straight else f" L{px:.3f},{before:.1f}"
-        path += f" L{px:.3f},{py:.1f}"
-    return path if own.until is None else f"{path} L{x(own.until):.3f},{places[-1][1]:.1f}"
+    """The steps of a curve that stretches with the page; its stroke keeps its width."""
+    places = [(x(along), y(value) - TOP) for along, value in own.points]
+    steps = (f" L{px:.3f},{before:.1f} L{px:.3f},{py:.1f}" for (_, before), (px, py) in pairwise(places))
+    return f"M{places[0][0]:.3f},{places[0][1]:.1f}" + "".join(steps)
 
 
 def _stroke(i: int, count: int) -> dict[str, object]:
@@ -347,15 +321,14 @@ def _stroke(i: int, count: int) -> dict[str, object]:
 
 def _marks(lines: Sequence[Line], x: Scale, y: Scale) -> Iterator[Element]:
     """One marker for all curves that meet at a place; it looks like that of the first of them."""
-    marks_at: dict[tuple[str, int], list[tuple[int, Spot, str]]] = {}
+    marks_at: dict[tuple[str, int], list[tuple[int, tuple[float, float]]]] = {}
     for i, own in enumerate(lines):
-        for spot in own.spots:
-            name = own.name + (f" ({spot.words})" if spot.words else "")
-            marks_at.setdefault((f"{x(spot.x):.1f}", round(y(spot.y))), []).append((i, spot, name))
+        for along, value in own.points:
+            marks_at.setdefault((f"{x(along):.1f}", round(y(value))), []).append((i, (along, value)))
     for meeting in islice(marks_at.values(), MOST_MARKS):
-        i, spot, _ = meeting[0]
-        title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(name for *_, name in meeting))}"
-        element, kind, shape = _shape(i, per_cent(x(spot.x)), y(spot.y))
+        i, (along, value) = meeting[0]
+        title = f"{number(value)} at {number(along)}: {', '.join(dict.fromkeys(lines[j].name for j, _ in meeting))}"
+        element, kind, shape = _shape(i, per_cent(x(along)), y(value))
         yield mark(element, {**shape, "fill": colour(i)}, title, kind)
 
 

@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, cycle
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +23,15 @@ from ..instances.base.kind import Rules
 from ..instances.base.result import History, Moment
 from ..instances.registry import Plan, Problem
 from ..planners.referee import rules_of
-from .lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, ranks, timeline_lanes
-from .views import CATEGORIES, COMPUTATION, MEMORY, OTHER, Flow, PlanView, Row, colour, ink_on, view_of
-from .words import Times, is_visible, measured, several
+from .lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, timeline_lanes
+from .views import PlanView, colour, ink_on, view_of
+from .words import is_visible
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planners.staging.search import DegreeTable
     from ..studies.compare.comparison import Comparison
 
 
@@ -213,54 +212,6 @@ def _write_plain_powers(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-# ---- stage graphs ---------------------------------------------------------------------------------------------
-
-
-# The most characters for the operators of a stage.
-MOST_NAMED = 24
-# Height of a box, relative to the distance of rows, and widths of the frames of slowest and other stages.
-BOX_HEIGHT = 0.62
-SLOWEST_PT, USUAL_PT = 2.5, 0.8
-
-
-def draw_flow(axes: Axes, view: PlanView, flow: Flow) -> None:
-    """Draw a box for each stage, and an arrow for each edge."""
-    places = list(zip(flow.levels, ranks(flow.levels, flow.edges), strict=True))
-    for i, j in flow.edges:
-        (x0, y0), (x1, y1) = places[i], places[j]
-        arrow = {"arrowstyle": "->", "color": OTHER, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", xy=(x1 - 0.42, y1), xytext=(x0 + 0.42, y0), arrowprops=arrow, zorder=0)
-    for place, row in zip(places, view.tables[0].rows, strict=True):
-        _box(axes, place, row, row.load / view.full_load, view.memory_unit.text(row.memory_held or 0.0))
-    axes.set_xlim(-0.5, max(x for x, _ in places) + 0.5)
-    axes.set_ylim(max(y for _, y in places) + 0.6, -0.6)
-    axes.set_axis_off()
-    axes.bar([0], [0], color=COMPUTATION, label="load, of the largest one (thick frame)")
-    axes.bar([0], [0], color=MEMORY["held"], label="memory, of the limit")
-
-
-def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str) -> None:
-    (x, y), held = place, row.memory_held or 0.0
-    count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
-    settings = ", ".join(f"{name} {row.cells[name]}" for name in ("d", "b", "k", "held"))
-    text = f"{row.title}: {several(count, 'operator')}\n{names}\n{settings}\n{memory}"
-    # Ground and ink are of one element each: in the file a shape has one colour of the page.
-    width = SLOWEST_PT if row.slowest else USUAL_PT
-    frame: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "linewidth": width}
-    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND)
-    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, **frame)
-    axes.text(x, y + 0.06, text, ha="center", va="center", fontsize=SMALL_PT)
-    _bar(axes, place, -0.22, load, COMPUTATION)
-    if row.limit:
-        _bar(axes, place, -0.27, min(1.0, held / row.limit), MEMORY["held"])
-
-
-def _bar(axes: Axes, place: tuple[int, int], offset: float, share: float, colour: str) -> None:
-    """A thin bar along the top of a box."""
-    x, y = place
-    axes.bar(x - 0.4 + 0.4 * share, 0.04, 0.8 * share, y + offset, color=colour)
-
-
 # ---- plans ----------------------------------------------------------------------------------------------------
 
 
@@ -270,10 +221,8 @@ MOST_SHAPES = 2_000
 MOST_LANES = 128
 # Points between a label and both ends of its shape.
 MARGIN_PT = 1.0
-# Sizes in inches: the width of the picture and of a level of stages, and the heights of a row of stages, of a lane, of
-# what a panel has besides, and of the legend.
-WIDTH_IN, LEVEL_IN = 11.0, 2.1
-STAGE_IN, LANE_IN, PANEL_IN, LEGEND_IN = 0.9, 0.26, 0.9, 0.5
+# Sizes in inches: the width of the picture, and the heights of a lane, of what a panel has besides, and of the legend.
+WIDTH_IN, LANE_IN, PANEL_IN, LEGEND_IN = 11.0, 0.26, 0.9, 0.5
 # Amounts are drawn up to so many times the largest, so that a limit there is seen beside the frame.
 ROOM = 1.02
 # The part of its height that a lane leaves free at either side.
@@ -290,19 +239,14 @@ def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules:
 
 def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
     """Write the picture of a plan's view: SVG, PNG or PDF by the file's ending."""
-    rows, flow = _rows(view), view.flow
+    rows = _rows(view)
     heights = [PANEL_IN + LANE_IN * sum(lane.height for lane in row.lanes[:MOST_LANES]) for row in rows]
-    if flow is not None:
-        heights.insert(0, PANEL_IN + STAGE_IN * (max(ranks(flow.levels, flow.edges)) + 1))
-    width = WIDTH_IN if flow is None else max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
     panels: list[Panel] = []
-    with canvas(width, sum(heights) + LEGEND_IN) as figure:
+    with canvas(WIDTH_IN, sum(heights) + LEGEND_IN) as figure:
         if view.name:
             figure.suptitle(wrapped(f"{legible(view.name)}: {view.headline}", WIDTH_IN))
         heights.append(LEGEND_IN)
         parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
-        if flow is not None:
-            draw_flow(next(parts).subplots(), view, flow)
         for lanes in rows:
             axes = next(parts).subplots()
             _draw_lanes(axes, lanes)
@@ -315,9 +259,9 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
 def _rows(view: PlanView) -> list[Lanes]:
     """What is drawn below each other: timelines and memory over time, or loads and memory where the view has no
     timelines, or where these would not say what memory is for."""
-    memory = memory_lanes(view)
+    memory = memory_lanes(view.tables, view.memory_unit)
     tells_uses = not view.memory and any(len(row.memory or ()) > 2 for row in view.tables[0].rows)
-    if view.flow is None and (tells_uses or not view.timelines):
+    if tells_uses or not view.timelines:
         return [load_lanes(view), *([] if memory is None else [memory])]
     rows = [timeline_lanes(timeline, view) for timeline in view.timelines]
     if view.memory and not any(timeline.over_memory for timeline in view.timelines):
@@ -413,9 +357,6 @@ FAR = 4.0
 LEAST_S = 0.01
 # The end of the axis, relative to the last point: the last step of every method is seen.
 BEYOND = 1.08
-TIME = "time per micro-batch"
-# The most sums of degrees that get a curve.
-CURVES = len(CATEGORIES)
 
 # Points of curves by their names.
 Points = Mapping[str, Sequence[tuple[float, float]]]
@@ -487,33 +428,3 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
             axes.set(xscale=scale, xlabel="ratio to the best value found", ylabel="share of cases (%)")
             axes.set_xlim(1.0, max(end, BEYOND))
         axes.set_ylim(0, 103)
-
-
-def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """Draw all entries of Piper's table as colours, and below them the time over the devices for some sums of
-    degrees."""
-    import numpy as np
-
-    scale = Times.of((time for row in table.times for time in row), table.time_unit)
-    values = np.array([[np.nan if time is None else time * scale.factor for time in row] for row in table.times])
-    label, (k, s) = measured(TIME, scale.unit), values.shape
-    with canvas(5.6, 7.6) as figure:
-        above, below = figure.subplots(2, 1)
-        place: Any = {"origin": "lower", "aspect": "auto", "extent": (0.5, k + 0.5, 0.5, s + 0.5)}
-        image = above.imshow(values.T, cmap="viridis", norm="log", **place)
-        above.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-        figure.colorbar(image, ax=above, label=label)
-        for ink, style, most in zip(CATEGORIES, cycle(STYLES), curves(s), strict=False):
-            look: dict[str, Any] = {"color": ink, "label": f"{most}", "linewidth": 1.2}
-            below.plot(range(1, k + 1), values[:, most - 1], style, **look)
-        below.set(xscale="log", yscale="log", xlabel="devices", ylabel=label)
-        figure.legend(title="sum of degrees, at most", loc="outside lower center", ncols=CURVES)
-        below.grid(True, which="both", linewidth=0.3)
-        figure.suptitle(legible(table.name or ""))
-        write_picture(figure, path)
-
-
-def curves(most: int) -> list[int]:
-    """The sums of degrees that get a curve: of 1, 2, 4, ... and `most` the last `CURVES`."""
-    powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
-    return [*powers, most][-CURVES:]

@@ -7,25 +7,23 @@ are those of the simulator, written once more in `assets/pipeline.js`; tests com
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from xml.etree.ElementTree import Element
 
-from ..instances.base.cluster import SECONDS
-from ..instances.base.errors import InputError, UsageError
+from ..instances.base.errors import InputError
 from ..instances.base.graph import adjacency, in_turn
 from ..instances.base.kind import Rules, Samples
 from ..instances.base.quantities import GIB
 from ..instances.base.result import Asked, Moment, Result
 from ..instances.physics.optimizers import OPTIMIZERS, copies_by
 from ..instances.registry import Plan, Problem
-from ..instances.timeline.engine import run
-from ..instances.timeline.model import Pipeline
 from ..planners.referee import rules_of
 from ..planners.run.claims import Recomputed, check_same_problem, recompute
 from . import page as html
-from .answer import answer, command_of, describe_iteration, options_of, run_facts
+from .answer import answer, cluster_words, describe_iteration, options_of, run_facts
 from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
 from .views import (
@@ -43,7 +41,7 @@ from .views import (
     module_of,
     view_of,
 )
-from .words import IN_BYTES, amount, measured, plain, several
+from .words import amount, measured, plain, several
 
 # ---- what is shown of a plan ----------------------------------------------------------------------------------
 
@@ -69,7 +67,7 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     ]
     parts += [timeline_section(line, view) for line in timelines[-1:] if line.bars]
     parts.append(html.section("Loads", html.lanes_chart(load_lanes(view)), *map(_parts, view.tables)))
-    for title, lanes in (("Memory", memory_lanes(view)), ("Memory over time", over_time)):
+    for title, lanes in (("Memory", memory_lanes(view.tables, view.memory_unit)), ("Memory over time", over_time)):
         if lanes is not None:
             parts.append(html.section(title, html.lanes_chart(lanes)))
     if view.graph is not None and len(view.graph.labels) <= MOST_NODES:
@@ -180,6 +178,7 @@ def result_page(problem: Problem, result: Result, samples: Samples | None = None
     rests_on = html.tag("h3", None, "Assumptions"), html.listed(_assumptions(problem, result, rules))
     own = anew.result
     told = run_facts(own, unit) | {"claimed": None if own.claimed is None else amount(own.claimed, unit)}
+    told |= {"asked for": shlex.join((result.asked.instance, *cluster_words(result.asked)))} if result.asked else {}
     parts.append(html.section("Problem", html.facts(named.items()), *rests_on))
     parts.append(html.section("Run", html.facts({**told, "instance hash": own.problem.get("hash")}.items())))
     if len(result.history) > 1:
@@ -233,8 +232,6 @@ def _head(
         words.append(html.paragraph(f"Verified: yes. The referee recomputed the value {value}.", "verdict yes"))
     if anew.differences:
         words += [html.paragraph("The file claims otherwise:", "verdict no"), html.listed(anew.differences)]
-    if (command := command_of(result)) is not None:
-        words.append(html.paragraph(html.tag("code", None, command), "note"))
     return html.header(problem.name, *words, html.published())
 
 
@@ -248,7 +245,7 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
         [number(m.seconds), *("" if value is None else f"{value:.7g}" for value in (m.incumbent, m.bound))]
         for m in history
     ]
-    values = [spot.y for line in lines for spot in line.spots]
+    values = [value for line in lines for _, value in line.points]
     low = from_zero(min(values), max(values))
     chart = html.line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
     table = html.table(["seconds", "incumbent", "bound"], rows)
@@ -267,14 +264,14 @@ MOST_STAGES, MOST_MICRO_BATCHES = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """A slider. Its steps are powers of two, so that sums in the browser are exact; None: it takes any number."""
+    """A slider. Its steps are powers of two, so that sums in the browser are exact."""
 
     key: str
     """Key of the setting, in addresses of the page too."""
     name: str
     low: float
     high: float
-    step: float | None
+    step: float
     value: float
     unit: str = ""
     zero: str = ""
@@ -351,90 +348,47 @@ TITLE = "Explore a pipeline"
 
 
 def explore_page() -> str:
-    """The page for a pipeline of equal stages, with situations to begin with."""
+    """The page for a pipeline of equal stages, with situations to begin with. Its script reads what is no slider."""
+    setup = {
+        "timeUnit": "ms",
+        "perSecond": 1000,
+        "memory": {"bytes": GIB, "unit": "GiB"},
+        "situations": [asdict(entry) for entry in SITUATIONS],
+        "colours": {name: {"fill": ink, "text": ink_on(ink)} for name, ink in INKS.items()},
+    }
+    heard = html.tag("div", {"class": "heard", "aria-live": "polite"})
+    parts = [
+        _explorer_head(),
+        html.tag("p", {"id": "refused", "class": "verdict no", "role": "status"}),
+        html.tag(
+            "noscript", None, html.paragraph("This page computes in the browser; please allow its script to run.")
+        ),
+        html.tag(
+            "div",
+            {"class": "explorer"},
+            html.tag("div", {"class": "numbers"}, html.paragraph(None, "answer"), html.paragraph(None, "verdict")),
+            html.section("Settings", html.tag("div", {"class": "settings"}, *_fields())),
+            html.tag("div", None, *_explorer_charts()),
+        ),
+        heard,
+        html.tag("script", {"id": "setup", "type": "application/json"}, json.dumps(setup)),
+    ]
+    return html.page(TITLE, parts, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
+
+
+def _explorer_head() -> Element:
     options = [html.tag("option", {"value": ""}, "settings of your own")]
     options += [html.tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
     choice = html.tag("select", {"id": "situation", "autocomplete": "off"}, *options)
-    head = html.header(
-        TITLE,
-        html.paragraph(
-            "A network in stages, one on each device, and a batch in micro-batches that pass through them."
-        ),
-        html.tag("p", None, html.tag("label", {"for": "situation"}, "Situation "), choice),
-        html.tag("p", {"id": "lesson", "aria-live": "polite"}),
-    )
+    told = "A network in stages, one on each device, and a batch in micro-batches that pass through them."
+    situation = html.tag("p", None, html.tag("label", {"for": "situation"}, "Situation "), choice)
+    lesson = html.tag("p", {"id": "lesson", "aria-live": "polite"})
+    return html.header(TITLE, html.paragraph(told), situation, lesson)
+
+
+def _fields() -> list[Element]:
+    """The sliders in groups, and the choice of a schedule before its k."""
     groups = {"Pipeline": (STAGES, BATCHES, GROUPS), "Time": (*TIMES, SLOW, FACTOR), "Memory": (*MEMORY, LIMIT)}
-    situations = [asdict(entry) for entry in SITUATIONS]
-    return _page(head, groups, "ms", {"bytes": GIB, "unit": "GiB"}, None, situations)
-
-
-def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
-    """The explorer of a plan's own stages: their times, transfers and memory are fixed, all else can be set.
-
-    Raises `UsageError` where the stages are more than the page shows, or no chain of single devices.
-    """
-    # What the sliders cannot say: many stages, branches, replicas, groups of devices, inference.
-    count, arcs = len(pipeline.stages), {(d.source, d.target) for d in pipeline.dependencies}
-    refused = {
-        f"it has {several(count, 'stage')}": count > MOST_STAGES,
-        "its stages are no chain": pipeline.shared or arcs != {(x, x + 1) for x in range(count - 1)},
-        "a stage has several devices": any(stage.devices > 1 for stage in pipeline.stages),
-        "its stages differ in their micro-batches": len({stage.micro_batch for stage in pipeline.stages}) > 1,
-        "it has no backward passes": all(j > 0 for j in pipeline.stages[0].orders[0]),
-    }
-    for reason in (reason for reason, holds in refused.items() if holds):
-        raise UsageError(
-            f"The page shows training on a chain of up to {MOST_STAGES} stages with one device each, and of this plan "
-            f"{reason}; `plan simulate` shows it."
-        )
-    stages, batches = list(_stages(pipeline)), min(pipeline.passes(0), MOST_MICRO_BATCHES)
-    most = 2 * max(limit_bytes or 0.0, run(pipeline).peak_memory_bytes) or 1.0
-    factor, unit = IN_BYTES.like([limit_bytes]).scale(most)
-    told = f"The {several(len(stages), 'stage')} of a plan, with its times, transfers and memory."
-    head = html.header(f"{TITLE}: {pipeline.name}", html.paragraph(told))
-    groups: dict[str, tuple[Slider, ...]] = {
-        "Pipeline": (replace(BATCHES, value=batches), GROUPS),
-        "Time": (replace(SLOW, high=len(stages)), FACTOR),
-    }
-    if limit_bytes is not None:
-        limit = replace(LIMIT, low=0, high=most / factor, step=None, value=limit_bytes / factor, unit=unit)
-        groups["Memory"] = (limit,)
-    return _page(head, groups, pipeline.time_unit, {"bytes": factor, "unit": unit}, stages)
-
-
-def _stages(pipeline: Pipeline) -> Iterator[Mapping[str, float]]:
-    """Stages in the form in which `pipeline.js` reads them."""
-    after = {arc.source: arc for arc in pipeline.dependencies}
-    for x, stage in enumerate(pipeline.stages):
-        arc = after.get(x)
-        yield {
-            "forward": stage.forward,
-            "backward": stage.backward,
-            "onward": arc.forward_delay if arc else 0.0,
-            "back": arc.backward_delay if arc else 0.0,
-            "weights": stage.fixed_bytes,
-            "kept": stage.micro_batch * stage.sample_bytes,
-        }
-
-
-def _page(
-    head: Element,
-    groups: Mapping[str, Sequence[Slider]],
-    time_unit: str | None,
-    memory_unit: Mapping[str, object],
-    stages: Sequence[Mapping[str, float]] | None,
-    situations: Sequence[object] = (),
-) -> str:
-    """The page with these groups of sliders; its script reads the other values: `perSecond` is None where the unit of
-    time is unknown, `stages` where all are equal."""
-    setup = {
-        "timeUnit": time_unit or "",
-        "perSecond": float(1 / SECONDS[time_unit]) if time_unit in SECONDS else None,
-        "memory": memory_unit,
-        "stages": stages,
-        "situations": situations,
-        "colours": {name: {"fill": ink, "text": ink_on(ink)} for name, ink in INKS.items()},
-    }
     fields = [
         html.tag("fieldset", None, html.tag("legend", None, name), *map(_slider, rows))
         for name, rows in groups.items()
@@ -445,45 +399,27 @@ def _page(
     ]
     choice = html.tag("select", {"id": "schedule", "data-setting": "schedule", "data-name": "schedule"}, *options)
     schedule = html.tag("div", {"class": "setting"}, html.tag("label", {"for": "schedule"}, "schedule"), choice)
-    fields[0].insert(len(fields[0]) - 1, schedule)  # before its k
+    fields[0].insert(len(fields[0]) - 1, schedule)
+    return fields
+
+
+def _explorer_charts() -> Iterator[Element]:
+    """What the script draws: the timeline, and memory under its limit."""
     swatches = {name: (html.swatch(ink), name) for name, ink in INKS.items()}
-    label, axis = (
-        "What each device runs when",
-        html.tag("div", {"class": "axis"}, f"time {time_unit or ''}".rstrip()),
-    )
+    label, axis = "What each device runs when", html.tag("div", {"class": "axis"}, "time ms")
     signs = html.legend([swatches["forward"], swatches["backward"]])
-    timeline = html.chart(html.scrolled(html.svg(0, label)), label, axis, signs, above=html.zoom())
-    label, entries = "Memory of each device at its peak", [swatches["weights"], swatches["activations"]]
-    entries += [(html.line_swatch("limit"), "limit")] * ("Memory" in groups)
-    memory = html.chart(html.scrolled(html.svg(0, label)), label, html.legend(entries))
-    heard = html.tag("div", {"class": "heard", "aria-live": "polite"})
-    data = json.dumps(setup).replace("<", "\\u003c")  # no name can end the element
-    parts = [
-        head,
-        html.tag("p", {"id": "refused", "class": "verdict no", "role": "status"}),
-        html.tag(
-            "noscript", None, html.paragraph("This page computes in the browser; please allow its script to run.")
-        ),
-        html.tag(
-            "div",
-            {"class": "explorer"},
-            html.tag("div", {"class": "numbers"}, html.paragraph(None, "answer"), html.paragraph(None, "verdict")),
-            html.section("Settings", html.tag("div", {"class": "settings"}, *fields)),
-            html.tag("div", None, html.section("Timeline", timeline), html.section("Memory", memory)),
-        ),
-        heard,
-        html.tag("script", {"id": "setup", "type": "application/json"}, data),
-    ]
-    return html.page(str(head[0].text), parts, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
+    drawn = html.scrolled(html.svg(0, label))
+    yield html.section("Timeline", html.chart(drawn, label, axis, signs, above=html.zoom()))
+    label = "Memory of each device at its peak"
+    signs = html.legend([swatches["weights"], swatches["activations"], (html.line_swatch("limit"), "limit")])
+    yield html.section("Memory", html.chart(html.scrolled(html.svg(0, label)), label, signs))
 
 
 def _slider(slider: Slider) -> Element:
     """A native slider below its name and its value."""
     numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
-    # Every digit counts: a rounded limit would be another one.
-    exact = {name: "any" if number is None else repr(number) for name, number in numbers.items()}
     input_attributes = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
     output_attributes = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
-    knob = html.tag("input", {**input_attributes, **exact})
+    knob = html.tag("input", {**input_attributes, **numbers})
     label, output = html.tag("label", {"for": slider.key}, slider.name), html.tag("output", output_attributes)
     return html.tag("div", {"class": "setting"}, label, output, knob)

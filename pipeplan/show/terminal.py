@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +33,12 @@ from .console import (
     styled,
 )
 from .views import (
-    COLOURS,
     COUNT,
-    MARKS,
-    WINDOWS,
-    About,
     Bar,
     PlanView,
     Table,
     Timeline,
-    bar_of,
     devices,
-    in_order,
     ink_on,
     module_of,
 )
@@ -258,7 +251,6 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
 # ---- results --------------------------------------------------------------------------------------------------
 
 
-MAX_LINES_SHOWN = 64
 # What the sizes of a model count, where their names say too little.
 COUNTED = {
     "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
@@ -268,13 +260,9 @@ COUNTED = {
 }
 
 
-def draw_instance(problem: Problem, about: About) -> None:
-    """Print what the instance is, and the first lines of what else is known about it."""
-    _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
-    put(about.heading if about.lines else "", style="bold")
-    put(*(f"  {line}" for line in about.lines[:MAX_LINES_SHOWN]), soft=True)
-    left = len(about.lines) - MAX_LINES_SHOWN
-    put(f"  ... and {several(left, 'more line')}; --json has all of them" if left > 0 else "")
+def draw_instance(problem: Problem) -> None:
+    """Print what the instance is."""
+    _block("instance", {"name": problem.name, **module_of(problem).facts(problem)})
 
 
 def draw_result(
@@ -295,7 +283,7 @@ def draw_result(
         iteration = describe_iteration(problem, result.plan, samples)
         put(iteration and iteration.in_words())
     if verbose:
-        draw_instance(problem, About({}))
+        draw_instance(problem)
         if sizes := result.model_size:
             told = {
                 name: f"{count} ({COUNTED[name]})" if name in COUNTED else count for name, count in sizes.items()
@@ -507,43 +495,9 @@ def run_tables(case: CaseReport) -> tuple[tuple[Sequence[str], list[Sequence[str
     )
 
 
-def timeline(case: CaseReport) -> Timeline:
-    """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
-    from ..instances.timeline.model import Task, TaskKind  # answers about small problems do without it
-
-    lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
-    runs = [
-        (f"{ranks[task.replica]} predicted", task)
-        for stage, ranks in zip(case.simulation.stages, case.stage_ranks, strict=True)
-        for task in stage.tasks
-    ]
-    for own in case.passes:
-        kind: TaskKind = "weights" if own.part == "W" else "forward" if own.micro_batch > 0 else "backward"
-        runs.append((f"{own.rank} measured", Task(kind, abs(own.micro_batch), 0, own.start, own.end)))
-    drawn = (
-        replace(bar_of(lane, run), start=PER_SECOND * run.start, end=PER_SECOND * run.end) for lane, run in runs
-    )
-    bars, divided = in_order(drawn), any(measured.part for measured in case.passes)
-    return Timeline(
-        "Predicted over measured",
-        tuple(lanes),
-        bars,
-        max(bar.end for bar in bars),
-        marks=f"{MARKS}, +: backward for weights" if divided else MARKS,
-        colours=COLOURS,
-        windows=WINDOWS,
-    )
-
-
 def draw_run(report: RunReport) -> None:
-    """Print sentences on all cases, and tables and a timeline of the plan alone."""
-    console = out()
+    """Print sentences on all cases, and tables of the plan alone."""
     put(headline(report), *sentences(report), soft=True)
-    ranks, stages = run_tables(report.plan)
-    console.print()
-    draw_rows(*ranks, left="stages")
-    console.print("\n")
-    draw_rows(*stages, left="stage")
-    console.print()
-    for row in gantt(timeline(report.plan), UNIT):
-        console.print(row, soft_wrap=True)
+    for (titles, rows), left in zip(run_tables(report.plan), ("stages", "stage"), strict=True):
+        out().print()
+        draw_rows(titles, rows, left)

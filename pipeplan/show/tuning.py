@@ -1,4 +1,4 @@
-"""Campaigns of `plan tune` in words and as a page: what was run, what it said, and what may still be the fastest."""
+"""Campaigns of `plan tune` in words: what was run, what it said, and what may still be the fastest."""
 
 from __future__ import annotations
 
@@ -171,38 +171,24 @@ def campaign_page(campaign: Campaign) -> str:
         html.section("What is known", html.listed(summary(campaign, verdict))),
     ]
     measured = [(n, run) for n, run in enumerate(campaign.finished, 1) if run.seconds is not None]
-    if measured:
-        parts.append(html.section("Times", _times(campaign, measured)))
-    falling = [(n, own.regret) for n, own in enumerate(verdicts) if own.regret is not None]
-    if falling:
-        spots = tuple(html.Spot(n, 100 * regret, f"after run {n}") for n, regret in falling)
-        rules = [(f"allowed: {per_cent(campaign.within)}", 100 * campaign.within)]
-        chart = html.line_chart(
-            [html.Line("regret left", spots)],
-            "Regret after each run",
-            "runs",
-            "regret, per cent",
-            low=0.0,
-            rules=rules,
-        )
-        parts.append(html.section("Regret", chart))
+    falling = [(n, 100 * own.regret) for n, own in enumerate(verdicts) if own.regret is not None]
+    if len(measured) > 1:
+        real = tuple((float(n), run.seconds or 0.0) for n, run in measured)
+        told = tuple((float(n), campaign.candidates[campaign.numbers[run.plan]].seconds) for n, run in measured)
+        lines = [html.Line("measured", real), html.Line("predicted before any run", told)]
+        curve = html.line_chart(lines, "Seconds of each run", "run", "seconds of an iteration")
+        parts.append(html.section("Times", curve))
+    if len(falling) > 1:
+        allowed = tuple((n, 100 * campaign.within) for n, _ in falling)
+        lines = [
+            html.Line("regret left", tuple(falling)),
+            html.Line(f"allowed: {per_cent(campaign.within)}", allowed),
+        ]
+        curve = html.line_chart(lines, "Regret after each run", "runs", "regret, per cent", low=0.0)
+        parts.append(html.section("Regret", curve))
     parts.append(html.section("Runs", _runs(campaign), *map(html.paragraph, _apart(campaign))))
     parts.append(html.section("Still possible", _possible(campaign, verdict)))
     return html.page(title, parts)
-
-
-def _times(campaign: Campaign, measured: list[tuple[int, Made]]) -> Any:
-    """Measured and predicted seconds by run."""
-    named = {n: words_of(run.plan) for n, run in measured}
-    real = tuple(html.Spot(n, run.seconds or 0.0, named[n]) for n, run in measured)
-    told = tuple(
-        html.Spot(n, campaign.candidates[campaign.numbers[run.plan]].seconds, named[n]) for n, run in measured
-    )
-    lines = [
-        html.Line("measured", real, is_straight=True),
-        html.Line("predicted before any run", told, is_straight=True),
-    ]
-    return html.line_chart(lines, "Seconds of each run", "run", "seconds of an iteration")
 
 
 def _runs(campaign: Campaign) -> Any:

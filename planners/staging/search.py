@@ -14,7 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...formulations.contract import Problem
 from ...instances.base.errors import InputError
 from ...instances.base.json_file import write_bytes_atomically
 from ...instances.base.result import Stop, met
@@ -425,13 +424,6 @@ def check_table(path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"
         raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv", str(path))
-
-
-def read_table(path: str | os.PathLike[str], problem: Problem) -> DegreeTable:
-    """Read the times of a table that `write_table` wrote; `proven` is lost."""
-    _, *rows = Path(path).read_text("utf-8").splitlines()
-    times = tuple(tuple(float(cell) if cell else None for cell in row.split(",")[1:]) for row in rows)
-    return DegreeTable(times, False, problem.name, problem.time_unit)
 
 
 def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:

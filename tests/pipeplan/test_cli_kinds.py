@@ -201,17 +201,6 @@ def test_the_cluster_of_a_graph_pipeline_can_be_overridden(plan: Plan, chained: 
     assert "bandwidth" in plan("verify", *chained, "--bandwidth", "1GB/s").err
 
 
-def test_without_a_plan_the_decomposition_is_shown(plan: Plan) -> None:
-    lines = ["series of 2", "  parallel of 2", "    series of 2", "      a1", "      a2", "    series of 2"]
-    lines += ["      b1", "      b2", "  join"]
-    said = done(plan("show", "tiny-graph"))
-    assert said.out.splitlines()[-len(lines) :] == [f"  {line}" for line in lines]
-    data = plan("show", "tiny-graph", "--json").json
-    assert (data["decomposition"], data["problem"]["operators"]) == (lines, 5)
-    said = plan("show", "mmt-8")
-    assert said.out.splitlines()[-1].endswith("more lines; --json has all of them")
-
-
 @pytest.mark.sweeps("method0", "method1")
 @pytest.mark.parametrize(
     "method",

@@ -16,7 +16,7 @@ from typing import Any
 from ...instances.base.cluster import SECONDS
 from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileNode
-from ...instances.timeline.model import Pass, Simulation
+from ...instances.timeline.model import Pass
 from .orders import Schedule
 
 # Limit for wall time of the passes divided by their CPU time; below it nothing else used the cores.
@@ -123,7 +123,6 @@ class CaseReport:
     """The order of the passes, in words: "the plan's" or "the given"."""
     iterations: tuple[float, ...]
     check: Check | None
-    simulation: Simulation
     passes: tuple[MeasuredPass, ...]
     """The passes of the median iteration."""
     stage_ranks: tuple[tuple[int, ...], ...]
@@ -245,7 +244,6 @@ def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, An
         schedule="the given" if schedule.given else "the plan's",
         iterations=tuple(step.seconds for step in steps),
         check=_check([answer["checks"].get(name) for answer in answers]),
-        simulation=schedule.predicted,
         passes=middle.passes,
         stage_ranks=tuple(stage.ranks for stage in schedule.stages),
     )

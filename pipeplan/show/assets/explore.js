@@ -21,20 +21,20 @@ function readSettings() {
 }
 
 function show(settings) {
-  control.slow.max = settings.stages ?? setup.stages.length; // before its value, which the browser keeps below it
+  control.slow.max = settings.stages; // before its value, which the browser keeps below it
   for (const [name, value] of Object.entries(settings)) control[name].value = value;
   update();
 }
 
-// The stages of the plan that the page was made of, or equal ones.
+// Equal stages, but for the slow one.
 function stagesOf(s) {
   const equal = { forward: s.forward, backward: s.backward, onward: s.transfer, back: s.transfer,
     weights: s.weights * setup.memory.bytes, kept: s.kept * setup.memory.bytes };
-  return withSlowStage(setup.stages ?? Array(s.stages).fill(equal), s.slow, s.factor);
+  return withSlowStage(Array(s.stages).fill(equal), s.slow, s.factor);
 }
 
 function update() {
-  control.slow.max = control.stages?.value ?? setup.stages.length;
+  control.slow.max = control.stages.value;
   const s = readSettings(), k = s.schedule === "kfkb" ? s.k : 1;
   shown.settings = s;
   shown.result = simulatePipeline(stagesOf(s), s.batches, s.schedule, k);
@@ -71,9 +71,9 @@ function faultIn(pairs) {
       continue;
     }
     if (!/^\d{1,15}(\.\d{1,20})?(e[+-]\d{1,2})?$/.test(text)) return `${name} is no plain number`;
-    const high = input === control.slow ? given.stages ?? input.max : input.max;
+    const high = input === control.slow ? given.stages : input.max;
     if (Number(text) < Number(input.min) || Number(text) > Number(high)) return `${name} is not from ${input.min} to ${input.max}`;
-    if (input.step !== "any" && !Number.isInteger((Number(text) - Number(input.min)) / Number(input.step)))
+    if (!Number.isInteger((Number(text) - Number(input.min)) / Number(input.step)))
       return `${name} is not in steps of ${input.step}`;
   }
   return null;

@@ -300,26 +300,6 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """How stages follow each other: the level of each row, and edges between rows."""
-
-    levels: tuple[int, ...]
-    edges: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Facts of a problem that have to be computed."""
-
-    data: Mapping[str, Any]
-    """The facts as JSON, for machines."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    heading: str = ""
-    lines: Sequence[str] = ()
-    """Lines of text that follow the heading."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
@@ -350,7 +330,6 @@ class PlanView:
     memory_unit: MemoryUnit = IN_BYTES
     """Unit of the memory in rows and curves."""
     graph: Graph | None = None
-    flow: Flow | None = None
 
     def of(self, problem: Problem) -> PlanView:
         """The view with the name and the unit of times of its problem, in units that suit its amounts."""
@@ -391,12 +370,6 @@ class Views(Protocol):
 def module_of(problem: Problem) -> Views:
     """The module that knows how problems of this kind and their plans are shown."""
     return shown_kind(problem).view.load()
-
-
-def about(problem: Problem) -> About:
-    """Facts of the problem that have to be computed, if there are any."""
-    compute = shown_kind(problem).about
-    return About({}) if compute is None else compute(problem)
 
 
 def devices(problem: Problem) -> str:

@@ -22,11 +22,9 @@ from ...instances.chain.referee import (
 )
 from ...planners.search import shares
 from ..words import IN_BYTES, Held, Order, amount, percent, rate, several, with_memory
-from . import MOST_TOLD, PHASE_NAMES, About, Bar, Curve, PlanView, Row, Table, Timeline
+from . import MOST_TOLD, PHASE_NAMES, Bar, Curve, PlanView, Row, Table, Timeline
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-# Seconds that the search for the smallest memory may take.
-ENOUGH_S = 5.0
 # Number of periods that are shown after the pipeline has filled.
 STEADY_PERIODS = 2
 # The most periods that are shown in all.
@@ -64,16 +62,6 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
         "cluster": f"{several(problem.gpus, 'GPU')} {with_memory(problem.memory_bytes)}; {speed}",
         "memory": f"mode {problem.memory_mode}, weights x {problem.weight_copies:g}",
     }
-
-
-def about(problem: ChainProblem) -> About:
-    """The smallest memory for which there is any plan, as far as it is found within `ENOUGH_S`."""
-    from ...planners.chain.smallest_memory import binding, said, smallest_memory
-    from ...planners.options import SolveOptions
-
-    needed = smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))
-    facts = {"smallest": f"{said(needed)} per GPU, one batch at a time", "binding": binding(needed)}
-    return About({"smallest_memory": needed.to_json()}, facts)
 
 
 # What memory counts in each mode.

@@ -9,11 +9,10 @@ from ...instances.base.kind import Rules
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from ...instances.graph_pipeline.referee import StageGraphEvaluation, stage_levels
-from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.simulate import simulate
 from ...planners.graph_pipeline.configurations import stage_graphs
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
-from . import About, Flow, Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
+from . import Graph, PlanView, Row, Table, Timeline, memory_of, timeline_of
 
 # The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
@@ -54,14 +53,6 @@ def _link(problem: GraphPipelineProblem, link: Link) -> str:
     return f"{rate(link.bandwidth, problem.time_unit)}, {latency}"
 
 
-def about(problem: GraphPipelineProblem) -> About:
-    """The series-parallel tree whose parts become stages: one line for each node, indented by its depth."""
-    place = {operator.id: v for v, operator in enumerate(problem.operators)}
-    tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
-    lines = to_text(tree, list(place)).splitlines()
-    return About({"decomposition": lines}, heading="decomposition", lines=lines)
-
-
 def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
     return (
         "The weights are updated once per batch, when all its samples have come back.",
@@ -97,7 +88,6 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     operators, value = order_of(problem, problem.operators), evaluation.objective(rules.objective)
     text = f"{amount(value, unit)} per {'iteration' if rules.objective == 'iteration' else 'sample'}"
     rows = tuple(_row(problem, plan, x, evaluation, operators) for x in order)
-    position = {x: row for row, x in enumerate(order)}
     return PlanView(
         value=text,
         headline=f"{text}, depth {evaluation.depth}",
@@ -117,10 +107,6 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             {operator.id: str(operator.id) for operator in problem.operators},
             problem.edges,
             {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)},
-        ),
-        flow=Flow(
-            tuple(places[x] for x in order),
-            tuple((position[i], position[j]) for i, j in plan.edges if i in position and j in position),
         ),
     )
 

@@ -29,7 +29,7 @@ from ...instances.training.words import layout_word, recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
 from ...studies.configure.judge import memory_of_few
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
-from ..lanes import Amount, amount_lanes
+from ..lanes import Amount, amount_lanes, memory_lanes
 from ..page import Node, lanes_chart, listed, paragraph, section, table, tag
 from ..words import Order, amount, is_noise, percent, plain, rate, several, with_memory
 from . import (
@@ -48,7 +48,7 @@ from . import (
 
 if TYPE_CHECKING:
     from ...planners.training.cover import Condition
-    from ...planners.training.search import Found, Report
+    from ...planners.training.search import Report
     from ...studies.configure.answer import Answer, Preferred
     from ...studies.configure.judge import Judged
 
@@ -201,6 +201,7 @@ PART_WORDS = {"transient": "memory that is needed for a moment", "reserve": "the
 # Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
 LETTERS = {"t": "tensor", "c": "context", "p": "pipeline", "v": "virtual", "e": "expert", "et": "expert_tensor"}
 LETTERS["d"] = "data"
+LEGEND = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-") + ", b micro-batch"
 # What a rank spends its time on, in the order of the tables.
 SPENT = (
     *("products", "attention", "memory", "measured", "recomputation"),
@@ -384,19 +385,10 @@ def _one_name(answer: Answer) -> str:
 
 
 def measured_in_words(answer: Answer) -> Iterator[str]:
-    """Sentences on the given runs, and on how they changed the shortlist."""
+    """Sentences on the given runs, and on the error that the shortlist allows for."""
     if answer.measured is None:
         return
     yield from answer.measured.sentences()
-    if answer.before is not None:
-        allowed = "" if answer.before_error is None else f", for an error of {percent(answer.before_error)}"
-        yield (
-            f"With these runs the shortlist has {several(len(answer.listed), 'choice')}, for an error of "
-            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed):,}{allowed}."
-        )
-    elif answer.report is not None:
-        off = percent(answer.measured.eps_before or 0)
-        yield f"Without the fit times are off by {off}: no list can allow for that."
     eps = answer.measured.eps
     if eps is not None and eps < answer.asked.error == USUAL_ERROR:
         yield (
@@ -480,32 +472,17 @@ def _draw_list(answer: Answer, every: bool) -> None:
     """Print the shortlist as a table, and sentences on what it promises."""
     if not answer.listed:
         return
-    rows = [("", "", own) for own in answer.shortlist] if every else list(_families(answer))
-    shown = [own for _, _, own in rows]
-    degrees = _degrees_of(shown)
-    least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
-    letters = [f"{title} {name.replace('_', '-')}" for title, name in degrees.items()]
-    put(f"shortlist ({', '.join(letters)}, b micro-batch)", style="bold")
+    rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
+    shown = [own for _, own in rows]
+    entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
+    letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
+    put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
-        (
-            f"{own.timing.seconds:.4g}",
-            "" if is_noise(more := own.timing.seconds / least - 1) else percent(more),
-            f"{own.fullest.bytes / GIB:.1f}",
-            own.fit(answer.asked.memory_error),
-            *(str(getattr(own.plan.degrees, name)) for name in degrees.values()),
-            str(own.plan.micro_batch),
-            str(own.plan.zero),
-            recompute_word(own.plan),
-            *([] if every else [alike, wins]),
-            _cut(layout_word(own.plan)),
-        )
-        for alike, wins, own in rows
+        {**line, **beside, "layout": _cut(layout_word(own.plan))}
+        for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
-    titles = ("s", "more", "GiB", "fits", *degrees, "b", "zero", "recompute")
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
-    draw_rows(
-        (*titles, *([] if every else ["alike", "best if"]), "layout"), cells, "recompute,best if,layout", best
-    )
+    draw_rows(list(cells[0]), [list(line.values()) for line in cells], "recompute,best if,layout", best)
     left = len(answer.listed) - len(shown)
     if every:
         put(f"... and {left} more; --json has all of them" if left else "")
@@ -514,8 +491,26 @@ def _draw_list(answer: Answer, every: bool) -> None:
     put(list_in_words(answer))
 
 
-def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluation]]:
-    """The families that are printed, the fastest first: how many are alike, when it is the best, and its best one."""
+def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, float]]) -> Iterator[dict[str, str]]:
+    """Cells by column of configurations of the list, each given with its seconds and the bytes of its fullest rank."""
+    plans, fastest = [plan for plan, _, _ in entries], min(seconds for _, seconds, _ in entries)
+    least = fastest if answer.best is None else answer.best.timing.seconds
+    degrees = _degrees_of(plans)
+    for plan, seconds, held in entries:
+        more = seconds / least - 1  # negative for a faster configuration, which only may fit
+        yield {
+            "s": f"{seconds:.4g}",
+            "more": "" if is_noise(more) else percent(more),
+            "GiB": f"{held / GIB:.1f}",
+            "fits": fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error),
+            **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
+            **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
+            "recompute": recompute_word(plan),
+        }
+
+
+def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEvaluation]]:
+    """The families that are printed, the fastest first: how many are alike, when it wins, and its best one."""
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
     for i in answer.printed:
         own, member = answer.families[i], members.get(i)
@@ -524,7 +519,8 @@ def _families(answer: Answer) -> Iterator[tuple[str, str, ConfigurationEvaluatio
             wins = "as believed"
         elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
             wins = "it fits" if own.best.seconds < answer.report.best.seconds else wins
-        yield str(own.alike or ""), wins, evaluate_configuration(answer.problem, own.best.plan)
+        beside = {"alike": str(own.alike or ""), "best if": wins}
+        yield beside, evaluate_configuration(answer.problem, own.best.plan)
 
 
 def _wins(wins: Condition) -> str:
@@ -561,12 +557,12 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         )
 
 
-def _degrees_of(shown: Sequence[ConfigurationEvaluation | Found]) -> dict[str, str]:
+def _degrees_of(plans: Iterable[Configuration]) -> dict[str, str]:
     """The degrees that divide anything in one of these configurations, and data parallelism, by their letters."""
     return {
         letter: name
         for letter, name in LETTERS.items()
-        if name == "data" or any(getattr(own.plan.degrees, name) > 1 for own in shown)
+        if name == "data" or any(getattr(plan.degrees, name) > 1 for plan in plans)
     }
 
 
@@ -646,8 +642,7 @@ def choice_sections(answer: Answer) -> list[Element]:
         judged = (_judged(answer, own) for own in answer.judged[:MOST_DETAILED])
         parts.append(section("Judged", *judged, _left(len(answer.judged) - MOST_DETAILED)))
     if answer.best is not None or answer.judged:
-        names = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-")
-        letters = paragraph(f"Beside the bars stand the degrees ({names}) and the micro-batch (b).", "note")
+        letters = paragraph(f"Letters beside the bars: {LEGEND}.", "note")
         amounts = [Amount(name, drawn_parts(own)) for name, own in _compared(answer)]
         bars = lanes_chart(amount_lanes(amounts, "Time of an iteration by part", "time", "s"))
         parts.append(section("Time by part", paragraph(TIMES), letters, bars))
@@ -679,28 +674,21 @@ def _shortlist(answer: Answer) -> Iterator[Node]:
 
 
 def _list_table(answer: Answer) -> Element:
-    """The shortlist, the fastest first; columns that are the same for all are left out."""
+    """The shortlist, the fastest first."""
     shown, first = answer.listed[:MOST_SHOWN], answer.shortlist
     seconds = [own.timing.seconds for own in first] + [own.seconds for own in shown[len(first) :]]
-    least = min(seconds) if answer.best is None else answer.best.timing.seconds
-    degrees, differ = _degrees_of(shown).values(), len({own.plan.schedule for own in shown}) > 1
-    rows = []
-    for place, (own, time) in enumerate(zip(shown, seconds, strict=True), 1):
-        plan, held = own.plan, max(rank.bytes for rank in memory_of_few(answer.problem, own.plan))
-        # Negative for a faster configuration, which only may fit.
-        more = round(100 * (time / least - 1), 2) or 0.0
-        cells = {"place": str(place), "seconds": f"{time:.4g}", "more": f"{more:.2f} %", "GiB": f"{held / GIB:.2f}"}
-        cells["fits"] = fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error)
-        cells |= {name.replace("_", "-"): str(getattr(plan.degrees, name)) for name in degrees}
-        cells |= {"micro-batch": str(plan.micro_batch), "ZeRO": str(plan.zero)}
-        cells |= {"schedule": plan.schedule} if differ else {}
-        rows.append({**cells, "recompute": recompute_word(plan), "layout": layout_in_short(plan.layout)})
+    held = (max(rank.bytes for rank in memory_of_few(answer.problem, own.plan)) for own in shown)
+    entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
+    rows = [
+        {"place": str(place), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
+        for place, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
+    ]
     times = "times are the referee's"
     if len(shown) > len(first):
         times = f"times of places 1 to {len(first)} are the referee's, those of the others are what the search said"
     meaning = (
-        f"GiB: what the fullest rank holds, recomputed for all; {times}; more: than the best that "
-        "fits for sure; layout: units of each chunk, 3×2 is three chunks of two"
+        f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed "
+        f"for all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
     )
     return table(list(rows[0]), [list(row.values()) for row in rows], meaning)
 
@@ -747,51 +735,18 @@ def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
 
 
 def _judged(answer: Answer, judged: Judged) -> Element:
-    """One judged configuration: sentences, then the loss by part and the memory by part under the limit."""
+    """One judged configuration: sentences, also on what it loses by part, then the memory by part under the limit."""
     name, framework = judged.asked or "the defaults", judged.problem.framework
     first, *more = told(judged)
-    own, each = judged.evaluation, judged.plan.degrees.stage_ranks
-    left = len(own.memory) - MOST_STAGES
-    rows = [
-        Amount(
-            f"stage {rank.rank}, {'ranks' if each > 1 else 'rank'} {_ranks_of(rank.rank, each)}",
-            {name: held / GIB for name, held in rank.parts.items()},
-            own.limit_bytes and own.limit_bytes / GIB,
-        )
-        for rank in own.memory[:MOST_STAGES]
-    ]
-    title = f"Memory of each rank, by stage: {shortly(judged.plan)}"
-    bars = lanes_chart(amount_lanes(rows, title, "memory", "GiB"))
+    stages = tuple(_rows(judged.problem, judged.plan, judged.evaluation))
+    memory, left = memory_lanes((Table("stage", stages[:MOST_STAGES]),)), len(stages) - MOST_STAGES
     sentences = [first.removeprefix(f"{name}: "), *more, lost_in_words(answer, judged)]
     return tag(
         "div",
         None,
         tag("h3", None, name if framework == answer.problem.framework else f"{name} (by {framework})"),
         *(paragraph(sentence) for sentence in sentences if sentence),
-        _loss(answer, judged),
         paragraph(ALIKE, "note"),
-        tag("div", None, bars, paragraph(f"... and {several(left, 'more stage')}.", "note") if left > 0 else None),
+        None if memory is None else lanes_chart(memory),
+        paragraph(f"... and {several(left, 'more stage')}.", "note") if left > 0 else None,
     )
-
-
-def _loss(answer: Answer, judged: Judged) -> Element | None:
-    """A table of the parts against the best, the largest loss first; they sum to the whole difference."""
-    best = answer.best
-    if best is None or judged.plan == best.plan:
-        return None
-    ours, theirs = by_part(judged.evaluation), by_part(best)
-    lost = answer.lost(judged) or {}
-    least = best.timing.seconds
-    told_parts = (name for name in ours if max(ours[name], theirs[name]) > ROUNDING * least)
-    names = sorted(told_parts, key=lambda name: -lost.get(name, 0.0))
-    rows = [
-        [name, plain(own, 4), plain(other, 4), f"{own - other:+.3g}", f"{100 * (own - other) / least:+.2f} %"]
-        for name, own, other in ((name, ours[name], theirs[name]) for name in names)
-    ]
-    slower = judged.evaluation.timing.seconds - least
-    caption = (
-        "Seconds of an iteration by part, in the mean over all stages, and what is lost against the best; in all "
-        f"{amount(judged.evaluation.timing.seconds, 's', 4)} against {amount(least, 's', 4)}, {slower:+.3g} s"
-    )
-    head = ["part", "this one", "the best", "lost", "lost, of the best"]
-    return tag("div", {"class": "dense"}, table(head, rows, caption))

@@ -188,10 +188,6 @@ class Answer(Displayed):
     """What the search knows; None: there was none."""
     measured: Fitted | None = None
     """The fit of the efficiencies to given runs, which `problem` has already; None: no runs were given."""
-    before: Report | None = None
-    """What the search knew without the runs."""
-    before_error: float | None = None
-    """The error of times that the search without the runs allowed for."""
     seconds: float = 0.0
     """Seconds that the search took."""
     preferred: Preferred | None = None
@@ -355,11 +351,7 @@ class Answer(Displayed):
         """The answer as `pipeplan.configurations/1`; fields of a search are None where there was none."""
         problem, report, error = self.problem, self.report, self.asked.memory_error
         rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
-        fitted: dict[str, Any] = {}
-        if self.measured is not None:
-            before = None if self.before is None else len(self.before.listed)
-            lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
-            fitted = {"measured": {**self.measured.to_json(), **lists}}
+        fitted = {} if self.measured is None else {"measured": self.measured.to_json()}
         return {
             "schema": SCHEMA,
             "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash, **facts(problem)},

@@ -20,7 +20,6 @@ from pipeplan.instances.graph_pipeline.series_parallel import (
     depth,
     leaves,
     operators,
-    to_text,
 )
 
 Arcs = list[tuple[int, int]]
@@ -45,17 +44,10 @@ def test_only_the_ends_of_a_cross_link_between_branches_are_contracted() -> None
     assert [len(region) for region in contracted(decompose(20, [*chains, (4, 15)]))] == [2]
 
 
-def test_the_text_shows_the_tree_and_names_what_is_kept_whole() -> None:
-    text = to_text(decompose(6, [(4, 0), (4, 1), (0, 2), (0, 3), (1, 3), (2, 5), (3, 5)]), "abcdxy")
-    assert text.splitlines() == [
-        "series of 4",
-        "  x",
-        "  not series-parallel, kept whole: a, b",
-        "  parallel of 2",
-        "    c",
-        "    d",
-        "  y",
-    ]
+def test_what_is_not_series_parallel_is_kept_whole_between_the_rest() -> None:
+    """The n graph of operators 0 to 3, after operator 4 and before operator 5."""
+    tree = decompose(6, [(4, 0), (4, 1), (0, 2), (0, 3), (1, 3), (2, 5), (3, 5)])
+    assert tree == Series((Leaf((4,)), Leaf((0, 1)), Parallel((Leaf((2,)), Leaf((3,)))), Leaf((5,))))
 
 
 def test_deep_nesting_needs_no_recursion() -> None:

@@ -19,9 +19,7 @@ JUDGED = ("--fix", "tensor=8", "--judge", "pipeline=2 data=4 zero=2 schedule=")
 
 def test_a_new_schedule_rule_is_one_record(monkeypatch: pytest.MonkeyPatch, plan: Callable[..., Any]) -> None:
     """Schedules of given stages, configurations, and the framework that runs it know the rule by its record alone."""
-    new = replace(
-        SCHEDULES["gpipe"], name="all-forward", title="all forward", frameworks={"torchtitan": "AllForward"}
-    )
+    new = replace(SCHEDULES["gpipe"], name="all-forward", frameworks={"torchtitan": "AllForward"})
     unknown = plan("configure", *MODEL, *JUDGED[:-1], JUDGED[-1] + new.name)
     assert (unknown.code, "all-forward" in unknown.err) == (2, True)
     monkeypatch.setitem(SCHEDULES, new.name, new)  # type: ignore[arg-type]

@@ -23,11 +23,12 @@ from problems.three_stages import (
     as_stages,
 )
 
-from pipeplan import evaluate
+from pipeplan import evaluate, solve
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.order import own_schedule
@@ -358,3 +359,27 @@ def test_a_plan_in_its_own_order_takes_as_long_as_it_is_simulated_and_holds_what
     if problem.kind != "chain":
         peaks = [float(use.peak) for use in found.devices]
         assert peaks == pytest.approx([stage.memory_bytes for stage in evaluate(problem, plan).stages])
+
+
+# ---- devices within devices ----------------------------------------------------------------------------
+
+
+def uneven_levels() -> tuple[Any, Any]:
+    """A row of layers on two servers of two devices, with an embedding and a head: no stage is like another."""
+    names = ["embedding", *(f"block {i}" for i in range(10)), "head"]
+    times = [1.0, *(4.0 for _ in range(10)), 6.0]
+    nodes = tuple(ProfileNode(n, t, 2 * t, 10.0, parameters={n: 1.0}) for n, t in zip(names, times, strict=True))
+    tensors = tuple(ProfileTensor(n, n, (m,), 1.0) for n, m in pairwise(names))
+    problem = Profile(nodes, tensors).to_staging(levels=((2, 100.0), (2, 10.0)), memory_bytes=400.0, batch=8)
+    result = solve(problem)
+    assert result.plan is not None
+    return problem, result.plan
+
+
+def test_chunks_of_levels_pay_for_the_links_between_their_devices() -> None:
+    """The way from the last device of the second server to the first one of the first server is the slow one."""
+    problem, plan = uneven_levels()
+    made = lower_to_schedule(problem, plan, micro_batches=4, virtual=2).problem
+    lags = {(edge.source, edge.target): edge.lag for edge in made.edges}
+    assert [lags[f"F{i}", f"F{i + 1}"] for i in range(7)] == pytest.approx([0.01, 0.1, 0.01, 0.1, 0.01, 0.1, 0.01])
+    assert [len(block.devices) for block in made.blocks] == [1] * 16

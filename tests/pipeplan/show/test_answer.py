@@ -25,7 +25,7 @@ from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging.equal import equal_plans
 from pipeplan.show.answer import (
     answer,
-    command_of,
+    cluster_words,
     describe_iteration,
     even_split,
     how_good,
@@ -140,16 +140,9 @@ def test_no_scope_is_read_as_the_claim_itself(name: str) -> None:
         assert ":" not in told.partition(" among ")[2]
 
 
-def test_the_command_repeats_what_was_asked_for() -> None:
-    result = solve(load_packaged("tiny-chain"), planner="dp", options={"objective": "gpipe"})
-    assert command_of(result) == "plan solve tiny-chain --planner dp --objective gpipe"
-    exact = solve(load_packaged("tiny-chain"), formulation="ip-tarnawski", options={"non_contiguous": True})
+def test_the_cluster_is_told_as_it_was_typed() -> None:
     asked = Asked("my model.json", Cluster(devices=2, memory_bytes=math.inf).to_json())
-    assert command_of(replace(exact, asked=asked)) == (
-        "plan solve 'my model.json' --devices 2 --memory none --formulation ip-tarnawski --non-contiguous"
-    )
-    own = load_packaged("tiny-chain").replace(name="mine")
-    assert command_of(solve(own, planner="dp")) is None, "a program's own problem has no file"
+    assert list(cluster_words(asked)) == ["--devices", "2", "--memory", "none"]
 
 
 # ---- one iteration -----------------------------------------------------------------------------------

@@ -13,14 +13,8 @@ import pytest
 from explored_pipelines import leaves, shown_of, simulated
 from legibility import SHOWN, faults, opened
 
-import pipeplan
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.simulate import pipeline_of
 from pipeplan.instances.timeline.model import Simulation
-from pipeplan.show.report import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page, plan_explorer
-
-# Plans whose stages are a chain of single devices, with the planner and a number of micro-batches.
-PLANS = {"golden-4": ("contiguous", 12), "tiny-stages": ("piper-no-dp", 8), "resnet50-training": ("dp", 9)}
+from pipeplan.show.report import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page
 
 
 def random_settings(seed: int) -> dict[str, Any]:
@@ -29,48 +23,22 @@ def random_settings(seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {"schedule": rng.choice(list(SCHEDULES))}
     for slider in SLIDERS:
         high = found["stages"] if slider.key == "slow" else slider.high
-        steps = rng.randint(0, int((high - slider.low) / (slider.step or 1)))
-        value = slider.low + steps * (slider.step or 1)
+        steps = rng.randint(0, int((high - slider.low) / slider.step))
+        value = slider.low + steps * slider.step
         found[slider.key] = int(value) if value == int(value) else value
     return found
-
-
-def planned(name: str) -> tuple[Any, Any, int]:
-    planner, count = PLANS[name]
-    problem = pipeplan.load_packaged(name)
-    return problem, pipeplan.solve(problem, planner=planner).plan, count
 
 
 # ---- without a browser ---------------------------------------------------------------------------------
 
 
-def test_the_page_loads_nothing_runs_its_own_scripts_alone_and_keeps_names_from_files_in_their_place() -> None:
+def test_the_page_loads_nothing_and_runs_its_own_scripts_alone() -> None:
     text = explore_page()
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:)|https://", text)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy.startswith("default-src 'none';")
     assert policy.count("'sha256-") == text.count("<script>") == 3
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
-    problem, plan, count = planned("golden-4")
-    hostile = problem.replace(name="</script><script>alert('x')</script>")
-    text = plan_explorer(pipeline_of(hostile, plan, micro_batches=count), hostile.memory_bytes)
-    assert (text.count("<script>"), text.count("</script>")) == (3, 4)
-
-
-@pytest.mark.parametrize(
-    ("name", "planner", "reason"),
-    [
-        ("case-study", "graphpipe", "its stages are no chain"), ("tiny-chain", "dp", "it has no backward passes"),
-        ("resnet50-stages", "equi", "a stage has several devices"),
-    ],
-)  # fmt: skip
-def test_what_the_sliders_cannot_say_is_refused_with_the_reason(name: str, planner: str, reason: str) -> None:
-    problem = pipeplan.load_packaged(name)
-    plan = pipeplan.solve(problem, planner=planner).plan
-    assert plan is not None
-    pipeline = pipeline_of(problem, plan, micro_batches=4 if name == "tiny-chain" else None)
-    with pytest.raises(UsageError, match=f"of this plan {reason}; `plan simulate` shows it"):
-        plan_explorer(pipeline, None)
 
 
 def about(simulation: Simulation) -> list[str]:
@@ -161,21 +129,6 @@ def test_fifty_settings_give_what_the_simulator_gives(page: Any, number: int) ->
         assert leaves(found) == pytest.approx(leaves(shown_of(simulated(settings))), rel=1e-9, abs=0), settings
 
 
-@pytest.mark.parametrize("name", PLANS)
-def test_the_page_of_a_plan_gives_what_its_simulation_gives(browser: Any, tmp_path: Path, name: str) -> None:
-    problem, plan, count = planned(name)
-    path = tmp_path / "plan.html"
-    path.write_text(plan_explorer(pipeline_of(problem, plan, micro_batches=count), problem.memory_bytes), "utf-8")
-    page = opened(browser, path)
-    for schedule in ("1f1b", "gpipe"):
-        for batches in (count, 3):
-            found = page.execute_script(BY_HAND, {"schedule": schedule, "batches": batches})
-            simulation = pipeplan.simulate(problem, plan, micro_batches=batches, schedule=schedule)
-            assert leaves(found) == pytest.approx(leaves(shown_of(simulation)), rel=1e-9)
-    assert (page.execute_script("return shown.settings.limit") is None) == (problem.memory_bytes is None)
-    assert page.get_log("browser") == []
-
-
 def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(page: Any) -> None:
     page.execute_script("control.schedule.value = 'kfkb'; control.slow.value = 1; update()")
     for slider in SLIDERS:
@@ -183,7 +136,7 @@ def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(pag
         assert knob.accessible_name == slider.name
         knob.send_keys(keys().HOME, keys().ARROW_RIGHT)
         value = page.execute_script("return shown.settings[arguments[0]]", slider.key)
-        assert value == slider.low + (slider.step or 0)
+        assert value == slider.low + slider.step
         assert text_of(page, f"output[for={slider.key}]") == f"{value:g} {slider.unit}".rstrip()
     page.find_element("id", "schedule").send_keys("G")
     assert page.execute_script("return shown.settings.schedule") == "gpipe"

@@ -52,5 +52,5 @@ def test_large_numbers_are_written_out() -> None:
 
 def test_branches_keep_their_rows() -> None:
     """Two branches of two stages that join: nobody's arrows cross."""
-    assert ranks((0, 0, 1, 1, 2), ((0, 2), (1, 3), (2, 4), (3, 4))) == [0, 1, 0, 1, 0]
-    assert ranks((0, 0, 1, 1), ((1, 2), (0, 3))) == [0, 1, 1, 0]
+    assert ranks((0, 0, 1, 1, 2), ((0, 2), (1, 3), (2, 4), (3, 4)), 1) == [0, 1, 0, 1, 0]
+    assert ranks((0, 0, 1, 1), ((1, 2), (0, 3)), 1) == [0, 1, 1, 0]

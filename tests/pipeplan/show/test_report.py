@@ -98,7 +98,7 @@ def test_the_page_says_the_answer_first_and_every_task_until_the_pattern_repeats
     places = [answer, *map(words.index, ("GPUs", "Memory", "Assumptions", "Options"))]
     assert places == sorted(places)
     cluster = "2 GPUs with memory 34 B; transfers take no time"
-    assert {"plan solve golden-4 --planner exact-beaumont", cluster, "29 of 34 B"} <= set(words)
+    assert {cluster, "29 of 34 B"} <= set(words)
     has(text, f"by pipeplan {pipeplan.__version__}")
     assert "gpu1: weights 12 B" in page.marks()
     tasks = [mark for mark in page.marks() if re.match(r"[FB]\d of batch", mark)]
@@ -196,7 +196,7 @@ def test_the_shortlist_says_whose_times_it_has_and_what_may_not_fit(stored: dict
         f"times of places 1 to {MOST_JUDGED} are the referee's, those of the others are what the search said",
     )
     assert re.search(r"\b1 0\.111\d* -0\.\d+ % [\d.]+ maybe", part(page, "shortlist"))
-    assert re.search(r"\b2 0\.112\d* 0\.00 % [\d.]+ yes", part(page, "shortlist"))
+    assert re.search(r"\b2 0\.112\d* [\d.]+ yes", part(page, "shortlist"))
     listed[1]["seconds"] = 123.0
     said = part(page_with(stored, shortlist=listed), "shortlist")
     has(said, "The file claims other times", "place 2: 123.0 s, the referee computes")

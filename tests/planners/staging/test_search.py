@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import search
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import DegreeTable, Search, table_of
-from pipeplan.show.pictures import curves, draw_table
 
 
 def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
@@ -43,16 +41,13 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
     assert plans > 10
 
 
-def test_numbers_and_pictures_in_files(tmp_path: Path, plan: Any) -> None:
+def test_numbers_in_a_file(tmp_path: Path, plan: Any) -> None:
     said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv", "--json")
     assert said.code == 0, said.err
     with (tmp_path / "table.csv").open(newline="") as file:
         lines = list(csv.reader(file))
     assert lines[0][0] == "devices"
     assert float(lines[-1][-1]) == pytest.approx(said.json["objective"], rel=1e-9)
-    said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.svg")
-    assert said.code == 0, said.err
-    assert "sum of data-parallel degrees" in (tmp_path / "table.svg").read_text()
 
 
 def test_what_cannot_be_a_table_is_refused(tmp_path: Path, plan: Any) -> None:
@@ -70,18 +65,6 @@ def test_a_table_that_is_too_large_is_refused_before_the_search(
     assert "ask for fewer devices or drop --option table" in said.err
 
 
-def test_the_picture_gives_times_as_people_read_them(tmp_path: Path) -> None:
-    draw_table(DegreeTable(((None, 0.02), (0.01, 0.005)), True, time_unit="s"), tmp_path / "table.svg")
-    drawn = (tmp_path / "table.svg").read_text()
-    words = re.findall(r"<text[^>]*>([^<]*)<", drawn)
-    assert words.count("time per micro-batch (ms)") == 2
-    assert words.count("20") == 2, "on the scale of colours and on the axis of times"
-    assert "log10" not in drawn
-
-
-def test_places_without_a_plan_stay_empty(tmp_path: Path) -> None:
+def test_places_without_a_plan_stay_empty() -> None:
     table = DegreeTable(((None, None), (3.0, 2.5)), True)
     assert table.to_csv() == "devices,1,2\n1,,\n2,3.0,2.5\n"
-    draw_table(table, tmp_path / "table.png")
-    assert (tmp_path / "table.png").stat().st_size > 1000
-    assert curves(6) == [1, 2, 4, 6]

@@ -8,7 +8,7 @@ from run_reports import MICRO_BATCHES, PLAN, answers, report_of, schedule, whole
 
 from pipeplan.models.run.orders import schedule_of
 from pipeplan.models.run.report import Check, case_report, in_context
-from pipeplan.show.terminal import sentences, timeline
+from pipeplan.show.terminal import sentences
 
 
 def test_what_went_as_predicted_has_no_error() -> None:
@@ -83,12 +83,3 @@ def test_a_report_in_words() -> None:
     assert "the machine was busy (3.00 s of wall time for each second of CPU time)" in words
     assert "gain over the even split: predicted 1.000, measured 2.0" in words
     assert "passes took 2 % more time than the profile says" in words
-
-
-def test_timelines_have_predicted_over_measured() -> None:
-    drawn = timeline(report_of())
-    assert drawn.lanes == ("0 predicted", "0 measured", "1 predicted", "1 measured")
-    for rank in (0, 1):
-        both = [[bar for bar in drawn.bars if bar.lane == f"{rank} {what}"] for what in ("predicted", "measured")]
-        assert len(both[0]) == len(both[1]) == 2 * MICRO_BATCHES
-        assert [bar.start for bar in both[0]] == pytest.approx([bar.start for bar in both[1]])
