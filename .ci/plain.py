@@ -160,7 +160,6 @@ LISTS = (
 WITHOUT = {
     "import torch my.py:build -o my.json": "torch",
     "import hf config.json --hardware h100-80gb --sequence 128 --trace -o hf.json": "hf",
-    "import onnx model.onnx --hardware h100-80gb -o onnx.json": "onnx",
     "run even.json llama.json --model my.py:build": "torch",
     "calibrate": "torch",
     "import table my.xlsx -o my.json": "tables",
@@ -177,7 +176,7 @@ FILES = {
     "graph.txt": "node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1.0, "
     "parameter_size=0.0\nnode2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, "
     "activation_size=1.0, parameter_size=4.0\n\tnode1 -- node2\n",
-    **dict.fromkeys(("model.onnx", "my.xlsx"), "anything"),
+    "my.xlsx": "anything",
 }
 
 

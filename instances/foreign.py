@@ -14,7 +14,7 @@ from .base.json_file import parse_json
 # By the end of a file's name: what it is, and the command that reads it.
 _BY_SUFFIX: Mapping[str, tuple[str, str]] = {
     ".py": ("is a Python file", "plan import torch {}:build"),
-    ".onnx": ("is an ONNX model", "plan import onnx {}"),
+    ".onnx": ("is an ONNX model, which pipeplan does not read", "plan import torch my.py:build --inference"),
 }
 _FUNCTION = re.compile(r"(.*\.py):\w+")
 # The beginning of a schedule in PyTorch's CSV format: empty cells are pauses, and the first other one is a pass.

@@ -101,7 +101,7 @@ SOLVE = {
     "solve config.json": "is a model's configuration, which names no times; run plan import hf config.json",
     "solve net.py": "is a Python file; run plan import torch net.py:build",
     "solve gone.py": "gone.py: file does not exist",
-    "solve net.onnx": "is an ONNX model; run plan import onnx net.onnx",
+    "solve net.onnx": "is an ONNX model, which pipeplan does not read; run plan import torch my.py:build",
     "solve schedule.csv {four}": "is PyTorch's file of a schedule, an order without times; give it as PLAN",
     "solve llama-3-8b --devices 2xa100-80gb,2xt5": "no GPU named 't5'",
     "solve llama-3-8b --devices 2xa100-80gb,2xt4 --kind chain": "devices of one type",
@@ -423,7 +423,6 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "import pipedream": ("t.txt", "-o", "p.json"),
     "import torch": ("m.py:f", "-o", "p.json"),
     "import hf": ("config.json", "-o", "p.json"),
-    "import onnx": ("m.onnx", "-o", "p.json"),
     "import megatron-layout": ("E|t|L", "p.json"),
 }  # fmt: skip
 """Beginnings of command lines that plan something small at once, or stop at a file that is not there."""
