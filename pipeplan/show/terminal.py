@@ -439,7 +439,7 @@ def headline(report: RunReport) -> str:
     count = len(report.plan.ranks)
     return (
         f"{report.name} on {count} processes, {several(report.micro_batches, 'micro-batch')}, "
-        f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
+        f"{several(len(report.plan.iterations), 'iteration')} with the passes in the plan's order"
     )
 
 
@@ -518,18 +518,18 @@ def timeline(case: CaseReport) -> Timeline:
         for task in stage.tasks
     ]
     for own in case.passes:
-        kind: TaskKind = "weights" if own.part == "W" else "forward" if own.micro_batch > 0 else "backward"
+        kind: TaskKind = "forward" if own.micro_batch > 0 else "backward"
         runs.append((f"{own.rank} measured", Task(kind, abs(own.micro_batch), 0, own.start, own.end)))
     drawn = (
         replace(bar_of(lane, run), start=PER_SECOND * run.start, end=PER_SECOND * run.end) for lane, run in runs
     )
-    bars, divided = in_order(drawn), any(measured.part for measured in case.passes)
+    bars = in_order(drawn)
     return Timeline(
         "Predicted over measured",
         tuple(lanes),
         bars,
         max(bar.end for bar in bars),
-        marks=f"{MARKS}, +: backward for weights" if divided else MARKS,
+        marks=MARKS,
         colours=COLOURS,
         windows=WINDOWS,
     )
