@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
@@ -166,7 +167,6 @@ WITHOUT = {
     "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",
     "solve tiny-chain --planner partition": "partition",
     "solve tiny-chain --planner latency-partition": "partition",
-    "compare tiny-chain -m dp --cluster tcp://127.0.0.1:1 -o cluster": "compare",
 }
 """Commands that are nothing without an extra, and that extra."""
 FILES = {
@@ -184,8 +184,8 @@ def lists(folder: Path) -> list[Row]:
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     rows = [typed(line.split(), folder) for line in LISTS]
-    made = "generate llama-3-8b --profile --hardware a100-80gb -o llama.json"
-    rows.append(typed(made.split(), folder))
+    profile = files("pipeplan.instances.packaged") / "profiles" / "llama-3-8b.json"
+    (folder / "llama.json").write_bytes(profile.read_bytes())
     return rows + [
         typed(line.split(), folder, BAD_INPUT, f"pip install 'pipeplan[{extra}]'")
         for line, extra in WITHOUT.items()

@@ -192,9 +192,6 @@ COMPARE = {
 MADE = {
     "generate nothing": "choose one of chain",
     "generate chain --width 3": "'chain' has no parameter --width; it has --nodes, --devices",
-    "generate vgg16 --hardware abacus": "v100-16gb",
-    "generate vgg16 --link string": "pcie3-x16",
-    "generate vgg16 --kind staging --micro-batches 0": "--micro-batches is 0; give a whole number from 1",
     "generate chain --nodes 0": "nodes",
     "generate layered --density nan": "density",
     "generate --seed 3": "Name what to generate",
