@@ -163,8 +163,6 @@ WITHOUT = {
     "import hf config.json --hardware h100-80gb --sequence 128 --trace -o hf.json": "hf",
     "run even.json llama.json --model my.py:build": "torch",
     "calibrate": "torch",
-    "import table my.xlsx -o my.json": "tables",
-    "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",
     "solve tiny-chain --planner partition": "partition",
     "solve tiny-chain --planner latency-partition": "partition",
 }
@@ -176,7 +174,6 @@ FILES = {
     "graph.txt": "node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1.0, "
     "parameter_size=0.0\nnode2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, "
     "activation_size=1.0, parameter_size=4.0\n\tnode1 -- node2\n",
-    "my.xlsx": "anything",
 }
 
 

@@ -70,7 +70,7 @@ OUTPUT = "output output --output -o: The file to write: my.profile.json."
 @with_arguments("inference", "bytes_per_parameter")
 @described(
     f"""
-    file argument FILE: A table: .csv, .tsv or .xlsx.
+    file argument FILE: A table: .csv or .tsv.
     template flag: Print a filled example as CSV: a transformer.
     {OUTPUT}
     {MICRO_BATCH}
