@@ -58,42 +58,6 @@ def generate(name: str, **parameters: Any) -> Problem:
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 
 
-# Only chains of the benchmark have this parameter: planners are needed to find the two amounts.
-TIGHTNESS = Parameter(
-    "tightness",
-    "float",
-    None,
-    "memory between that of an eager contiguous pipeline with one batch in flight (0) and with two batches more than "
-    "GPUs (1); not with --memory",
-)
-
-
-def parameters_of(name: str) -> tuple[Parameter, ...]:
-    own = CHAIN_GENERATORS[name].parameters
-    return (*own, TIGHTNESS) if name == "resnet-like" else own
-
-
-def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
-    """A chain with its known answers; `given` holds parameters of this generator alone."""
-    arguments = dict(given)
-    share = arguments.pop("tightness", None)
-    if arguments.get("memory_bytes") == math.inf:
-        arguments["memory_bytes"] = None
-    if share is not None and "memory_bytes" in given:
-        raise UsageError("--tightness and --memory both say how much memory there is; drop one of them.")
-    chain = CHAIN_GENERATORS[name](**arguments)
-    return chain if share is None else _tightened(chain, share)
-
-
-def _tightened(known: KnownChain, share: float) -> KnownChain:
-    """The chain with memory at this share of the way between the two amounts of `TIGHTNESS`."""
-    from ..instances.chain.generators import tightness
-    from ..planners.chain.baselines import memory_levels
-
-    problem = tightness(known.problem, *memory_levels(known.problem), share)
-    return KnownChain(problem.replace(name=f"{problem.name}-tight{share:g}"), known.answers, known.source)
-
-
 GRAPH_PARAMETERS = (
     Parameter("accelerators", "int", 8, "number of devices"),
     Parameter("branches", "int", None, "number of branches; default: the usual number of the model"),
@@ -117,7 +81,7 @@ def option_of(name: str) -> str:
 def families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
     """Title and parameters of every generator, and of every model of a graph pipeline."""
     simple = {name: (generator.title, generator.parameters) for name, generator in generators().items()}
-    chains = {name: (generator.title, parameters_of(name)) for name, generator in CHAIN_GENERATORS.items()}
+    chains = {name: (generator.title, generator.parameters) for name, generator in CHAIN_GENERATORS.items()}
     models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
     return {**simple, **chains, **models}
 
@@ -147,7 +111,8 @@ def made(name: str, given: Mapping[str, Any]) -> tuple[Problem, KnownChain | Non
         raise unknown_name("generator named", name, entries)
     _check_own(name, given, entries[name][1])
     if name in CHAIN_GENERATORS:
-        chain = build_chain(name, given)
+        limitless = {"memory_bytes": None} if given.get("memory_bytes") == math.inf else {}
+        chain = CHAIN_GENERATORS[name](**{**given, **limitless})
         return chain.problem, chain
     if given.get("memory_bytes") != math.inf:
         return _problem(name, given), None

@@ -13,7 +13,6 @@ from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain import generators as theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.instances.placement.generators import GENERATORS
-from pipeplan.planners.chain.baselines import memory_levels
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -70,14 +69,12 @@ def test_every_family_is_listed_and_written_as_a_chain(plan: Plan, tmp_path: Pat
 
 def test_families_have_parameters(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "made.json"
-    small = recipe.resnet_like(6, 2)
     for words, problem in {
         "theorem-1 --k 3": theory.family(3).problem,
         "lemma-3 --pairs 3 --large 7 --memory 4": theory.lemma_3(3, 7, 4).problem,
         "theorem-2 --numbers 6,6,6,6,7,9": theory.theorem_2((6, 6, 6, 6, 7, 9)).problem,
         "theorem-3 --printed-sizes": theory.theorem_3(printed_sizes=True).problem,
         "resnet-like --layers 8 --gpus 3 --seed 5 --memory 1KiB": recipe.resnet_like(8, 3, 5, 1024),
-        "resnet-like --layers 6 --gpus 2 --tightness 0.3": recipe.tightness(small, *memory_levels(small), 0.3),
     }.items():
         assert plan("generate", *words.split(), "-o", path).code == 0
         assert pipeplan.load(path).hash == problem.hash

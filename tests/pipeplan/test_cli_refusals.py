@@ -202,8 +202,6 @@ MADE = {
     "generate theorem-2 --numbers {many}": "at most 24",
     "generate theorem-2 --numbers a,b": "give whole numbers like 6,6,8,6,7,7",
     "generate resnet-like --layers 1000000000": "at most 10000",
-    "generate resnet-like --tightness 2": "from 0 to 1",
-    "generate resnet-like --tightness 0.5 --memory 1KiB": "drop one of them",
     "generate lemma-3 --memory 2.5": "give a whole number of bytes",
     "generate mmt --no-join": "'mmt' has no parameter --join",
     "generate mmt --half-samples -1": "half_samples is negative (-1.0)",
