@@ -273,7 +273,7 @@ def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder:
     job = {"run": run.to_json(), "problem": problem_to_text(expanded.problems[run.problem_hash])}
     assert "result" in child._answer(job)
     (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
-    assert "A plug-in has changed since the comparison began" in child._answer(job)["refused"]
+    assert "A plug-in has changed since the comparison began" in child._answer(job)["message"]
 
 
 def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
