@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
@@ -160,14 +161,10 @@ LISTS = (
 WITHOUT = {
     "import torch my.py:build -o my.json": "torch",
     "import hf config.json --hardware h100-80gb --sequence 128 --trace -o hf.json": "hf",
-    "import onnx model.onnx --hardware h100-80gb -o onnx.json": "onnx",
     "run even.json llama.json --model my.py:build": "torch",
     "calibrate": "torch",
-    "import table my.xlsx -o my.json": "tables",
-    "solve my.xlsx --devices 2 --memory 40GB --bandwidth 12GB/s": "tables",
     "solve tiny-chain --planner partition": "partition",
     "solve tiny-chain --planner latency-partition": "partition",
-    "compare tiny-chain -m dp --cluster tcp://127.0.0.1:1 -o cluster": "compare",
 }
 """Commands that are nothing without an extra, and that extra."""
 FILES = {
@@ -177,7 +174,6 @@ FILES = {
     "graph.txt": "node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1.0, "
     "parameter_size=0.0\nnode2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, "
     "activation_size=1.0, parameter_size=4.0\n\tnode1 -- node2\n",
-    **dict.fromkeys(("model.onnx", "my.xlsx"), "anything"),
 }
 
 
@@ -185,8 +181,8 @@ def lists(folder: Path) -> list[Row]:
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     rows = [typed(line.split(), folder) for line in LISTS]
-    made = "generate llama-3-8b --profile --hardware a100-80gb -o llama.json"
-    rows.append(typed(made.split(), folder))
+    profile = files("pipeplan.instances.packaged") / "profiles" / "llama-3-8b.json"
+    (folder / "llama.json").write_bytes(profile.read_bytes())
     return rows + [
         typed(line.split(), folder, BAD_INPUT, f"pip install 'pipeplan[{extra}]'")
         for line, extra in WITHOUT.items()

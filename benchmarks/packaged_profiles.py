@@ -6,7 +6,7 @@
 Figures are those of the config.json files that the repositories named below publish on the Hugging Face hub, which
 need pip install 'pipeplan[hf]', or those of the papers, as `recipes/` has them. No weights are needed, and nothing is
 fetched. Times are calculated for one H100; with the kernels that a profile names they are calculated anew for other
-devices (`plan generate NAME --hardware ...`).
+devices (`plan solve NAME --devices 8xa100-80gb`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _SCHEMAS = [f'"{kind.schema}"' for kind in KINDS.values()]
 KNOWN_FORMATS = (
     f'own JSON ("schema": {", ".join(_SCHEMAS[:-1])} or {_SCHEMAS[-1]}), a published JSON ("maxFPGAs" or "maxDevices", '
     '"nodes", "edges"), a PipeDream profile (graph.txt), a profile of ours ("pipeplan.profile/1") or a table of layers '
-    "(.csv, .tsv, .xlsx)"
+    "(.csv, .tsv)"
 )
 
 # The remedy where a caller saves something else.

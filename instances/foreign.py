@@ -14,7 +14,7 @@ from .base.json_file import parse_json
 # By the end of a file's name: what it is, and the command that reads it.
 _BY_SUFFIX: Mapping[str, tuple[str, str]] = {
     ".py": ("is a Python file", "plan import torch {}:build"),
-    ".onnx": ("is an ONNX model", "plan import onnx {}"),
+    ".onnx": ("is an ONNX model, which pipeplan does not read", "plan import torch my.py:build --inference"),
 }
 _FUNCTION = re.compile(r"(.*\.py):\w+")
 # The beginning of a schedule in PyTorch's CSV format: empty cells are pauses, and the first other one is a pass.
@@ -34,6 +34,10 @@ def refuse_foreign_file(path: str | os.PathLike[str]) -> None:
     """Raise where the file is a model or a schedule of another program."""
     file = _without_function(os.fspath(path))
     suffix = Path(file).suffix.lower()
+    if suffix in SPREADSHEETS and os.path.exists(file):
+        raise InputError(
+            "content", "is a spreadsheet, which pipeplan does not read", "save the sheet as .csv", file
+        )
     if suffix in _BY_SUFFIX and os.path.exists(file):
         what, command = _BY_SUFFIX[suffix]
         raise _refusal(file, what, command.format(file))
@@ -77,9 +81,8 @@ def _beginning(file: str) -> str:
 
 
 PROFILE_SCHEMA = "pipeplan.profile/1"
-# Packages that read the tables that are no text, by the end of the file's name.
-PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl"}
-SUFFIXES = (".csv", ".tsv", *PACKAGES)
+SUFFIXES = (".csv", ".tsv")
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 
 
 def is_profile(data: object) -> bool:

@@ -34,7 +34,7 @@ FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
 def load_profile(
     path: str | os.PathLike[str], *, training: bool = True, bytes_per_parameter: float | None = None
 ) -> Profile:
-    """Read a profile: a file of ours, a table of layers (.csv, .tsv, .xlsx) or one of PipeDream's graph.txt.
+    """Read a profile: a file of ours, a table of layers (.csv, .tsv) or one of PipeDream's graph.txt.
 
     Parameters
     ----------

@@ -64,7 +64,6 @@ from .instances.training.model import TrainingModel as TrainingModel
 from .instances.training.plan import TrainingConfiguration as TrainingConfiguration
 from .instances.training.problem import TrainingProblem as TrainingProblem
 from .models.export.contract import export as export
-from .models.from_onnx import import_onnx as import_onnx
 from .models.from_torch import import_hf as import_hf
 from .models.from_torch import import_torch as import_torch
 from .models.run.launch import RunError as RunError

@@ -61,7 +61,6 @@ SHOWN: dict[str, ShownKind] = {
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
-        pareto=_curve("memory:Trainings", "training"),
         exports={
             target: Function(f"pipeplan.models.export.training:{target}_configuration")
             for target in ("megatron", "torchtitan", "deepspeed")

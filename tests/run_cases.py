@@ -11,7 +11,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan
 from pipeplan.models.from_torch import import_torch
 from pipeplan.models.run.launch import Case, Job, launch
-from pipeplan.models.run.orders import Schedule, schedule_of
+from pipeplan.models.run.orders import schedule_of
 from pipeplan.models.run.report import CaseReport, case_report
 
 MODELS = Path(__file__).with_name("problems") / "torch_models.py"
@@ -44,12 +44,9 @@ def run_cases(
     file: Path = MODELS,
     steps: int = 1,
     micro_batches: int = MICRO_BATCHES,
-    listed: Mapping[str, Schedule] | None = None,
 ) -> dict[str, CaseReport]:
-    """Each plan checked against one process; `listed`: schedules with the orders of files, of so many micro-batches."""
-    schedules = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()} | dict(
-        listed or {}
-    )
+    """Each plan checked against one process."""
+    schedules = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()}
     job = Job(
         model=f"{file}:{function}", samples=profile.micro_batch, graph_sha256=profile.source["graph_sha256"],
         granularity=profile.source["granularity"], loss=profile.source.get("loss"), training=profile.training,

@@ -38,7 +38,6 @@ def answers(slowdown: float = 1.0, wall_per_cpu: float = 1.0, name: str = "plan"
                 {
                     "stage": own[0],
                     "micro_batch": own[1],
-                    "part": "",
                     "begin": [begin, cpu],
                     "end": [begin + length * wall_per_cpu, cpu + length],
                 }

@@ -27,7 +27,7 @@ ALLOWED = {
     "pipeplan": {"pipeplan", "planners", "formulations", "instances"},
 }
 SOLVERS = {"highspy", "ortools", "gurobipy", "cplex", "xpress", "pyscipopt"}
-EXTRAS = {"torch", "transformers", "onnx"}
+EXTRAS = {"torch", "transformers"}
 pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all files
 
 HEAVY = (

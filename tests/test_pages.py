@@ -119,7 +119,7 @@ def denials(text: str) -> list[str]:
         "It measures nothing.",
         "There is no runtime, no code generation and no export to a training framework yet.",
         "Interleaved 1F1B and zero-bubble schedules are not among them.",
-        "Direct readers for PyTorch modules and ONNX files do not exist yet.",
+        "Direct readers for PyTorch modules and tables do not exist yet.",
         "Not with pipeplan. Take the stages to your framework.",
     ],
 )

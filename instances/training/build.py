@@ -147,7 +147,7 @@ def with_layers(
 
 CONFIG = "config.json"
 # Ends of the names of files that hold a model.
-FILES = (".json", ".csv", ".tsv", ".xlsx")
+FILES = (".json", ".csv", ".tsv")
 
 GivenLevels = str | Sequence[Level | tuple[int, float]] | None
 

@@ -55,7 +55,6 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "pipedream": "imports:pipedream",
             "torch": "imports:torch",
             "hf": "imports:hf",
-            "onnx": "imports:onnx",
             "megatron-layout": "imports:megatron_layout",
         },
     )

@@ -55,7 +55,6 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     retry_failed flag: With --resume, repeat runs that crashed or were killed.
     processor_time duration TIME: Stop a run after its processes have worked so long, whatever the clock says.
     jobs int: Number of runs at a time; default: half the cores.
-    cluster text tcp://HOST:PORT: Run on this dask cluster.
     cite flag: Print BibTeX of this program and of every method compared, and run nothing.
     """,
     workloads={"envvar": "PIPEPLAN_WORKLOADS"},
@@ -81,7 +80,6 @@ def command(
     retry_failed: bool = False,
     processor_time: float | None = None,
     jobs: int | None = None,
-    cluster: str | None = None,
     cite: bool = False,
     json: Json = False,
 ) -> None:
@@ -126,9 +124,7 @@ def command(
         raise UsageError(f"--workloads (or PIPEPLAN_WORKLOADS) is {str(workloads)!r}, which is not a folder.")
     going_on: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "rerun": rerun or ()}
     with graceful():
-        comparison = compare_suite(
-            chosen, output, workloads=workloads, jobs=jobs, cluster=cluster, watch=_line_each(), **going_on
-        )
+        comparison = compare_suite(chosen, output, workloads=workloads, jobs=jobs, watch=_line_each(), **going_on)
     paths = write_tables(comparison, output) | draw_profile(comparison, output)
     if comparison.interrupted:
         say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")

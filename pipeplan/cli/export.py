@@ -31,7 +31,7 @@ from .arguments import (
     with_cluster,
 )
 from .exits import OK, REJECTED, graceful
-from .signatures import declared, described, readable, shared, writable_or_stdout
+from .signatures import declared, described, shared, writable_or_stdout
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result
@@ -186,17 +186,14 @@ def convert(
 # How the plan is run, under the names of arguments of `run`.
 RUN_OPTIONS = declared(
     """
-    micro_batches int N: Micro-batches in one iteration; default: 8, or those of the schedule.
-    schedule text FILE: The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the
-        plan's own.
+    micro_batches int N =8: Micro-batches in one iteration.
     steps int N =10: Iterations that are measured; two more go before them.
     check flag: Compare loss and every gradient with one process; exit code 3 if they differ.
     compare choice even: Run the split into equally many nodes as well.
     bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
     measure flag: Measure the profile anew, in one go with the run, and predict with that.
     time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.
-    """,
-    schedule={"callback": readable},
+    """
 )
 
 

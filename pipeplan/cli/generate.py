@@ -1,4 +1,4 @@
-"""`plan generate`: random problems by seed, and known networks on named hardware."""
+"""`plan generate`: random problems by seed, and graph pipelines of the GraphPipe paper."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..instances.base.errors import UsageError
-from ..instances.base.json_file import dump_json
 from ..instances.base.kind import Parameter
-from ..instances.networks.profile import packaged_profile_names
-from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
-from ..show.console import print_json, print_table, put, say_note, tell
-from ..studies.generate import PROFILE, families, made, option_of
+from ..show.console import print_json, print_table, tell
+from ..studies.generate import families, made, option_of
 from .arguments import Json
 from .signatures import described, option, size_or_none, with_options
 
@@ -49,29 +46,20 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 @_with_parameters
 @described(
     """
-    name argument NAME: A generator or a packaged profile; without it both are listed.
+    name argument NAME: A generator; without it all are listed.
     output output --output -o: File to write; default: stdout.
     """
 )
 def command(
     *, name: str | None = None, output: str | None = None, json: Json = False, given: dict[str, Any]
 ) -> None:
-    """Make a problem: a random one by seed, or a known network on named hardware."""
+    """Make a problem: a random one by seed, or a model of the GraphPipe paper."""
     if name is None:
         _list(given, output, json)
         return
     from ..instances.files import problem_to_text, save
 
-    problem = made(name, given, say_note)
-    if isinstance(problem, Profile):
-        from ..instances.networks.profile.profile import profile_to_json
-        from .imports import hand_over
-
-        if output is None:
-            sys.stdout.write(dump_json(profile_to_json(problem)))
-        else:
-            hand_over(problem, output, json)
-        return
+    problem = made(name, given)
     if output is None:
         sys.stdout.write(problem_to_text(problem))
         return
@@ -83,14 +71,8 @@ def command(
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
     if given or output is not None:
         raise UsageError("Name what to generate; `plan generate` alone lists what there is.")
-    rows: dict[str, dict[str, Any]] = {
-        name: {"name": name, "title": title, "parameters": [option_of(parameter.name) for parameter in parameters]}
+    rows = [
+        {"name": name, "title": title, "parameters": [option_of(parameter.name) for parameter in parameters]}
         for name, (title, parameters) in families().items()
-    }
-    profile = rows.pop(PROFILE)
-    profiles = packaged_profile_names()
-    if json:
-        print_json([*rows.values(), *({**profile, "name": name} for name in profiles)])
-        return
-    print_table([*rows.values(), profile])
-    put("profiles: " + ", ".join(profiles))
+    ]
+    print_json(rows) if json else print_table(rows)

@@ -9,7 +9,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.json_file import read_text, write_json
-from ..instances.base.quantities import several, whole_numbers
+from ..instances.base.quantities import several
 from ..instances.lookup import Cluster
 from ..show.console import print_json, put, say_note
 from .arguments import Json, with_cluster
@@ -33,11 +33,9 @@ OPTIONS = declared(
     measure flag =false: Measure real passes on this machine instead.
     repeats int =10: Passes that are measured; their median counts.
     inference flag =false: Leave the backward passes out.
-    shape texts INPUT=SIZES: Sizes of an input, where the file leaves them open: input=1,3,224,224. May be
-        repeated.
     granularity text block|module|op|share:X =block: What a node is: the outermost numbered module, the
-        innermost module, or an operation; of PyTorch models share:0.1 divides modules while they hold more than
-        this share of the floating-point operations.
+        innermost module, or an operation; share:0.1 divides modules while they hold more than this share of the
+        floating-point operations.
     micro_batch any SAMPLES: Samples of a micro-batch, which the function takes as its argument micro_batch;
         4,1,2,8 makes curves of times, and all other amounts are those of the first.
     efficiency float: Share of its peak that the device reaches; default: the device's own.
@@ -60,18 +58,7 @@ OPTIONS = declared(
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     if given.pop("inference", False):
         given["training"] = False
-    if "shape" in given:
-        given["shapes"] = dict(map(_shape, given.pop("shape")))
     return given
-
-
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """An input and its sizes, which follow the last equals sign: names of inputs may hold further ones."""
-    name, _, sizes = text.rpartition("=")
-    numbers = whole_numbers(sizes)
-    if not name or numbers is None:
-        raise UsageError(f"--shape is {text!r}; name an input and its sizes, such as input=1,3,224,224.")
-    return name, numbers
 
 
 with_arguments = shared("arguments", OPTIONS, _arguments)
@@ -83,7 +70,7 @@ OUTPUT = "output output --output -o: The file to write: my.profile.json."
 @with_arguments("inference", "bytes_per_parameter")
 @described(
     f"""
-    file argument FILE: A table: .csv, .tsv or .xlsx.
+    file argument FILE: A table: .csv or .tsv.
     template flag: Print a filled example as CSV: a transformer.
     {OUTPUT}
     {MICRO_BATCH}
@@ -214,30 +201,6 @@ def hf(
             "looks at every operation with them, and gives other nodes and times"
         )
     hand_over(profile, output, json)
-
-
-@with_arguments("hardware shape granularity efficiency kernel_start_s allow_uncounted")
-@described(
-    f"""
-    file input MODEL: A model: .onnx. Weights in files beside it are not read.
-    {OUTPUT}
-    """
-)
-def onnx(
-    *,
-    file: str,
-    output: str | None = None,
-    arguments: dict[str, Any],
-    json: Json = False,
-) -> None:
-    """Make a profile of an ONNX model, for inference: operations, parameters, tensors, times on a named device.
-
-    Nothing is executed, and no weight is read. Needs pip install 'pipeplan[onnx]'.
-    """
-    from ..models.from_onnx import import_onnx
-
-    check_output(output, json)
-    hand_over(import_onnx(file, **arguments), output, json)
 
 
 def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) -> None:

@@ -54,7 +54,6 @@ CURVES = declared(
     method texts NAME: Chains: a method to draw, ilp-beaumont and cp-beaumont included; repeatable; default:
         exact-beaumont and the baselines.
     memory texts SIZE: Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.
-    gpus ints N: Trainings: a number of GPUs in place of --points; repeatable.
     objective text makespan|span|period: Schedules: the value that is drawn; default: makespan, or period where
         there are no micro-batches.
     """,
@@ -67,8 +66,7 @@ CURVES = declared(
 @shared("own", CURVES)()
 @described(
     f"""
-    instance input INSTANCE: A chain, staging, schedule or training: a file, - for standard input, or a packaged
-        name.
+    instance input INSTANCE: A chain, staging or schedule: a file, - for standard input, or a packaged name.
     [Curves]
     points int: How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.
     [{OUTPUT}]
@@ -92,17 +90,15 @@ def pareto(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, staging or schedule, time against GPUs for a training.
+    """Draw period against memory for a chain, a staging or a schedule.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
     problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    from ..studies.sweep import TIME_LIMIT_S, asked, axis_of, write_csv
+    from ..studies.sweep import TIME_LIMIT_S, asked, write_csv
 
-    if profile and "memory" not in axis_of(problem).takes:
-        say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     if "memory" in own:
         own["memory"] = [size(text) for text in own["memory"]]
         check_memory(problem, "--memory", *own["memory"])

@@ -41,7 +41,6 @@ from ..instances.training.to_profile import (
     with_fused_activations,
 )
 
-_OR_MEASURE = ", or --measure for this machine's"
 _BUILD = "give a function that returns (model, args, kwargs), or 'my.py:build'"
 
 
@@ -117,7 +116,7 @@ def import_torch(
         raise InputError("--micro-batch", "names a size twice" if sizes else "is empty", "give sizes such as 1,2,4")
     device = None
     if not measure:
-        device = calculated_on(hardware, efficiency, kernel_start_s, _OR_MEASURE)
+        device = calculated_on(hardware, efficiency, kernel_start_s)
     elif hardware is not None:
         raise UsageError("Give --hardware for calculated times or --measure for measured ones, not both.")
     elif efficiency is not None or kernel_start_s is not None:
@@ -133,11 +132,13 @@ def import_torch(
 
 
 def calculated_on(
-    hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None, other: str = ""
+    hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None
 ) -> Hardware:
-    """The device that times are calculated for, with the caller's figures; `other` is offered where none is given."""
+    """The device that times are calculated for, with the caller's figures."""
     if hardware is None:
-        raise UsageError(f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times{other}.")
+        raise UsageError(
+            f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times, or --measure for this machine's."
+        )
     device = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
     if efficiency is not None and not 0 < efficiency <= 1:
         raise InputError("--efficiency", f"is {efficiency:g}", "give a share of the peak above 0, such as 0.5")
@@ -217,7 +218,7 @@ def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[
 
 
 # The extra that brings each package, by the name under which it is imported.
-EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
+EXTRA_OF = {"torch": "torch", "transformers": "hf"}
 
 
 def is_installed(*packages: str) -> bool:
@@ -312,7 +313,7 @@ def import_hf(
         check_whole("--sequence", sequence, MAX_SEQUENCE)
     if dtype not in DTYPES:
         raise unknown_choice("--dtype", dtype, DTYPES)
-    device = calculated_on(hardware, efficiency, kernel_start_s, _OR_MEASURE)
+    device = calculated_on(hardware, efficiency, kernel_start_s)
     content, file = _content(config)
     enough = _shapes_are_enough(content, granularity, attention)
     kept = _activations(activations, enough, trace)

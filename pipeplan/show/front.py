@@ -62,8 +62,6 @@ class Front:
     """Horizontal lines by name and value."""
     what: str = ""
     """What the table shows."""
-    axis: str = "memory"
-    """What the table calls the limits."""
     columns: tuple[Column, ...] = ()
     """Further columns of the table, about points of a single series."""
     legend: str = LEGEND
@@ -168,33 +166,6 @@ def of_schedule(curve: Curve) -> Front:
     return replace(front, columns=(bound, _IDLE, *others), legend=legend)
 
 
-def of_training(curve: Curve) -> Front:
-    """Time of an iteration against the number of GPUs, and how much more GPU time it takes than on the fewest."""
-    costs = [cost for cost in map(_gpu_time, curve.points) if cost]
-    model, value = curve.problem.model, "time of an iteration"
-    columns: tuple[Column, ...] = (
-        _BOUND,
-        ("used", lambda point, times: "" if point.need is None else f"{point.need:g}"),
-        ("GPU time", lambda point, times: "" if point.value is None else percent(_gpu_time(point) / costs[0] - 1)),
-        _SECONDS,
-    )
-    front = Front(
-        curve.problem,
-        "number of GPUs",
-        value,
-        (Series(BEST, curve.points),),
-        memory=MemoryUnit("GPUs"),
-        axis="GPUs",
-        columns=columns,
-        legend=f"{LEGEND}; GPU time: more than with the fewest GPUs",
-    )
-    return _headed(front, f"{model.name}, {several(len(model.units), 'unit')}; {value}")
-
-
-def _gpu_time(point: CurvePoint) -> float:
-    return (point.value or 0.0) * (point.need or 0.0)
-
-
 def _of_memory(
     curve: Curve,
     value: str,
@@ -294,8 +265,8 @@ def draw_front_table(front: Front) -> None:
         for limit, points in front.by_limit():
             cells = [cell for one in front.series for cell in _cells(one, points.get(one.name), times, single)]
             others = (text(point, times) for _, text in front.columns for point in points.values())
-            rows.append((front.limit_text(limit).removesuffix(f" {front.axis}"), *cells, *others))
-        draw_rows([front.axis, *headings, *(heading for heading, _ in front.columns)], rows)
+            rows.append((front.limit_text(limit), *cells, *others))
+        draw_rows(["memory", *headings, *(heading for heading, _ in front.columns)], rows)
         put(front.legend)
     put(*front.sentences, soft=True)
 

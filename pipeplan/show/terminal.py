@@ -427,7 +427,7 @@ def headline(report: RunReport) -> str:
     count = len(report.plan.ranks)
     return (
         f"{report.name} on {count} processes, {several(report.micro_batches, 'micro-batch')}, "
-        f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
+        f"{several(len(report.plan.iterations), 'iteration')} with the passes in the plan's order"
     )
 
 

@@ -1,42 +1,38 @@
-"""Problems by the name of their generator: random ones by seed, and profiles on named hardware."""
+"""Problems by the name of their generator: random ones by seed, and graph pipelines of GraphPipe."""
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..instances.base.checks import check_whole
-from ..instances.base.errors import UsageError, did_you_mean, one_of, unknown_name, wrong_argument
+from ..instances.base.errors import UsageError, did_you_mean, unknown_name, wrong_argument
 from ..instances.base.kind import Generator, Parameter
 from ..instances.base.quantities import size_or_none
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
-from ..instances.graph_pipeline.problem import MAX_MINI_BATCH
 from ..instances.networks.profile import packaged_profile_names
-from ..instances.networks.profile.profile import Profile
 from ..instances.registry import KINDS
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
 
 
-def generate(name: str, **parameters: Any) -> Problem | Profile:
-    """Make a problem: a random one by seed, or a known network on named hardware.
+def generate(name: str, **parameters: Any) -> Problem:
+    """Make a problem: a random one by seed, or a model of the GraphPipe paper.
 
     Parameters
     ----------
     name : str
-        A generator or a packaged profile, as `plan generate` lists them.
+        A generator, as `plan generate` lists them.
     parameters : int, float, str or bool
         Parameters of this generator, by the names of its options: `seed=1`, `devices=4`, `memory="16GiB"`.
 
     Returns
     -------
-    Problem or Profile
-        A profile, a model without a cluster, where `profile=True` asks for one.
+    Problem
+        The problem, which `pipeplan.save` writes.
 
     Raises
     ------
@@ -52,7 +48,7 @@ def generate(name: str, **parameters: Any) -> Problem | Profile:
     if isinstance(given.get("memory_bytes"), str):
         given["memory_bytes"] = size_or_none(given["memory_bytes"])
     try:
-        return made(name, given, logging.getLogger("pipeplan").info)
+        return made(name, given)
     except UsageError as error:
         raise UsageError(_FLAG.sub(lambda flag: flag[1].replace("-", "_"), str(error))) from None
 
@@ -61,19 +57,6 @@ def generate(name: str, **parameters: Any) -> Problem | Profile:
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 
 
-# The entry that stands for all packaged profiles in lists of generators.
-PROFILE = "PROFILE"
-PROFILE_PARAMETERS = (
-    Parameter("kind", "text", None, "kind of problem; default: one that fits"),
-    Parameter("hardware", "text", "h100-80gb", "the accelerator, whose times are calculated"),
-    Parameter("link", "text", "nvlink4", "what joins the accelerators"),
-    Parameter("accelerators", "int", 4, "number of devices"),
-    Parameter("memory_bytes", "size", None, "memory of a device; default: that of the hardware"),
-    Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates"),
-    Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch"),
-    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam, adam-mixed, ..."),
-    Parameter("profile", "flag", False, "write the profile, not a problem"),
-)
 GRAPH_PARAMETERS = (
     Parameter("accelerators", "int", 8, "number of devices"),
     Parameter("branches", "int", None, "number of branches; default: the usual number of the model"),
@@ -95,11 +78,10 @@ def option_of(name: str) -> str:
 
 
 def families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
-    """Title and parameters of every generator, of the profiles together, and of every model of a graph pipeline."""
+    """Title and parameters of every generator, and of every model of a graph pipeline."""
     simple = {name: (generator.title, generator.parameters) for name, generator in generators().items()}
-    profiles = {PROFILE: ("a network of a published configuration, on hardware", PROFILE_PARAMETERS)}
     models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
-    return {**simple, **profiles, **models}
+    return {**simple, **models}
 
 
 @cache
@@ -115,15 +97,17 @@ def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
     return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 
 
-def made(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
-    """Make the problem or profile of this name."""
-    entries, profiles = families(), packaged_profile_names()
-    if name not in (entries.keys() - {PROFILE}) | set(profiles):
-        choices = [*generators(), *profiles, *GRAPH_MODELS]
-        raise unknown_name("generator and no profile named", name, choices)
-    _check_own(name, given, entries[PROFILE if name in profiles else name][1])
-    if name in profiles:
-        return _profiled(name, given, say)
+def made(name: str, given: Mapping[str, Any]) -> Problem:
+    """Make the problem of this name."""
+    entries = families()
+    if name in packaged_profile_names():
+        raise UsageError(
+            f"{name!r} is a packaged profile, which every command reads by its name; "
+            f"`plan convert {name} --devices 4xh100-80gb -o FILE` writes it as a problem."
+        )
+    if name not in entries:
+        raise unknown_name("generator named", name, entries)
+    _check_own(name, given, entries[name][1])
     if given.get("memory_bytes") != math.inf:
         return _problem(name, given)
     usual = _problem(name, {key: value for key, value in given.items() if key != "memory_bytes"})
@@ -149,40 +133,3 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
         return problem
     named = {"devices" if key == "accelerators" else key: value for key, value in given.items()}
     return GRAPH_MODELS[name].build(**named)
-
-
-def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
-    """A problem from a packaged profile and a cluster of the given hardware; with --profile, the profile alone."""
-    from ..instances.lowering import lower
-    from ..instances.networks.profile import load_packaged_profile
-    from ..instances.networks.profile.work import on_hardware
-    from ..instances.physics.hardware import DEVICES, LINKS
-
-    values = {**{parameter.name: parameter.default for parameter in PROFILE_PARAMETERS}, **given}
-    device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]
-    profile = on_hardware(load_packaged_profile(name), device)
-    if values["profile"]:
-        for foreign in (option_of(key) for key in given if key not in ("hardware", "profile")):
-            raise UsageError(
-                f"{foreign} says nothing about a profile, which has no cluster; drop {foreign} or --profile."
-            )
-        return profile
-    if None not in (values["mini_batch"], values["micro_batches"]):
-        raise UsageError("--mini-batch is for graph pipelines and --micro-batches for stagings; give one of them.")
-    for key in ("mini_batch", "micro_batches"):
-        if values[key] is not None:
-            check_whole(option_of(key), values[key], MAX_MINI_BATCH)
-    memory = device.memory_bytes if values["memory_bytes"] is None else values["memory_bytes"]
-    lowered = lower(
-        profile,
-        kind=values["kind"],
-        devices=values["accelerators"],
-        memory_bytes=memory,
-        bandwidth=LINKS[one_of("--link", values["link"], LINKS)].bytes_per_s,
-        batch=values["micro_batches"] if values["mini_batch"] is None else values["mini_batch"],
-        optimizer=values["optimizer"],
-    )
-    for note in lowered.notes:
-        say(note)
-    problem: Problem = lowered.problem
-    return problem

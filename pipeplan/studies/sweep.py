@@ -1,6 +1,6 @@
 """One sweep for every curve: points along an axis, its two ends, what each point takes from the others, the journal.
 
-A kind of problems has one axis: it says what is limited and how a plan is measured. A plan that keeps a limit keeps
+The axis is the memory of a device: a kind of problems says how a plan is measured. A plan that keeps a limit keeps
 every looser one, and a bound that is proven for a limit holds for every tighter one.
 
 The journal is the file from which an interrupted sweep continues: its first line names the problem, the settings and
@@ -61,7 +61,7 @@ class Candidate:
     value: float
     """The value that is minimised: a time."""
     need: float
-    """The amount of what is limited that the plan takes: memory of a device, or GPUs."""
+    """The memory of a device that the plan takes."""
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None
@@ -201,15 +201,13 @@ class Settings:
     """Options by whose rules plans are judged; empty: the usual rules of their kind."""
     methods: tuple[str, ...] | None = None
     """Methods of a curve by several methods; None: the usual ones."""
-    axis: str = "memory_bytes"
-    """Name of what `chosen` limits."""
 
     def to_json(self) -> dict[str, Any]:
         """The settings that the journal of a sweep must repeat; the memory limit of solvers is none of them."""
         return {
             **({} if self.methods is None else {"methods": list(self.methods)}),
             "levels": None if self.chosen else self.levels,
-            self.axis: list(self.chosen) or None,
+            "memory_bytes": list(self.chosen) or None,
             **self.options,
             **{
                 name: getattr(self.limits, name)
@@ -314,11 +312,8 @@ class Sweep:
 
     columns: ClassVar[Mapping[str, str]]
     """The attribute of `CurvePoint` for each column of a table of points."""
-    axis: ClassVar[str] = "memory_bytes"
-    """The name of what is limited in the settings."""
     takes: ClassVar[tuple[str, ...]] = ("memory",)
-    """Options that have a meaning for this kind only; the first one lists limits in place of a number of points."""
-    usual_levels: ClassVar[int] = LEVELS
+    """Options that have a meaning for this kind."""
     no_ends: ClassVar[Mapping[str, None]] = {"ends": None}
     """What stands for the ends where the sweep was interrupted before they were known."""
     sources: ClassVar[tuple[str, str]] = ("", "")
@@ -498,11 +493,11 @@ def asked(problem: Any, levels: int | None = None, limits: SolveOptions = USUAL,
     foreign = next((name for name in own if name not in kind.takes), None)
     if foreign is not None:
         raise UsageError(f"--{foreign} says nothing about the curve of a {problem.kind} problem; drop it.")
-    chosen = tuple(sorted(set(own.get(kind.takes[0]) or ())))
+    chosen = tuple(sorted(set(own.get("memory") or ())))
     if chosen and levels is not None:
-        raise UsageError(f"--{kind.takes[0]} and --points both say where the points lie; give one of them.")
+        raise UsageError("--memory and --points both say where the points lie; give one of them.")
     further = kind.own_settings(problem, own)
-    return Settings(kind.usual_levels if levels is None else levels, chosen, limits, axis=kind.axis, **further)
+    return Settings(LEVELS if levels is None else levels, chosen, limits, **further)
 
 
 def sweep(
@@ -512,7 +507,7 @@ def sweep(
     resume: bool = True,
     on_progress: Watch = None,
 ) -> Curve:
-    """The curve of a problem, point by point, along the axis of its kind.
+    """The curve of a problem, point by point.
 
     `path` names the journal: each finished point is written there at once, and with `resume` what it holds already is
     not sought again. Everything that can be refused is refused before any work is done.

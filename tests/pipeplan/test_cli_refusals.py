@@ -100,7 +100,8 @@ SOLVE = {
     "solve config.json": "is a model's configuration, which names no times; run plan import hf config.json",
     "solve net.py": "is a Python file; run plan import torch net.py:build",
     "solve gone.py": "gone.py: file does not exist",
-    "solve net.onnx": "is an ONNX model; run plan import onnx net.onnx",
+    "solve layers.xlsx {four}": "is a spreadsheet, which pipeplan does not read; save the sheet as .csv",
+    "solve net.onnx": "is an ONNX model, which pipeplan does not read; run plan import torch my.py:build",
     "solve schedule.csv {four}": "is PyTorch's file of a schedule, an order without times; give it as PLAN",
     "solve llama-3-8b --devices 2xa100-80gb,2xt5": "no GPU named 't5'",
     "solve llama-3-8b --devices 2xa100-80gb,2xt4 --kind chain": "devices of one type",
@@ -160,9 +161,7 @@ CURVES = {
     "pareto --points 3 --memory 34B": "give one of them",
     "pareto tiny-stages --method contiguous": "--method says nothing about the curve of a staging problem",
     "pareto golden-4 --objective span": "--objective says nothing",
-    "pareto zero-bubble-4x12 --gpus 5": "--gpus says nothing",
-    "pareto tiny-training --gpus 3 --memory 4GiB": "--memory",
-    "pareto tiny-training --gpus 0": "0",
+    "pareto tiny-training": "tiny-training is a training problem",
     "pareto resnet18-training-chain --memory 80": "write 80GB if ",
 }
 
@@ -186,9 +185,6 @@ COMPARE = {
 MADE = {
     "generate nothing": "choose one of chain",
     "generate chain --width 3": "'chain' has no parameter --width; it has --nodes, --devices",
-    "generate vgg16 --hardware abacus": "v100-16gb",
-    "generate vgg16 --link string": "pcie3-x16",
-    "generate vgg16 --kind staging --micro-batches 0": "--micro-batches is 0; give a whole number from 1",
     "generate chain --nodes 0": "nodes",
     "generate layered --density nan": "density",
     "generate --seed 3": "Name what to generate",
@@ -205,7 +201,7 @@ MADE = {
     "import table": "Name the table, or give --template for an example.",
     "import table t.csv": "Say where the profile goes: give -o my.profile.json, or --json.",
     "import table t.csv --template": "--template prints an example and reads nothing",
-    "import table t.txt --json": "file has the ending .txt; give a table: .csv, .tsv, .xlsx",
+    "import table t.txt --json": "file has the ending .txt; give a table: .csv, .tsv",
     "import table gone.csv --json": "gone.csv: file does not exist; check the path",
     "import table t.csv -o no/where.json": "no/where.json lies in a folder that does not exist",
 }
@@ -288,6 +284,7 @@ FILES: dict[str, Any] = {
     "config.json": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64},
     "net.py": "def build(): ...",
     "net.onnx": "",
+    "layers.xlsx": "",
     "schedule.csv": ",0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
     "empty.json": {"kind": "placement", "devices": []},
     "other.json": {"kind": "pattern", "period": 1, "allocation": [0], "starts": [0], "transfers": {}},
@@ -414,7 +411,6 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "import pipedream": ("t.txt", "-o", "p.json"),
     "import torch": ("m.py:f", "-o", "p.json"),
     "import hf": ("config.json", "-o", "p.json"),
-    "import onnx": ("m.onnx", "-o", "p.json"),
     "import megatron-layout": ("E|t|L", "p.json"),
 }  # fmt: skip
 """Beginnings of command lines that plan something small at once, or stop at a file that is not there."""

@@ -7,32 +7,25 @@ A row gives a layer's time forward and backward, the bytes of its parameters, wh
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 import math
 import os
 import re
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ...base.amounts import as_written
 from ...base.checks import MAX_AMOUNT, MAX_ID_CHARACTERS
 from ...base.cluster import SECONDS
-from ...base.compiled import child_environment, own_python
-from ...base.errors import InputError, NotInstalledError, errors_in, nearest, show
+from ...base.errors import InputError, errors_in, nearest, show
 from ...base.graph import find_cycle, topological_order
-from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
+from ...base.json_file import read_text
 from ...base.quantities import BYTES, several, unit_like
-from ...foreign import PACKAGES, SUFFIXES
+from ...foreign import SUFFIXES
 from .options import SAMPLES
 from .profile import Profile, ProfileNode, ProfileTensor
 
@@ -111,23 +104,16 @@ class _Cells:
         return InputError(f"row {self.row.number}, {self.columns[name]}", problem, remedy)
 
     def text(self, name: str) -> str:
-        """The cell as text; a number that serves as a name loses the .0 that spreadsheets give it."""
-        value = self.get(name)
-        whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
-        text = "" if value is None else str(int(value)) if whole and isinstance(value, float) else str(value)
-        if len(text) > MAX_ID_CHARACTERS:
-            raise self.error(name, f"is a text of {len(text)} characters", f"give at most {MAX_ID_CHARACTERS}")
-        return text
+        return self.get(name) or ""
 
     def number(self, name: str) -> Fraction:
-        value = self.get(name)
-        if value is None:
+        text = self.get(name)
+        if text is None:
             raise self.error(name, "is empty", "give a number, 0 where there is nothing")
-        text = repr(value) if isinstance(value, (int, float)) else value
         if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
             raise self.error(name, f"is {text}", "give a finite number >= 0")
         if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
-            raise self.error(name, f"is {show(value)}, not a number", _NUMBER_REMEDY)
+            raise self.error(name, f"is {show(text)}, not a number", _NUMBER_REMEDY)
         number = Fraction(text)
         if number < 0:
             raise self.error(name, f"is negative ({text})", "give a number >= 0")
@@ -279,22 +265,15 @@ def _refuse_circles(
     )
 
 
-# ---- CSV, TSV and Excel files as plain cells that keep their places --------------------------
+# ---- CSV and TSV files as plain cells that keep their places ----------------------------------------------
 
 
-INSTALL = "pip install 'pipeplan[tables]'"
 MAX_ROWS = 10_000
 MAX_COLUMNS = 1_000
 MAX_CELLS = 1_000_000
-# A spreadsheet that is larger when it is unpacked is refused before it is read.
-MAX_UNPACKED_BYTES = 32 * 2**20
-# Marks of a spreadsheet's XML, in which a cell has four. More of them take longer than ten seconds to read.
-MAX_MARKS = 1_000_000
-# What the reader of a spreadsheet may hold beside its own code.
-MOST_READING_BYTES = 256 * 2**20
 
 # The value of a cell; None: it is empty.
-Cell = str | int | float | None
+Cell = str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,16 +295,12 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError("file", f"has the ending {suffix or '(none)'}", f"give a table: {', '.join(SUFFIXES)}")
-    rows = (
-        _read_in_child(path, suffix)
-        if suffix in PACKAGES
-        else list(_filled_rows(_text_rows(read_text(path), suffix)))
-    )
+    rows = list(_filled_rows(_text_rows(read_text(path), suffix)))
     if not rows or rows[0].number != 1:
         raise InputError("row 1", "is empty", "begin with the header: layer, forward [ms], ...")
     width = max(len(row.cells) for row in rows)
     titles, *padded = (Row(row.number, (row.cells + (None,) * width)[:width]) for row in rows)
-    header = tuple("" if cell is None else str(cell).strip() for cell in titles.cells)
+    header = tuple(cell or "" for cell in titles.cells)
     for position, title in enumerate(header):
         row = None if title else next((row for row in padded if row.cells[position] is not None), None)
         if row is not None:
@@ -338,43 +313,22 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
 
 
 def _filled_rows(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
-    """Rows that are not empty, as plain values; the first one too many ends the reading."""
-    filled = 0
+    """Rows that are not empty, as plain values."""
     for number, values in enumerate(rows, start=1):
         cells = tuple(_cell(number, position, value) for position, value in enumerate(values))
         width = max((i + 1 for i, cell in enumerate(cells) if cell is not None), default=0)
-        if width > MAX_COLUMNS:
-            raise _too_wide(number, width)
         if width:
-            filled += 1
-            if filled > MAX_ROWS + 1:
-                raise _too_many_rows(number)
             yield Row(number, cells[:width])
 
 
-def _too_wide(row: int, columns: int) -> InputError:
-    return InputError(f"row {row}", f"has {several(columns, 'column')}", f"give at most {MAX_COLUMNS}")
-
-
-def _too_many_rows(row: int) -> InputError:
-    return InputError(f"row {row}", f"is one too many: at most {MAX_ROWS}", "join layers")
-
-
-def _too_many_cells(rows: int, columns: int) -> InputError:
-    return InputError("content", f"has up to {rows} x {columns} cells", f"give at most {MAX_CELLS}")
-
-
 def _cell(row: int, position: int, value: Any) -> Cell:
-    if isinstance(value, (str, bytes)) and len(value) > MAX_ID_CHARACTERS:
+    """The text without spaces around it; None for an empty cell, and for one that a short row does not have."""
+    if not isinstance(value, str):
+        return None
+    if len(value) > MAX_ID_CHARACTERS:
         place = f"row {row}, column {letters(position)}"
         raise InputError(place, f"holds {len(value)} characters", f"give at most {MAX_ID_CHARACTERS}")
-    if hasattr(value, "item"):  # a number of numpy
-        value = value.item()
-    if value is None or (isinstance(value, float) and value != value) or str(value).strip() in ("", "<NA>", "NaT"):
-        return None
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return str(value)
-    return value.strip() if isinstance(value, str) else value
+    return value.strip() or None
 
 
 # ---- formats -------------------------------------------------------------------------------------------
@@ -392,9 +346,9 @@ def _text_rows(text: str, suffix: str) -> Iterable[Sequence[Any]]:
     lines = text.splitlines()
     number, width = max(((n, 1 + line.count(separator)) for n, line in enumerate(lines, 1)), key=lambda at: at[1])
     if width > MAX_COLUMNS:
-        raise _too_wide(number, width)
+        raise InputError(f"row {number}", f"has {several(width, 'column')}", f"give at most {MAX_COLUMNS}")
     if min(len(lines), MAX_ROWS + 1) * width > MAX_CELLS:
-        raise _too_many_cells(len(lines), width)
+        raise InputError("content", f"has up to {len(lines)} x {width} cells", f"give at most {MAX_CELLS}")
     try:
         frame = pandas.read_csv(
             io.StringIO(text),
@@ -413,76 +367,8 @@ def _text_rows(text: str, suffix: str) -> Iterable[Sequence[Any]]:
         place = f"row {int(match[1]) + 1}"
         raise InputError(place, "opens a quote that nothing closes", 'close it with a second "') from None
     if len(frame) > MAX_ROWS + 1:
-        raise _too_many_rows(MAX_ROWS + 2)
+        raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
     return frame.itertuples(index=False, name=None)
-
-
-# ---- Excel: small files that may unpack to large ones ----------------------------------------------------
-
-
-def _read_in_child(path: str | os.PathLike[str], suffix: str) -> list[Row]:
-    """The filled rows, read by a process that may hold only so much: whatever the file unpacks to, and whatever its
-    reader does with it, is no harm to this one."""
-    content = read_bytes(path, MAX_FILE_BYTES)
-    if find_spec(PACKAGES[suffix]) is None:
-        raise NotInstalledError(
-            f"Reading {suffix} files needs {PACKAGES[suffix]}: {INSTALL}, or save the table as CSV."
-        )
-    command = own_python("-c", f"from {__name__} import main; main()", suffix)
-    done = subprocess.run(command, input=content, env=child_environment(), capture_output=True)
-    if done.returncode:
-        what = f"takes more than {MOST_READING_BYTES // 2**20} MiB of memory to read, or is damaged"
-        raise InputError("content", what, "give a smaller table, or save it as CSV")
-    answer = json.loads(done.stdout)
-    if "error" in answer:
-        raise InputError(*answer["error"])
-    return [Row(number, tuple(cells)) for number, cells in answer["rows"]]
-
-
-def main() -> None:
-    """In the child: read the file from standard input, and write its filled rows, or what is wrong, as JSON."""
-    suffix, content = sys.argv[1], sys.stdin.buffer.read()
-    try:
-        rows = _filled_rows(_excel_rows(content))
-        answer: dict[str, Any] = {"rows": [(row.number, row.cells) for row in rows]}
-    except InputError as error:
-        answer = {"error": (error.field, error.problem, error.remedy)}
-    except MemoryError:
-        os._exit(1)  # there is no memory left to say so
-    except Exception as error:  # whatever the reader of a damaged file raises
-        what = f"cannot be read as {suffix} ({type(error).__name__})"
-        answer = {"error": ("content", what, "save the table once more, or as CSV")}
-    sys.stdout.write(json.dumps(answer))
-
-
-def _limit_memory() -> None:
-    """From now on this process gets only so much more memory; where the system has no such limit, nothing happens."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + MOST_READING_BYTES, held + MOST_READING_BYTES))
-
-
-def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
-    """Rows of the first sheet, with the values of its formulas."""
-    import openpyxl
-
-    _limit_memory()
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        size = sum(part.file_size for part in parts.infolist())  # no more is read of a part than it says
-        if size > MAX_UNPACKED_BYTES:
-            raise InputError(
-                "content", f"unpacks to {size} bytes", f"give at most {MAX_UNPACKED_BYTES}, or a CSV file"
-            )
-        marks = sum(parts.read(part).count(b"<") for part in parts.infolist())
-    if marks > MAX_MARKS:
-        raise InputError("content", f"unpacks to {marks} marks of XML", f"give at most {MAX_MARKS}, or a CSV file")
-    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
-    sheet = book.worksheets[0]
-    sheet.reset_dimensions()  # a file may say that it is larger, or smaller, than it is
-    for row in sheet.iter_rows(values_only=True):
-        yield [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
 
 
 # ---- the columns of a table of layers: names, synonyms and units in its first row ---------------------

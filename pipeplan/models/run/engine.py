@@ -1,156 +1,24 @@
 """One rank of a run: it works through its passes, receives what they read and sends what they make.
 
-While a pass computes, what the next one reads is already on its way. A backward pass may come in two parts. A value
-that several stages read gets the sum of their gradients; the loss of each micro-batch counts 1 / number of
-micro-batches; at the end, gradients of parameters that several ranks hold are added up.
+While a pass computes, what the next one reads is already on its way. A value that several stages read gets the sum of
+their gradients; the loss of each micro-batch counts 1 / number of micro-batches; at the end, gradients of parameters
+that several ranks hold are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from ...instances.timeline.model import INPUTS, WEIGHTS, Pass
+from ...instances.timeline.model import Pass
 from ..capture import Captured
 from ..grouping import Foreign, ModelInput, Piece
 from ..torch_profile import CpuClock, Moment
 from .orders import Layout, Message, Value
-
-# ---- divided ---------------------------------------------------------------------------------------------
-# A backward pass in two parts: first the gradients that other stages wait for, later those of the stage's weights.
-#
-# The first part runs backward from what the stage made to what it read. On this way lie the operations that also
-# lead to weights: what arrives at each of them is kept. The second part runs each of these once more, from what
-# arrived there to its own weights alone; other ones that it would pass on the way are given zeros, for they have
-# their own turn. Whatever leads to no input, and on a stage that reads none that is everything, is left to the
-# second part as a whole.
-
-# A tensor that a stage made, and its gradient.
-Pair = tuple[torch.Tensor, torch.Tensor]
-Gradients = tuple[torch.Tensor | None, ...]
-
-
-class DividedBackward:
-    """Both parts for one micro-batch; the graph is kept until the second one has run."""
-
-    def __init__(self, pairs: Sequence[Pair], leaves: Sequence[torch.Tensor]) -> None:
-        self._pairs = pairs
-        self._leaves = [leaf for leaf in leaves if leaf.requires_grad]
-        roots = [get_gradient_edge(tensor).node for tensor, _ in pairs]
-        self._graph = _Graph(roots, [get_gradient_edge(leaf).node for leaf in self._leaves])
-        self._roots = roots
-        self._arrived: dict[Node, Gradients] = {}
-
-    def inputs(self) -> None:
-        """Compute the gradients of what was read, as `grad` of the leaves."""
-        pairs = [pair for pair, root in zip(self._pairs, self._roots, strict=True) if root in self._graph.to_inputs]
-        if not pairs:
-            return
-        with _hooked({node: partial(self._arrived.__setitem__, node) for node in self._graph.forks}):
-            gradients = _gradients(
-                [tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs]
-            )
-        for leaf, gradient in zip(self._leaves, gradients, strict=True):
-            leaf.grad = gradient
-
-    def weights(self) -> None:
-        """Compute the gradients of the weights, and add them to their `grad`.
-
-        While one operation runs, the others that lead to weights of it get zeros.
-        """
-        forks = self._graph.forks
-        for node, arrived in self._arrived.items():
-            outputs = [(GradientEdge(node, i), g) for i, g in enumerate(arrived) if g is not None]
-            others = [other for other in self._arrived if other is not node and forks[other] & forks[node]]
-            with _hooked(dict.fromkeys(others, _zeros)):
-                _add(outputs, forks[node])
-        rest = [i for i, root in enumerate(self._roots) if root not in self._graph.to_inputs]
-        _add([self._pairs[i] for i in rest], _below([self._roots[i] for i in rest]))
-
-
-def _add(outputs: Sequence[tuple[Any, torch.Tensor]], weights: set[Node]) -> None:
-    """Run backward from the outputs, and add what arrives at the weights to their gradients."""
-    if outputs and weights:
-        targets = list(weights)
-        edges = [GradientEdge(target, 0) for target in targets]
-        totals = _gradients([output for output, _ in outputs], edges, [gradient for _, gradient in outputs])
-        for target, gradient in zip(targets, totals, strict=True):
-            weight: torch.Tensor = target.variable
-            if gradient is not None:
-                weight.grad = gradient if weight.grad is None else weight.grad + gradient
-
-
-@contextmanager
-def _hooked(hooks: Mapping[Node, Callable[[Gradients], Any]]) -> Iterator[None]:
-    """Let the hooks see, or change, what arrives at these operations inside the block."""
-    handles = [node.register_prehook(hook) for node, hook in hooks.items()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-class _Graph:
-    """The operations of one micro-batch on a stage."""
-
-    def __init__(self, roots: Sequence[Node], leaves: Sequence[Node]) -> None:
-        before: dict[Node, list[Node]] = {}
-        for node in _all(roots):
-            for target in _next(node):
-                before.setdefault(target, []).append(node)
-        # The operations from which a path leads to an input, and the inputs.
-        self.to_inputs = set(leaves)
-        waiting = list(leaves)
-        while waiting:
-            for node in before.get(waiting.pop(), ()):
-                if node not in self.to_inputs:
-                    self.to_inputs.add(node)
-                    waiting.append(node)
-        # The operations from which paths lead to inputs and, apart from them, to weights; each with these weights.
-        self.forks: dict[Node, set[Node]] = {}
-        for node in self.to_inputs - set(leaves):
-            weights = _below([target for target in _next(node) if target not in self.to_inputs])
-            if weights:
-                self.forks[node] = weights
-
-
-def _next(node: Node) -> Iterator[Node]:
-    return (target for target, _ in node.next_functions if target is not None)
-
-
-def _all(roots: Sequence[Node]) -> set[Node]:
-    nodes, waiting = set(roots), list(roots)
-    while waiting:
-        for target in _next(waiting.pop()):
-            if target not in nodes:
-                nodes.add(target)
-                waiting.append(target)
-    return nodes
-
-
-def _below(roots: Sequence[Node]) -> set[Node]:
-    """The weights to which these operations lead: nodes that hold a tensor of the caller's."""
-    return {node for node in _all(roots) if hasattr(node, "variable")}
-
-
-def _gradients(outputs: Sequence[Any], targets: Sequence[Any], gradients: Sequence[torch.Tensor]) -> Gradients:
-    result: Gradients = torch.autograd.grad(outputs, targets, gradients, retain_graph=True, allow_unused=True)
-    return result
-
-
-def _zeros(gradients: Gradients) -> Gradients:
-    return tuple(None if gradient is None else torch.zeros_like(gradient) for gradient in gradients)
-
-
-# ---- engine ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +28,6 @@ class Span:
     stage: int
     micro_batch: int
     """Signed: + forward, - backward."""
-    part: str
-    """The part of a backward pass, as in `Pass`."""
     begin: Moment
     end: Moment
 
@@ -210,8 +76,6 @@ class Engine:
     shared: Sequence[SharedParameter] = ()
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
-    _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)
-    """Backward passes whose gradients of the weights have still to be computed."""
     _losses: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -231,13 +95,16 @@ class Engine:
             if run_pass.micro_batch > 0:
                 marks.append(self._forward(run_pass, inputs[run_pass.micro_batch - 1]))
             else:
-                marks.append(self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass))
+                marks.append(self._backward(run_pass))
         if self.training:
             add_up(self.shared)
         self.links.finish()
         end = self.clock.mark()
         read = self.clock.read
-        spans = tuple(Span(*p, read(first), read(last)) for p, (first, last) in zip(self.order, marks, strict=True))
+        spans = tuple(
+            Span(p.stage, p.micro_batch, read(first), read(last))
+            for p, (first, last) in zip(self.order, marks, strict=True)
+        )
         sent = self.links.sent_bytes - before
         total = float(sum(map(float, self._losses))) / self.layout.micro_batches if self._losses else None
         return Step(read(begin), read(end), spans, sent, total)
@@ -282,9 +149,7 @@ class Engine:
         return begin, end
 
     def _backward(self, run_pass: Pass) -> tuple[Any, Any]:
-        """Run a whole backward pass, or the part of it that other stages wait for."""
-        key = run_pass.stage, -run_pass.micro_batch
-        kept = self._kept.pop(key)
+        kept = self._kept.pop((run_pass.stage, -run_pass.micro_batch))
         gradients: dict[int, torch.Tensor] = {}
         for message in self.layout.read_by(run_pass):
             gradient = self._take(message)
@@ -294,23 +159,13 @@ class Engine:
         if kept.loss is not None and kept.loss.requires_grad:
             pairs.append((kept.loss, torch.full_like(kept.loss, 1.0 / self.layout.micro_batches)))
         begin = self.clock.mark()
-        if run_pass.part == INPUTS:
-            self._divided[key] = DividedBackward(pairs, list(kept.leaves.values()))
-            self._divided[key].inputs()
-        elif pairs:
+        if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [gradient for _, gradient in pairs])
         end = self.clock.mark()
         for message in self.layout.made_by(run_pass):
             leaf = kept.leaves[message.value]
             self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
         return begin, end
-
-    def _weights(self, run_pass: Pass) -> tuple[Any, Any]:
-        """Run the part of a divided backward pass that is left."""
-        left = self._divided.pop((run_pass.stage, -run_pass.micro_batch))
-        begin = self.clock.mark()
-        left.weights()
-        return begin, self.clock.mark()
 
 
 def add_up(shared: Sequence[SharedParameter]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -26,7 +26,6 @@ from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
 from ...instances.timeline.engine import run, share_devices
 from ...instances.timeline.model import (
-    WEIGHTS,
     Dependency,
     Order,
     Pass,
@@ -68,8 +67,6 @@ class Schedule:
     pipeline: Pipeline
     training: bool
     ranks: int
-    given: bool = False
-    """Does a file give the order of the passes?"""
 
     @cached_property
     def orders(self) -> tuple[tuple[Pass, ...], ...]:
@@ -94,31 +91,17 @@ class Schedule:
 def schedule_of(
     plan: Plan, profile: Profile, micro_batches: int, bandwidth: float = LOOPBACK_BYTES_PER_S
 ) -> Schedule:
-    """The schedule of a plan, or a `UsageError` where it cannot be run; `bandwidth` is in bytes per second."""
-    check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
-    planned = stages_of(plan, profile).stages
-    orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
-    schedule = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
-    all_ranks = [rank for stage in schedule.stages for rank in stage.ranks]
-    if len(set(all_ranks)) == len(all_ranks):
-        return schedule
-    ranks, limits = [stage.ranks[0] for stage in schedule.stages], [stage.in_flight for stage in planned]
-    return replace(schedule, pipeline=share_devices(schedule.pipeline, ranks, limits, training=profile.training))
+    """The schedule of a plan, or a `UsageError` where it cannot be run; `bandwidth` is in bytes per second.
 
-
-def pipeline_on(
-    planned: tuple[ModelStage, ...],
-    profile: Profile,
-    micro_batches: int,
-    bandwidth: float,
-    orders: Sequence[tuple[Order, ...]],
-) -> Schedule:
-    """The stages on ranks; each replica of a stage works in its order, as if it had its device for itself."""
+    Each replica of a stage works in an order of its own, unless its device holds several stages.
+    """
     check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     check_positive("bandwidth", bandwidth)
+    planned = stages_of(plan, profile).stages
     check_tasks([micro_batches] * len(planned))
     _check(planned, profile, micro_batches)
     stages = _on_ranks(planned)
+    orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
     factor = float(SECONDS[profile.time_unit])
     pipeline = Pipeline(
         tuple(_stage(profile, stages, x, order, factor, bandwidth) for x, order in enumerate(orders)),
@@ -126,7 +109,11 @@ def pipeline_on(
         micro_batches,
         profile.name,
     )
-    return Schedule(stages, pipeline, profile.training, 1 + max(rank for stage in stages for rank in stage.ranks))
+    ranks = [rank for stage in stages for rank in stage.ranks]
+    if len(set(ranks)) < len(ranks):
+        limits = [stage.in_flight for stage in planned]
+        pipeline = share_devices(pipeline, [stage.ranks[0] for stage in stages], limits, training=profile.training)
+    return Schedule(stages, pipeline, profile.training, 1 + max(ranks))
 
 
 def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) -> None:
@@ -323,10 +310,10 @@ class Layout:
         return self._messages(run_pass, reads=False)
 
     def _messages(self, run_pass: Pass, *, reads: bool) -> list[Message]:
-        x, j, part = run_pass
+        x, j, _ = run_pass
         back = j < 0
         # Gradients come to the stage that made the value, from those that read it.
-        ends = self._ends[reads == back][x] if part != WEIGHTS else ()
+        ends = self._ends[reads == back][x]
         return [Message(n, reader, abs(j), back) for n, reader in ends if self.values[n].gradient or not back]
 
     def sender(self, message: Message) -> int:

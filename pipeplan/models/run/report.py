@@ -8,7 +8,6 @@ and with tensors on their way for bytes / bandwidth.
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -32,8 +31,6 @@ class MeasuredPass:
     stage: int
     micro_batch: int
     """Signed: + forward, - backward."""
-    part: str
-    """Part of a backward pass: I for inputs, W for weights; empty where the pass is whole."""
     rank: int
     start: float
     end: float
@@ -119,8 +116,6 @@ class CaseReport:
     ranks: tuple[RankRun, ...]
     stages: tuple[StageTimes, ...]
     loss: float | None
-    schedule: str
-    """The order of the passes, in words: "the plan's" or "the given"."""
     iterations: tuple[float, ...]
     check: Check | None
     passes: tuple[MeasuredPass, ...]
@@ -153,7 +148,6 @@ class CaseReport:
             "wall_per_cpu": self.ratio,
             "judged_s": self.judged,
             "error": self.error,
-            "schedule": self.schedule,
             "loss": self.loss,
             "iterations_s": list(self.iterations),
             "check": None if self.check is None else {**asdict(self.check), "agrees": self.check.agrees},
@@ -241,7 +235,6 @@ def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, An
         ranks=tuple(_rank(schedule, steps, rank) for rank in range(len(answers))),
         stages=tuple(_stage(schedule, steps, x) for x in range(len(schedule.stages))),
         loss=steps[-1].loss,
-        schedule="the given" if schedule.given else "the plan's",
         iterations=tuple(step.seconds for step in steps),
         check=_check([answer["checks"].get(name) for answer in answers]),
         passes=middle.passes,
@@ -270,7 +263,7 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
     passes, before = [], entry["begin"][1]
     for span in entry["spans"]:
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
-        where = (span["stage"], span["micro_batch"], span["part"], rank)
+        where = (span["stage"], span["micro_batch"], rank)
         passes.append(MeasuredPass(*where, begin - start, end - start, cpu_end - cpu_begin, cpu_end - before))
         before = cpu_end
     return passes
@@ -278,7 +271,7 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float:
     """The iteration by the virtual clock: each pass takes its own CPU time."""
-    return schedule.replayed({Pass(p.stage, p.micro_batch, p.part): p.since for p in step.passes}).iteration
+    return schedule.replayed({Pass(p.stage, p.micro_batch): p.since for p in step.passes}).iteration
 
 
 def _rank(schedule: Schedule, steps: Sequence[MeasuredStep], rank: int) -> RankRun:
@@ -300,13 +293,9 @@ def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTi
 
 
 def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
-    """Median CPU time of a stage's passes, whose parts are added up: it leaves out what others did."""
-    times: defaultdict[tuple[int, int], float] = defaultdict(float)
-    for number, step in enumerate(steps):
-        for p in step.passes:
-            if p.stage == x and (p.micro_batch > 0) == forward:
-                times[number, p.micro_batch] += p.cpu
-    return statistics.median(times.values()) if times else 0.0
+    """Median CPU time of a stage's passes, which leaves out what others did."""
+    times = [p.cpu for step in steps for p in step.passes if p.stage == x and (p.micro_batch > 0) == forward]
+    return statistics.median(times) if times else 0.0
 
 
 def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:

@@ -30,7 +30,7 @@ from ...planners.backends.process import processor_seconds
 from ...planners.options import SolveOptions, limits_of
 from ...planners.run.claims import recompute
 from ..journal import Journal, changed
-from .run import SCHEMA, Record, Run, Status, run_here, run_on_cluster
+from .run import SCHEMA, Record, Run, Status, run_here
 from .suite import Competitor, Expanded, Instance, Suite, check_label, competitor, default_jobs, expand, of_name
 from .table import gaps, tidy
 
@@ -123,7 +123,6 @@ def compare_suite(
     *,
     workloads: Path | None = None,
     jobs: int | None = None,
-    cluster: str | None = None,
     resume: bool = False,
     retry_failed: bool = False,
     rerun: Collection[str] = (),
@@ -131,9 +130,8 @@ def compare_suite(
 ) -> Comparison:
     """Run what is not yet in the folder's journal. An interrupt keeps all finished runs.
 
-    `jobs` runs go at a time on this machine, by default as many as leave two cores to each; or all on the workers of
-    the dask scheduler at the address `cluster`. A folder that has a journal is refused unless `resume`; `retry_failed`
-    repeats its failed runs, and `rerun` those of the methods with these labels.
+    `jobs` runs go at a time, by default as many as leave two cores to each. A folder that has a journal is refused
+    unless `resume`; `retry_failed` repeats its failed runs, and `rerun` those of the methods with these labels.
     """
     expanded = expand(suite, workloads)
     check_label("rerun", rerun, suite.methods)
@@ -164,10 +162,7 @@ def compare_suite(
     stored_problems = {key: problem_to_text(problem) for key, problem in expanded.problems.items()}
     interrupted = False
     try:
-        if todo and cluster is None:
-            run_here(todo, stored_problems, jobs or default_jobs(), keep)
-        elif todo:
-            run_on_cluster(todo, stored_problems, str(cluster), keep)
+        run_here(todo, stored_problems, jobs or default_jobs(), keep)
     except KeyboardInterrupt:
         interrupted = True
     return Comparison(expanded, records, reused, interrupted, differences)

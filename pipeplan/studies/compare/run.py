@@ -2,16 +2,14 @@
 
 `python -P -m pipeplan.studies.compare.run PARENT` is that process: a job on stdin, an answer on stdout. A process of
 its own for each run makes limits hard, crashes harmless and times comparable: nobody inherits another's warm caches.
-Runs go side by side on this machine, or to the workers of a dask cluster. A field may be added to a run or a record; a
-run's key is a digest of all its fields, so that stored runs are then repeated.
+A field may be added to a run or a record; a run's key is a digest of all its fields, so that stored runs are then
+repeated.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -125,12 +123,10 @@ class Record:
 
 
 Tell = Callable[[Record], None]
-# Seconds between two looks at the process of a run.
-TICK_S = 0.1
+# Seconds between two looks at the process of a run, and at all runs that are under way.
+TICK_S, POOL_TICK_S = 0.1, 0.2
 # Marks in front of the answer: the method has begun; a further one, that it has made machine code.
 BEGUN = 1
-# Seconds to wait for the first word of a dask scheduler.
-CONNECT_S = 5.0
 # So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method
 # keeps its limit or is interrupted, and its plan must still be judged. Limits of time count from where it begins.
 GRACE_S = 20.0
@@ -178,13 +174,6 @@ def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limi
     return Result(
         describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",)
     )
-
-
-def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute a run from plain data to plain data, which can travel to another machine."""
-    record = execute(Run(**job["run"]), job["problem"])
-    assert record is not None, "nobody cancels it"
-    return record.to_json()
 
 
 def _start(run: Run, problem: str, answer: IO[bytes], chatter: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -290,52 +279,7 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
             raise
 
 
-def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: str, tell: Tell) -> None:
-    """Execute runs on the workers of a dask scheduler. A run whose worker dies is given to another by dask itself."""
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError:
-        raise UsageError(
-            "--cluster needs dask's scheduler; install it with `pip install 'pipeplan[compare]'`."
-        ) from None
-    _check_scheduler(distributed, address)
-    with distributed.Client(address, timeout=CONNECT_S, set_as_default=False) as client:
-        futures = {}
-        for run in runs:
-            job = {"run": run.to_json(), "problem": problems[run.problem_hash]}
-            # The key must be this comparison's own: dask would answer a known key from its memory.
-            futures[client.submit(execute_job, job, pure=False)] = run
-        for future in distributed.as_completed(futures, loop=client.loop):
-            error = future.exception()
-            run = futures[future]
-            tell(
-                Record.from_json(future.result())
-                if error is None
-                else Record(run, Status.CRASHED, message=str(error))
-            )
-
-
 # ---- the process itself ---------------------------------------------------------------------------------------
-
-
-def _check_scheduler(distributed: Any, address: str) -> None:
-    """Refuse an address where no dask scheduler answers. A client would try for long, and fail again when it ends."""
-
-    async def hello() -> None:
-        _, writer = await asyncio.open_connection(*distributed.comm.get_address_host_port(address))
-        writer.close()  # somebody listens
-        security = distributed.Security().get_connection_args("client")
-        async with distributed.rpc(address, connection_args=security) as scheduler:
-            await scheduler.identity()
-
-    try:
-        asyncio.run(asyncio.wait_for(hello(), CONNECT_S))
-    except (OSError, ValueError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {CONNECT_S:g} s"
-        raise UsageError(
-            f"No dask scheduler answers at {address!r} ({reason}); start one with `dask scheduler`, and give the "
-            "address that it prints (tcp://HOST:8786)."
-        ) from None
 
 
 def main(parent: int) -> None:

@@ -204,7 +204,7 @@ class Expanded:
 def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
     """The runs of every method on every instance of its kind; a method or an instance without a run is refused.
 
-    What this machine lacks (a method's package, a solver, a reader) is left out, and named with its remedy.
+    What this machine lacks (a method's package, a solver) is left out, and named with its remedy.
 
     Without `to_run`, the packages of the methods need not be installed.
     """
@@ -227,12 +227,7 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
         if instance.published is not None and not instance.is_at_hand(workloads):
             stand_ins.append(instance.label)
         for setting in suite.settings:
-            try:
-                lowered = load_with_notes(address, cluster_of({**instance.cluster, **setting.cluster}))
-            except NotInstalledError as error:
-                missing[instance.label] = str(error)
-                notes.append(f"{instance.label} is left out: {error}")
-                break
+            lowered = load_with_notes(address, cluster_of({**instance.cluster, **setting.cluster}))
             notes += (f"{instance.label}: {note}." for note in lowered.notes)
             problem = lowered.problem
             problems[problem.hash] = problem

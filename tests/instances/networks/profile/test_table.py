@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas
 import pytest
 from command_line import Plan
 from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import profiles, table_of
 
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.networks.profile.table import read_table, table_template
 
@@ -67,21 +65,6 @@ def test_text_is_read_as_spreadsheets_write_it(
     assert table(change(text), name).hash == table(text).hash
 
 
-def test_a_spreadsheet_is_read_alike(table: Callable[..., Profile], tmp_path: Path) -> None:
-    frame = pandas.DataFrame([["a", 1, 2, 3, 4, 5], ["b", 1.5, 2.5, 0, 0.5, 10]], columns=HEAD.split(","))
-    path = tmp_path / "t.xlsx"
-    frame.to_excel(path, index=False)
-    assert read_table(path).hash == table(f"{HEAD}\n{ROWS}").hash
-
-
-def test_a_missing_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    path = tmp_path / "t.xlsx"
-    path.write_text("a")
-    with pytest.raises(UsageError, match=r"pip install 'pipeplan\[tables\]'"):
-        read_table(path)
-
-
 def test_every_column_has_its_own_unit(table: Callable[..., Profile]) -> None:
     head = "layer,forward [ms],backward [us],parameters [GiB],activation [KiB],output [B]"
     (node,) = table(f"{head}\na,1,2,3,4,5\n").nodes
@@ -129,12 +112,8 @@ def test_dependencies_make_a_graph(table: Callable[..., Profile]) -> None:
     }
 
 
-def test_numbers_may_be_names(table: Callable[..., Profile], tmp_path: Path) -> None:
-    frame = pandas.DataFrame(
-        [[1.0, 1, 2, 3, 4, 5, None], [2.0, 1, 2, 3, 4, 5, 1.0]], columns=[*HEAD.split(","), "depends_on"]
-    )
-    frame.to_excel(tmp_path / "t.xlsx", index=False)
-    profile = read_table(tmp_path / "t.xlsx")
+def test_numbers_may_be_names(table: Callable[..., Profile]) -> None:
+    profile = table(f"{HEAD},depends_on\n1,1,2,3,4,5,\n2,1,2,3,4,5,1\n")
     assert [node.id for node in profile.nodes] == ["1", "2"]
     assert profile.is_row
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -105,34 +104,6 @@ def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -
     report = pipeplan.run(plan, profile, model("gpt"), steps=1, micro_batches=2, compare="even")
     assert report.even is None
     assert report.notes == ("the plan is the even split, so there is nothing to compare",)
-
-
-# ---- schedules ---------------------------------------------------------------------------------------------
-
-ZERO_BUBBLE = "0F0,0F1,0I0,0F2,0I1,0W0,0I2,0W1,0W2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n"
-
-
-def test_a_schedule_is_run(run: Run, tmp_path: Path) -> None:
-    schedule = tmp_path / "schedule.csv"
-    schedule.write_text(ZERO_BUBBLE)
-    words = ("--schedule", schedule, "--steps", 2, "--check", "--json")
-    told = done(run("gpt", *words)).json
-    assert told["micro_batches"] == 3
-    assert told["plan"]["check"]["agrees"]
-    assert told["plan"]["predicted_s"] > 0
-    assert told["plan"]["measured_s"] > 0
-    found = [(own["stage"], own["micro_batch"], own["part"]) for own in told["plan"]["passes"] if own["rank"] == 0]
-    assert found[:3] == [(0, 1, ""), (0, 2, ""), (0, -1, "I")]
-    assert found[-2:] == [(0, -2, "W"), (0, -3, "W")]
-    assert len(told["plan"]["passes"]) == 2 * 3 * 3
-
-
-def test_a_schedule_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes from standard input here."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ZERO_BUBBLE.encode()), encoding="utf-8"))
-    words = in_one_line(done(run("gpt", "--schedule", "-", "--steps", 1)).out)
-    assert "3 micro-batches, 1 iteration with the passes in the given order" in words
-    assert "+: backward for weights" in words
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------

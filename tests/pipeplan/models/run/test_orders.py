@@ -16,7 +16,7 @@ from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.simulate import pipeline_of, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.timeline.model import INPUTS, WEIGHTS, Pass
+from pipeplan.instances.timeline.model import Pass
 from pipeplan.models.run.orders import Layout, Message, Value, schedule_of, synchronised_bytes
 from pipeplan.models.run.run import even_split
 
@@ -153,14 +153,6 @@ def test_every_message_has_one_maker_and_one_reader() -> None:
     assert sorted(made) == sorted(read)
     assert len(set(made)) == len(made) == 2 * (4 + 3)
     assert len({own.tag(message) for message in made}) == len(made)
-
-
-def test_the_first_part_of_a_backward_pass_sends_all_that_the_whole_one_does() -> None:
-    own = layout()
-    for x in range(3):
-        whole, inputs, weights = (Pass(x, -1, part) for part in ("", INPUTS, WEIGHTS))
-        assert (own.read_by(inputs), own.made_by(inputs)) == (own.read_by(whole), own.made_by(whole))
-        assert own.read_by(weights) == own.made_by(weights) == []
 
 
 def test_messages_go_between_the_ranks_of_their_stages() -> None:

@@ -1,16 +1,15 @@
-"""Comparisons that are interrupted, killed or spread over a cluster end in the table of an undisturbed one; the
+"""Comparisons that are interrupted or killed end in the table of an undisturbed one; the
 journal keeps what is written, and stored runs are kept only as long as what made them is what it was."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,45 +128,16 @@ def test_failed_runs_are_run_again_only_when_that_is_asked(tmp_path: Path) -> No
     assert again.status == Status.DONE
 
 
-@pytest.fixture
-def cluster() -> Any:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local:
-        yield local
-
-
 @pytest.mark.slow
-def test_on_a_cluster_it_gives_the_same_table_though_a_worker_is_killed(
-    tmp_path: Path, undisturbed: Comparison, cluster: Any
-) -> None:
-    victim = next(iter(cluster.workers.values()))
-    killed = threading.Event()
-
-    def kill(progress: Progress) -> None:
-        if progress.finished >= 2 and not killed.is_set():
-            killed.set()
-            os.kill(victim.pid, signal.SIGKILL)
-
-    found = compare_suite(SUITE, tmp_path, cluster=cluster.scheduler_address, watch=kill)
-    assert killed.is_set()
-    assert deterministic(found) == deterministic(undisturbed)
-
-
-def test_a_cluster_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether nobody listens, somebody who says nothing, or it is no address; no client is made, which would wait."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pipeplan.studies.compare.run.CONNECT_S", 0.5)
-    monkeypatch.setattr(distributed, "Client", None)
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as gone:
-        nobody = gone.getsockname()[1]
-        gone.close()
-        for number, address in enumerate(
-            (f"tcp://127.0.0.1:{nobody}", f"tcp://127.0.0.1:{silent.getsockname()[1]}", "nonsense", "x://y:1", "")
-        ):
-            with pytest.raises(
-                UsageError, match=rf"No dask scheduler answers at '{address}' \(.+\); start one with"
-            ):
-                compare_suite(SUITE, tmp_path / str(number), cluster=address)
+def test_the_journals_of_two_machines_are_one_comparison(tmp_path: Path, undisturbed: Comparison) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, methods in ((one, SUITE.methods[:2]), (other, SUITE.methods[2:])):
+        compare_suite(replace(SUITE, methods=methods), folder, jobs=1)
+    with (one / JOURNAL).open("ab") as journal_of_one:
+        journal_of_one.write((other / JOURNAL).read_bytes())
+    joined = compare_suite(SUITE, one, resume=True)
+    assert joined.reused == RUNS
+    assert deterministic(joined) == deterministic(undisturbed)
 
 
 def made_up(seed: int, wall_s: float = 1.0) -> Record:
@@ -303,7 +273,7 @@ def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder:
     job = {"run": run.to_json(), "problem": problem_to_text(expanded.problems[run.problem_hash])}
     assert "result" in child._answer(job)
     (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
-    assert "A plug-in has changed since the comparison began" in child._answer(job)["refused"]
+    assert "A plug-in has changed since the comparison began" in child._answer(job)["message"]
 
 
 def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

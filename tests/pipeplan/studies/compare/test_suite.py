@@ -284,17 +284,6 @@ def test_of_several_solvers_a_missing_one_is_a_message() -> None:
         pipeplan.solve("tiny-chain", formulation="ip-tarnawski", solver=offered)
 
 
-def test_an_instance_whose_reader_is_missing_costs_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    (tmp_path / "sheet.xlsx").write_bytes(b"PK")
-    both = (Instance("tiny", "tiny-chain"), Instance("sheet", str(tmp_path / "sheet.xlsx")))
-    expanded = expand(Suite("own", both, (competitor("greedy"),)))
-    assert [run.instance for run in expanded.runs] == ["tiny"]
-    assert "sheet is left out: Reading .xlsx files needs openpyxl: pip install 'pipeplan[tables]'" in str(
-        expanded.notes
-    )
-
-
 def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(tmp_path: Path) -> None:
     lacking = (Instance("a", "tiny-chain", "not/there.json"), Instance("b", None, "not/there.json"))
     expanded = expand(Suite("own", lacking, (competitor("greedy"),)), tmp_path)
@@ -310,7 +299,7 @@ def test_a_published_instance_that_the_folder_lacks_has_its_stand_in_or_no_row(t
 PLAIN = """
 import sys
 from dataclasses import replace
-sys.modules.update(dict.fromkeys(("pymetis", "openpyxl", "distributed")))
+sys.modules.update(dict.fromkeys(("pymetis",)))
 from pipeplan.studies.compare.suite import expand, load_suite
 suite = load_suite(sys.argv[1], quick=len(sys.argv) == 3)
 expanded = expand(suite)
