@@ -122,7 +122,9 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     try:
         return tomllib.loads(read_text(path, max_bytes=MAX_TOML_BYTES))
-    except (ValueError, RecursionError) as error:  # also for a whole number of thousands of digits
+    except RecursionError:
+        raise InputError("content", "is nested too deeply", "correct the text there", str(path)) from None
+    except ValueError as error:  # also for a whole number of thousands of digits
         raise InputError("content", f"is no TOML ({error})", "correct the text there", str(path)) from None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given
-from oracles.extended_placement import tiny_extended
+from oracles.extended_placement import tiny_types
 from problems.graph_pipelines_with_plans import random_graph_problem, random_plan
 from problems.malformed import DROP, OWN, PLAN, RESULT, changed
 from problems.profiles import DIAMOND
@@ -161,7 +161,7 @@ def test_what_we_write_of_any_kind_comes_back() -> None:
     comes_back(random_schedule(3, 8, 4, 0).replace(leaks=True))
     for seed in range(12):
         graph, training = random_graph_problem(seed), random_training(seed)
-        comes_back(tiny_extended(seed))
+        comes_back(tiny_types(seed))
         comes_back(random_staging(seed))
         comes_back(random_staging(seed).replace(devices=3, memory_bytes=None, device_types=kinds))
         comes_back(graph)

@@ -415,7 +415,7 @@ CHEAP: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Beginnings of command lines that plan something small at once, or stop at a file that is not there."""
 
-NO_NUMBERS = {"warm-up", "instances", "formulations", "planners", "solvers"}
+NO_NUMBERS = {"leaderboard", "warm-up", "instances", "formulations", "planners", "solvers"}
 
 
 def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:

@@ -67,8 +67,9 @@ def test_a_kind_without_methods_has_neither_default_nor_check() -> None:
 
 
 def test_what_cannot_be_planned_by_the_default_goes_to_an_exact_method_that_can() -> None:
-    found = [default_method(kind, {"levels"}) for kind in ("placement", "staging", "chain")]
+    found = [default_method(kind, {"types"}) for kind in ("placement", "staging", "chain")]
     assert [entry and entry.name for entry in found] == ["dp", "dp-piper", None]
+    assert default_method("placement", {"levels"}) is None, "stagings have levels"
 
 
 @pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
