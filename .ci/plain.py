@@ -31,7 +31,7 @@ from page_blocks import LONGEST_S, PAGES, blocks_of, follow
 from pipeplan.cli.app import COMMANDS as LISTED
 from pipeplan.cli.app import GROUPS
 from pipeplan.instances.registry import KINDS
-from pipeplan.studies.compare.suite import packaged_suites
+from pipeplan.studies.compare.suite import load_suite, packaged_suites
 
 OK, NO_PLAN, BAD_INPUT = 0, 1, 2
 PLAN = Path(sys.executable).with_name("plan")
@@ -120,7 +120,9 @@ def suite(name: str, folder: Path) -> list[Row]:
 
     Where that is too short for every method, the code says that there is no plan: 1.
     """
-    row = typed(["compare", "--suite", name, "--quick", "--time-limit", "200ms", "--jobs", "1", "-o", name], folder)
+    own = [] if load_suite(name).methods else ["--method", "dp"]
+    words = ["compare", "--suite", name, *own, "--quick", "--time-limit", "200ms", "--jobs", "1", "-o", name]
+    row = typed(words, folder)
     if row.code == NO_PLAN:
         with (folder / name / "runs.csv").open(encoding="utf-8", newline="") as file:
             stops = {run["stop"] for run in csv.DictReader(file)}
