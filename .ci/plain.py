@@ -123,6 +123,8 @@ def suite(name: str, folder: Path) -> list[Row]:
     own = [] if load_suite(name).methods else ["--method", "dp"]
     words = ["compare", "--suite", name, *own, "--quick", "--time-limit", "200ms", "--jobs", "1", "-o", name]
     row = typed(words, folder)
+    if own:
+        return [row, typed(["leaderboard", f"{name}/runs.jsonl"], folder)]
     if row.code == NO_PLAN:
         with (folder / name / "runs.csv").open(encoding="utf-8", newline="") as file:
             stops = {run["stop"] for run in csv.DictReader(file)}

@@ -36,7 +36,6 @@ OF_ONE_BATCH = {"placement", "chain"}
 OF_INFERENCE = {"placement"}
 """Kinds whose smallest instance has no backward passes, which schedules and the page with sliders need."""
 
-OF_BRANCHES = {"graph-pipeline"}
 """Kinds whose stages are no chain, which the page with sliders shows."""
 
 OF_MODULES = {"staging"}
@@ -71,8 +70,6 @@ COMMANDS = {
      lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE),
     "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
     "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
-    "explore": Command("explore INSTANCE RESULT -o FILE.html",
-     lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "convert": Command("convert INSTANCE -o FILE.json"),
     "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
