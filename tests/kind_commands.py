@@ -34,9 +34,7 @@ OF_ONE_BATCH = {"placement", "chain"}
 """Kinds that do not say how many micro-batches there are: `plan simulate` asks for them."""
 
 OF_INFERENCE = {"placement"}
-"""Kinds whose smallest instance has no backward passes, which schedules and the page with sliders need."""
-
-"""Kinds whose stages are no chain, which the page with sliders shows."""
+"""Kinds whose smallest instance has no backward passes, which schedules need."""
 
 OF_MODULES = {"staging"}
 """Kinds whose plans are exported with no profile of a model, which no smallest instance has: stages in a row."""
