@@ -125,9 +125,10 @@ def command(
     going_on: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "rerun": rerun or ()}
     with graceful():
         comparison = compare_suite(chosen, output, workloads=workloads, jobs=jobs, watch=_line_each(), **going_on)
+    if comparison.interrupted:  # said first: tables and pictures take some seconds
+        left = several(comparison.missing, "run")
+        say_note(f"interrupted, with {left} left; tables are written, and the same command with --resume continues.")
     paths = write_tables(comparison, output) | draw_profile(comparison, output)
-    if comparison.interrupted:
-        say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")
     if json:
         print_json(_facts(comparison, {name: str(path) for name, path in paths.items()}))
     else:
