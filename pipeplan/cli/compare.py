@@ -127,7 +127,9 @@ def command(
         comparison = compare_suite(chosen, output, workloads=workloads, jobs=jobs, watch=_line_each(), **going_on)
     if comparison.interrupted:  # said first: tables and pictures take some seconds
         left = several(comparison.missing, "run")
-        say_note(f"interrupted, with {left} left; tables are written, and the same command with --resume continues.")
+        say_note(
+            f"interrupted, with {left} left; tables are written, and the same command with --resume continues."
+        )
     paths = write_tables(comparison, output) | draw_profile(comparison, output)
     if json:
         print_json(_facts(comparison, {name: str(path) for name, path in paths.items()}))
