@@ -92,8 +92,6 @@ def test_a_run_in_words(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "Gpt on 2 processes, 2 micro-batches, 1 iteration with the passes in the plan's order" in words
     assert "an iteration was predicted to take" in words
     assert "clean, the prediction is" in words or "the machine was busy" in words
-    assert "0 predicted |" in words
-    assert "1 measured |" in words
 
 
 def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -> None:
