@@ -53,7 +53,7 @@ PASSES = {"forward": "forward passes", "backward": "backward passes"}
 # Why a run that proved nothing has no plan.
 NO_PLAN = {
     Stop.TIME: "the time limit was reached first",
-    Stop.MEMORY: "the solver needed more memory than its limit",
+    Stop.MEMORY: "the method needed more memory than its limit",
     Stop.INTERRUPTED: "the search was interrupted",
     Stop.ERROR: "the method failed",
     Stop.COMPLETED: "the method knows none that fits",

@@ -85,7 +85,7 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
         return {}
     told = {run.key: run.title for run in comparison.expanded.runs}
     claims = [f"{told[key]}: {'; '.join(found)}" for key, found in comparison.differences.items()]
-    failures = [f"{method}: {status}. {message}" for method, status, message in faults(frame)]
+    failures = [f"{method} on {cases}: {how}. {message}" for method, cases, how, message in faults(frame)]
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
     pairs = [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))]

@@ -431,16 +431,12 @@ def with_measured(campaign: Campaign, paths: Sequence[str]) -> tuple[Campaign, l
             came = run.outcome, writable(name), run.seconds, run.peak_bytes
             told += [note for note in run.told if note not in told]
             why = _why_apart(campaign, run)
-            if run.seconds is not None and is_proxy(problem, run.problem):
-                layers, devices, batch = run.problem.model.layers, run.problem.devices, run.problem.batch
-                cheap = Cheap(writable(name), words_of(run.plan), layers, devices, batch, run.seconds)
-                if cheap in campaign.proxies:
-                    told.append(f"{name} is in the campaign already.")
-                else:
-                    told.append(
-                        f"{name} is a proxy ({proxy_in_words(problem, run.problem)}): only its time counts."
-                    )
-                    campaign = replace(campaign, proxies=(*campaign.proxies, cheap))
+            cheap = _cheap(problem, run, name)
+            if cheap is not None and cheap in campaign.proxies:
+                told.append(f"{name} is in the campaign already.")
+            elif cheap is not None:
+                told.append(f"{name} is a proxy ({proxy_in_words(problem, run.problem)}): only its time counts.")
+                campaign = replace(campaign, proxies=(*campaign.proxies, cheap))
             elif why:
                 own = Apart(name, words_of(run.plan), why, run.seconds)
                 told.append(f"{name} is kept apart: {why}.")
@@ -462,6 +458,14 @@ def _why_apart(campaign: Campaign, run: Run) -> str:
     if other:
         return f"it is a run of another problem ({', '.join(other)})"
     return "" if run.plan in campaign.numbers else f"{words_of(run.plan)} is no candidate of this campaign"
+
+
+def _cheap(whole: TrainingProblem, run: Run, name: str) -> Cheap | None:
+    """The run as a proxy; None: it has no time, or is one of this problem or of quite another."""
+    if run.seconds is None or not is_proxy(whole, run.problem):
+        return None
+    layers, devices, batch = run.problem.model.layers, run.problem.devices, run.problem.batch
+    return Cheap(writable(name), words_of(run.plan), layers, devices, batch, run.seconds)
 
 
 def proxy_in_words(whole: TrainingProblem, problem: TrainingProblem) -> str:

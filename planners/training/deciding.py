@@ -137,9 +137,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the proxy at this place says, in the terms of the candidates: (1) and (2)."""
+    """What a proxy says, in the terms of the candidates: (1) and (2)."""
 
-    place: int
+    key: tuple[str, str]
     form: Any
     above: Any
     seconds: float
@@ -161,7 +161,7 @@ class Decision:
         self.relations = relations(self.box, self.terms)
         self._above: dict[int, Any] = {}
         self._proxies: dict[tuple[str, str], tuple[Any, Any]] = {}
-        self._known: dict[int, tuple[float, frozenset[tuple[int, float]], float]] = {}
+        self._known: dict[int, tuple[float, frozenset[tuple[Any, float]], float]] = {}
         """By candidate a least time with what it was proven from: rho and runs."""
 
     @cached_property
@@ -225,7 +225,7 @@ class Decision:
     ) -> float:
         """Seconds that candidate c takes at least. What was proven from fewer runs and a greater rho still holds, and
         is enough where it reaches the threshold."""
-        runs = frozenset(times.items()) | {(-1 - own.place, own.seconds) for own in said}
+        runs = frozenset([*times.items(), *((own.key, own.seconds) for own in said)])
         known = self._known.get(c)
         if (
             known is not None
@@ -261,7 +261,7 @@ class Decision:
         self, times: Mapping[int, float], rho: float, proxies: Sequence[Proxy]
     ) -> tuple[tuple[Said, ...], tuple[str, ...]]:
         """What proxies say in the terms of the candidates; nothing, and a sentence, where that contradicts the runs."""
-        said = tuple(self._said(place, own) for place, own in enumerate(proxies))
+        said = tuple(map(self._said, proxies))
         if not said:
             return said, ()
         rows, limits = self._agreeing(times, said, rho)
@@ -273,13 +273,13 @@ class Decision:
             f"The proxies contradict {others}, though {TWICE:g} times the error is allowed: they do not count.",
         )
 
-    def _said(self, place: int, proxy: Proxy) -> Said:
+    def _said(self, proxy: Proxy) -> Said:
         if proxy.key not in self._proxies:
             form, above = (in_terms(own, self.box, self.terms, side) for side, own in enumerate(proxy.forms))
             self._proxies[proxy.key] = form, above
         assert proxy.seconds is not None, "a proxy that was run"
         form, above = self._proxies[proxy.key]
-        return Said(place, form, above, proxy.seconds)
+        return Said(proxy.key, form, above, proxy.seconds)
 
     def _above_of(self, k: int) -> Any:
         if k not in self._above:

@@ -175,8 +175,11 @@ def _stale(stored: Mapping[str, Record], wanted: Mapping[str, Run]) -> list[str]
     if not old:
         return []
     causes = dict.fromkeys(name for q, run in old.items() for name in changed(run.made_by, fresh[q].made_by))
+    if any(run.limits != fresh[q].limits for q, run in old.items()):
+        causes["limits"] = None
     runs = "1 run is" if len(old) == 1 else f"{len(old)} runs are"
-    return [f"{listed(list(causes))} {'has' if len(causes) == 1 else 'have'} changed: {runs} made again."]
+    has = "has" if len(causes) == 1 and "limits" not in causes else "have"
+    return [f"{listed(list(causes))} {has} changed: {runs} made again."]
 
 
 def load_comparison(folder: Path) -> Comparison:

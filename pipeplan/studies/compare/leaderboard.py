@@ -43,7 +43,8 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
     for path, made in ((place, made) for place in paths for made in _runs_in(place)):
         name, method = made.run.instance, made.run.method
         if name not in sources:
-            raise InputError("run.instance", f"is {name!r}", f"give runs of --suite {SUITE} alone", str(path))
+            remedy = "give runs of its instances, as plan compare --suite leaderboard makes them"
+            raise InputError("run.instance", f"is {name!r}, which is none of the suite {SUITE}", remedy, str(path))
         source = sources[name]
         if source is None:
             absent[name] = None

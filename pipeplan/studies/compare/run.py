@@ -66,8 +66,8 @@ class Run:
 
     @property
     def question(self) -> str:
-        """A digest of what is asked, whatever answers it: stored runs are told as stale by it."""
-        return replace(self, made_by={}).key
+        """A digest of what is asked, whoever answers it and within what limits: by it stored runs are told as stale."""
+        return replace(self, made_by={}, limits={"seed": self.seed}).key
 
     @property
     def seed(self) -> int:
@@ -123,15 +123,17 @@ class Record:
 
 
 Tell = Callable[[Record], None]
-# Seconds between two looks at the process of a run, and at all runs that are under way.
-TICK_S, POOL_TICK_S = 0.1, 0.2
+# Seconds between two looks at the process of a run.
+TICK_S = 0.1
 # Marks in front of the answer: the method has begun; a further one, that it has made machine code.
 BEGUN = 1
 # So many seconds after a limit, and after the share by which a method may be late, its process is killed. A method
 # keeps its limit or is interrupted, and its plan must still be judged. Limits of time count from where it begins.
 GRACE_S = 20.0
-# To begin, and to make machine code (a minute or two, once on a machine), which counts in no limit, it may take longer.
-SLOW_S = 150.0
+# To begin, and to make machine code (a minute or two, once on a machine), which counts in no limit, it may take longer,
+# and so it may on a busy machine, where it works for more than this share of the time and has not worked GRACE_S yet.
+SLOW_S, WAITING = 150.0, 0.02
+INTERRUPTED = "was killed after Ctrl-C, as it had no plan"
 CHILD = f"{__package__}.run"
 
 
@@ -141,14 +143,21 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as chatter:
         process = _start(run, problem, answer, chatter)
         try:
-            status, peak = _watch(process, answer, run.limits, started, cancelled)
+            status, why, peak = _watch(process, answer, run.limits, started, cancelled)
         finally:
             _kill(process)
         if status is None and cancelled is not None and cancelled.is_set():
             return None
         wall_s = wall() - started
         return _record(
-            run, status, process.wait(), _read(answer), _read(chatter, processes.LONGEST_LAST_WORDS), wall_s, peak
+            run,
+            status,
+            why,
+            process.wait(),
+            _read(answer),
+            _read(chatter, processes.LONGEST_LAST_WORDS),
+            wall_s,
+            peak,
         )
 
 
@@ -169,7 +178,7 @@ def solve_apart(problem: Problem, planner: str, options: Mapping[str, Any], limi
         return replace(result_from_json(record.result), subject=problem)
     if record.status in (Status.REFUSED, Status.CRASHED):
         raise UsageError(str(record.message))
-    ended = Stop.INTERRUPTED if limits.time_limit_s is None else Stop.TIME
+    ended = Stop.INTERRUPTED if record.message == INTERRUPTED else Stop.TIME
     stop = Stop.MEMORY if record.status == Status.MEMORY else ended
     return Result(
         describe(problem), stop, Found.NOTHING, planner=planner, messages=(f"{planner} {record.message}",)
@@ -197,34 +206,48 @@ def _watch(
     limits: Mapping[str, Any],
     started: float,
     cancelled: threading.Event | None,
-) -> tuple[Status | None, int | None]:
-    """Wait until the process ends or must be killed; return its status, None if cancelled, and the peak memory seen."""
+) -> tuple[Status | None, str, int | None]:
+    """Wait until the process ends or must be killed; return its status, None if cancelled, why it must be killed, and
+    the peak memory seen. An interrupt of the user's is handed on, for the best plan; a second one kills."""
     time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
     processor_limit, peak, begun, end = limits.get("processor_s"), None, False, math.inf
+    why, worked_before = "", None
     while True:
         try:
             process.wait(TICK_S)
-            return Status.DONE, peak
+            return Status.DONE, why, peak
         except subprocess.TimeoutExpired:
             pass
-        except KeyboardInterrupt:  # of the user, for the method, which answers with its best plan
+        except KeyboardInterrupt:
+            if why == INTERRUPTED or not begun:
+                return Status.TIME, INTERRUPTED, peak
             process.send_signal(signal.SIGINT)
-            end = wall()
+            why, end = INTERRUPTED, wall()
         marks = os.fstat(answer.fileno()).st_size
         if not begun and (marks or wall() > started + SLOW_S):
             begun = True
             end = min(end, math.inf if time_limit is None else wall() + time_limit * (1 + LATE_SHARE))
         if cancelled is not None and cancelled.is_set():
-            return None, peak
+            return None, why, peak
         bytes_resident = processes.resident_bytes(process.pid)
         peak = bytes_resident if peak is None else max(peak, bytes_resident or 0)
         if memory_limit is not None and bytes_resident is not None and bytes_resident > memory_limit:
-            return Status.MEMORY, peak
-        if processor_limit is not None and (processes.processor_seconds(process.pid) or 0.0) > processor_limit:
+            return Status.MEMORY, f"held more than {memory_limit} bytes", peak
+        worked, late = processes.processor_seconds(process.pid), wall() - end
+        if processor_limit is not None and (worked or 0.0) > processor_limit:
             process.send_signal(signal.SIGINT)  # it answers with its best plan
             processor_limit, end = None, min(end, wall())
-        if wall() > end + (GRACE_S if marks == BEGUN else SLOW_S):
-            return Status.TIME, peak
+        if late > 0 and worked_before is None:
+            worked_before = worked
+        since = None if worked is None or worked_before is None or marks != BEGUN else worked - worked_before
+        if late > (grace := _grace(since, late)):
+            late_by = f"was killed, as it gave no answer within {grace:g} s of its limit and {LATE_SHARE:.0%} of it"
+            return Status.TIME, why or late_by, peak
+
+
+def _grace(worked: float | None, late: float) -> float:
+    """Seconds after its limit that a process has, which has worked so many of them; None: that does not count."""
+    return SLOW_S if worked is None or WAITING * late < worked < GRACE_S else GRACE_S
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -245,14 +268,20 @@ def _read(stream: IO[bytes], last: int | None = None) -> str:
 
 
 def _record(
-    run: Run, status: Status | None, code: int, answer: str, last_words: str, wall_s: float, peak: int | None
+    run: Run,
+    status: Status | None,
+    why: str,
+    code: int,
+    answer: str,
+    last_words: str,
+    wall_s: float,
+    peak: int | None,
 ) -> Record:
     facts: dict[str, Any] = {"wall_s": wall_s, "peak_memory_bytes": peak, "output": last_words}
-    if status == Status.MEMORY:
-        return Record(run, status, message=f"held more than {run.limits['memory_limit_bytes']} bytes", **facts)
-    if status == Status.TIME or code == -signal.SIGINT:
-        message = f"was killed, as it gave no answer within {GRACE_S:g} s of its limit and {LATE_SHARE:.0%} of it"
-        return Record(run, Status.TIME, message=message, **facts)
+    if status in (Status.MEMORY, Status.TIME):
+        return Record(run, status, message=why, **facts)
+    if code == -signal.SIGINT:
+        return Record(run, Status.TIME, message=why or "was interrupted at its limit, and had no plan", **facts)
     data = None
     if code == 0:
         with contextlib.suppress(ValueError):

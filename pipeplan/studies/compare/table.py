@@ -13,6 +13,7 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.quantities import several
 from ...instances.base.result import PROVEN_TOLERANCE
 from .run import Record, Run, Status
 from .suite import Published
@@ -242,13 +243,19 @@ def _shares(
     return pandas.DataFrame({axis: points, **shares})
 
 
-def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
-    """Method, ending and message of runs that were refused, crashed, were killed or err; the same ones only once."""
-    failed = frame[(frame["status"] != "done") | (frame["stop"] == "error")][["method", "ending", "message"]]
-    return [
-        (str(method), str(how), str(absent_as_none(message) or ""))
-        for method, how, message in failed.drop_duplicates().itertuples(index=False, name=None)
-    ]
+def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str, str]]:
+    """Method, cases, ending and message of runs that were refused, crashed, were killed or err; those with the same
+    message together."""
+    failed = frame[(frame["status"] != "done") | (frame["stop"] == "error")]
+    cases: dict[tuple[str, str, str], dict[str, None]] = {}
+    for row in plain_rows(failed[["method", "ending", "message", *CASE]]):
+        case = " ".join(filter(None, (row[name] for name in CASE)))
+        cases.setdefault((row["method"], row["ending"], row["message"] or ""), {})[case] = None
+    return [(method, _first_of([*own]), how, message) for (method, how, message), own in cases.items()]
+
+
+def _first_of(cases: Sequence[str]) -> str:
+    return cases[0] if len(cases) == 1 else f"{cases[0]} and {several(len(cases) - 1, 'other')}"
 
 
 def plain_rows(frame: pandas.DataFrame) -> list[dict[str, Any]]:

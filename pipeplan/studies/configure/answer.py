@@ -306,12 +306,9 @@ class Answer(Displayed):
         return next((own for own in self.listed if self.held[own.plan] <= most), None)
 
     def _leaner_to_json(self, plan: Configuration) -> dict[str, Any] | None:
-        own = self.leaner(plan)
-        return (
-            None
-            if own is None
-            else {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held[own.plan]}
-        )
+        if (own := self.leaner(plan)) is None:
+            return None
+        return {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held[own.plan]}
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:

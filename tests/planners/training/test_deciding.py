@@ -174,3 +174,13 @@ def test_no_certificate_is_false_with_proxies(seed: int) -> None:
     assert (told.rho, told.notes) == (RHO, ()), "no run contradicts what is believed"
     for c, least in told.least.items():
         assert least <= world.seconds[c] * (1 + 1e-9)
+
+
+def test_a_bound_that_one_proxy_proved_is_none_of_another() -> None:
+    """The decision keeps least times, and two proxies may have taken the same seconds."""
+    world = next(own for own in map(World, range(20)) if len(proxied(own)) > 1)
+    first, second = (replace(own, seconds=1.0) for own in proxied(world)[:2])
+    trial = Trial(0, "measured", world.seconds[0])
+    world.decision.verdict([trial], [first])
+    fresh = Decision(world.question).verdict([trial], [second])
+    assert world.decision.verdict([trial], [second]).least == pytest.approx(fresh.least)

@@ -253,6 +253,17 @@ def test_another_version_of_this_program_or_of_a_solver_repeats_all(
     assert compared()[1] == ["cp-sat has changed: 3 runs are made again."]
 
 
+def test_other_limits_repeat_all_and_are_named(tmp_path: Path) -> None:
+    told: list[str] = []
+    for limit in (5.0, 6.0):
+        suite = Suite(
+            "s", (Instance("tiny", "tiny-chain"),), (competitor("greedy"),), limits={"time_limit_s": limit}
+        )
+        made = compare_suite(suite, tmp_path, resume=True, watch=lambda progress: told.extend(progress.remarks))
+        assert made.reused == 0
+    assert told == ["limits have changed: 1 run is made again."]
+
+
 def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,7 @@ def test_two_methods_of_one_name_are_told_apart_and_files_are_refused_in_words(p
     assert "Gaps" in (tmp_path / "tables" / "tables.md").read_text("utf-8")
     strange = written(tmp_path, line(lambda data: data["run"].update(instance="mine")))
     for argument, words in (
-        (strange, "give runs of --suite leaderboard alone"),
+        (strange, "which is none of the suite leaderboard; give runs of its instances"),
         (tmp_path / "no", "holds no runs"),
     ):
         refused = plan("leaderboard", argument)

@@ -52,6 +52,42 @@ def test_long_after_its_time_limit_a_run_is_killed(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
+    ("worked", "seconds"), [(0.1, "GRACE_S"), (20.0, "GRACE_S"), (2.0, "SLOW_S"), (None, "SLOW_S")]
+)
+def test_what_waits_or_has_worked_is_killed_soon_and_what_is_starved_later(
+    worked: float | None, seconds: str
+) -> None:
+    assert module._grace(worked, late=21.0) == getattr(module, seconds)
+
+
+@pytest.mark.parametrize(("begun", "interrupts"), [(False, 1), (True, 2)])
+def test_ctrl_c_ends_a_run_that_has_not_begun_and_a_second_one_any_run(
+    monkeypatch: pytest.MonkeyPatch, begun: bool, interrupts: int
+) -> None:
+    class Interrupted(subprocess.Popen[bytes]):
+        left = interrupts
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is not None and self.left and os.fstat(self.answer.fileno()).st_size >= begun:
+                self.left -= 1
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    def start(run: object, problem: object, answer: Any, chatter: Any) -> Any:
+        script = (
+            "import signal, time; signal.signal(2, signal.SIG_IGN)\nif begun: print(flush=True)\ntime.sleep(600)"
+        )
+        command = [sys.executable, "-c", f"begun = {begun}; {script}"]
+        process = Interrupted(command, stdout=answer, stderr=chatter, start_new_session=True)
+        process.answer = answer
+        return process
+
+    monkeypatch.setattr(module, "_start", start)
+    found = record("greedy")
+    assert (found.status, found.message, found.output) == (Status.TIME, module.INTERRUPTED, "")
+
+
+@pytest.mark.parametrize(
     ("script", "words"),
     [
         ("import os; os.kill(os.getpid(), 9)", "was killed (signal 9)"),

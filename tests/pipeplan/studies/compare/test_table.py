@@ -104,7 +104,7 @@ def test_printed_values_stand_beside_ours() -> None:
 
 def test_failures_are_told_once_with_their_reason() -> None:
     crashed = [Record(run(name, "a"), Status.CRASHED, message="killed") for name in ("one", "two")]
-    assert faults(frame(*crashed, record(run("one", "b"), 1.0))) == [("a", "crashed", "killed")]
+    assert faults(frame(*crashed, record(run("one", "b"), 1.0))) == [("a", "one and 1 other", "crashed", "killed")]
 
 
 def test_no_runs_make_an_empty_table() -> None:
@@ -194,7 +194,7 @@ def test_every_status_is_a_word_in_the_table_and_in_latex() -> None:
     failed = [Record(run("one", status), Status(status), message="why") for status in ENDS]
     found = frame(*failed, record(run("one", "a"), 1.0, "proven"))
     assert list(found["ending"]) == [*ENDS.values(), "proven"]
-    assert {how for _, how, _ in faults(found)} == {*ENDS.values()}
+    assert {how for _, _, how, _ in faults(found)} == {*ENDS.values()}
     cells = case_cells(found)
     assert cells[1] == [["one", *ENDS.values(), "1 proven"]]
     text = latex_table(*cells, "Values", "values")
