@@ -101,10 +101,11 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
 
 def _proxy(campaign: Campaign, verdict: Verdict) -> dict[str, Any] | None:
     """A cheap run in place of the next one; None: there is none that was not made."""
-    whole, own = campaign.problem, campaign.candidates[verdict.next] if verdict.next is not None else None
-    proxy = None if own is None else proxy_of(whole, own.plan)
-    made = {cheap.of(whole).key for cheap in campaign.proxies}
-    if own is None or proxy is None or proxy.key in made:
+    if verdict.next is None:
+        return None
+    whole, own = campaign.problem, campaign.candidates[verdict.next]
+    proxy = proxy_of(whole, own.plan)
+    if proxy is None or proxy.key in {cheap.of(whole).key for cheap in campaign.proxies}:
         return None
     problem, seconds = proxy.problem, proxy.timed.seconds(believed(whole.efficiencies))
     return {

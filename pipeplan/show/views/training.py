@@ -27,7 +27,6 @@ from ...instances.training.referee import ConfigurationEvaluation, evaluate_conf
 from ...instances.training.scope import both_sides, fit_of, usual_errors
 from ...instances.training.words import layout_word, recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
-from ...studies.configure.judge import memory_of_few
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
 from ..lanes import Amount, amount_lanes, memory_lanes
 from ..page import Node, lanes_chart, listed, paragraph, section, table, tag
@@ -497,7 +496,7 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
     least = fastest if answer.best is None else answer.best.timing.seconds
     degrees = _degrees_of(plans)
     for plan, seconds, held in entries:
-        more = seconds / least - 1  # negative for a faster configuration, which only may fit
+        more = seconds / least - 1  # negative for what is faster and only may fit, or is less simple
         yield {
             "s": f"{seconds:.4g}",
             "more": "" if is_noise(more) else percent(more),
@@ -550,7 +549,7 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         )
     best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
-        less, longer = 1 - answer.held[own.plan] / best.fullest.bytes, own.seconds / best.timing.seconds - 1
+        less, longer = 1 - answer.held(own.plan) / best.fullest.bytes, own.seconds / best.timing.seconds - 1
         yield (
             f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
             f"{percent(longer)} longer."
@@ -677,7 +676,7 @@ def _list_table(answer: Answer) -> Element:
     """The shortlist, the fastest first."""
     shown, first = answer.listed[:MOST_SHOWN], answer.shortlist
     seconds = [own.timing.seconds for own in first] + [own.seconds for own in shown[len(first) :]]
-    held = (max(rank.bytes for rank in memory_of_few(answer.problem, own.plan)) for own in shown)
+    held = (answer.held(own.plan) for own in shown)
     entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
     rows = [
         {"place": str(place), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}

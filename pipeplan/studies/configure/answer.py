@@ -277,7 +277,7 @@ class Answer(Displayed):
         from .search import scope_in
 
         plans = [own.best.plan for own in self.families[:MOST_FAMILIES]]
-        held = (max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans)
+        held = map(self.held, plans)
         sure = [fit_of(size, self.problem.memory_bytes, self.asked.memory_error) == "yes" for size in held]
         if not any(sure):
             return None
@@ -295,20 +295,24 @@ class Answer(Displayed):
         return sorted([*members, *others[: MOST_SHOWN - len(members)]])
 
     @cached_property
-    def held(self) -> Mapping[Configuration, float]:
-        """Bytes of the fullest rank of each configuration of the list."""
-        plans = [own.plan for own in self.listed] + ([] if self.best is None else [self.best.plan])
-        return {plan: max(rank.bytes for rank in memory_of_few(self.problem, plan)) for plan in plans}
+    def _held(self) -> dict[Configuration, float]:
+        return {}
+
+    def held(self, plan: Configuration) -> float:
+        """Bytes of the fullest rank of a configuration, computed once: some take a tenth of a second."""
+        if plan not in self._held:
+            self._held[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
+        return self._held[plan]
 
     def leaner(self, plan: Configuration) -> Found | None:
         """The fastest configuration of the list that holds at least LEANER less, should this one not fit in reality."""
-        most = (1 - LEANER) * self.held[plan]
-        return next((own for own in self.listed if self.held[own.plan] <= most), None)
+        most = (1 - LEANER) * self.held(plan)
+        return next((own for own in self.listed if self.held(own.plan) <= most), None)
 
     def _leaner_to_json(self, plan: Configuration) -> dict[str, Any] | None:
         if (own := self.leaner(plan)) is None:
             return None
-        return {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held[own.plan]}
+        return {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held(own.plan)}
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:

@@ -98,12 +98,13 @@ def test_beside_the_best_stands_what_holds_a_tenth_less() -> None:
     answer = configure(tiny())
     for own in answer.listed:
         leaner = answer.leaner(own.plan)
-        held = [answer.held[each.plan] <= 0.9 * answer.held[own.plan] for each in answer.listed]
+        held = [answer.held(each.plan) <= 0.9 * answer.held(own.plan) for each in answer.listed]
         assert (leaner is None) == (not any(held))
         assert leaner is None or leaner is answer.listed[held.index(True)], "the fastest of them"
     assert answer.cover is not None
-    first = answer.to_json()["cover"]["families"][0]
-    assert first["leaner"] is None or first["leaner"]["bytes"] <= 0.9 * max(answer.held.values())
+    told = [own["leaner"] and own["leaner"]["words"] for own in answer.to_json()["cover"]["families"]]
+    leaner = [answer.leaner(answer.families[own.family].best.plan) for own in answer.cover.members]
+    assert told == [own and words_of(own.plan) for own in leaner]
 
 
 # ---- losses ------------------------------------------------------------------------------------------------
