@@ -158,7 +158,7 @@ def test_a_closed_pipe_is_silent(arguments: tuple[str, ...]) -> None:
 
 
 def test_help_is_there_at_once() -> None:
-    """Three tenths of a second are the promise; on a slow machine twice what any help page takes there.
+    """Three tenths of a second are the promise; on a slow machine three times what any help page takes there.
 
     The processor's time is measured, because other tests may keep the machine busy.
     """
@@ -171,7 +171,7 @@ def test_help_is_there_at_once() -> None:
 
     help_alone = min(spent(sys.executable, "-c", "import typer, typer.rich_utils") for _ in range(3))
     ours = min(spent(*PLAN, "--help") for _ in range(3))
-    assert ours < max(0.3, 2 * help_alone)
+    assert ours < max(0.3, 3 * help_alone)
     assert min(spent(*PLAN, "instances") for _ in range(3)) < max(0.4, 3 * help_alone)
 
 
