@@ -71,7 +71,10 @@ def load_named(address: str, wanted: type[T], convert: Callable[..., Any] | None
     module, _, attribute = address.partition(":")
 
     def find() -> Any:
-        value = getattr(import_from_here(module), attribute)
+        found = import_from_here(module)
+        if not hasattr(found, attribute):  # named by the file, not by the name that we gave its module
+            raise AttributeError(f"{module} has no {attribute!r}")
+        value = getattr(found, attribute)
         return value if convert is None else convert(value, address)
 
     return _made(find, wanted, show(address), REMEDY)

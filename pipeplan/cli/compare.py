@@ -85,7 +85,8 @@ def command(
 ) -> None:
     """Plan the same instances by several methods, and tabulate what each finds, proves and costs.
 
-    Every run is a process of its own. Finished runs are saved at once, so --resume can continue after an interrupt.
+    Every run is a process of its own. Finished runs are saved at once, so --resume can continue after an interrupt,
+    which ends with code 130.
     """
     if suites:
         from ..studies.compare.suite import packaged_suites
@@ -138,7 +139,7 @@ def command(
 
         draw_comparison(comparison)
         put(*(f"{name}: {path}" for name, path in paths.items()), soft=True)
-    if comparison.interrupted and not comparison.records:
+    if comparison.interrupted:
         raise typer.Exit(INTERRUPTED)
     results = [record.result for record in comparison.records.values()]
     raise typer.Exit(OK if any(result and result["verified"] for result in results) else NO_PLAN)

@@ -149,6 +149,8 @@ def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[C
 
 # Characters of a bar where room is short.
 SHORT_BAR = 5
+# More violations of a plan than this are counted.
+MOST_VIOLATIONS = 10
 # The most characters of names in the columns `CUT`.
 LONGEST_NAME = 12
 # Characters of a column that names layers, where there is room for them and where there is not.
@@ -325,7 +327,9 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
     if plan is None:
         put("verified: nothing, no plan was found", style="bold")
     elif violations:
-        put(*(f"  - {violation}" for violation in violations))
+        put(*(f"  - {violation}" for violation in violations[:MOST_VIOLATIONS]))
+        more = len(violations) - MOST_VIOLATIONS
+        put(f"  - and {several(more, 'other')}; --json lists all" if more > 0 else "")
         put(f"verified: no, {several(len(violations), 'violation')}", style="bold red")
     else:
         value = amount(rules.value(problem, plan), problem.time_unit)

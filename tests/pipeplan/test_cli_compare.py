@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from command_line import Plan, done
+
+from pipeplan.studies.compare.run import Record, Run, execute
 
 
 @pytest.mark.slow
@@ -54,6 +57,22 @@ def test_no_plan_at_all_is_exit_code_1(plan: Plan, tmp_path: Path) -> None:
     said = plan("compare", "tiny-chain", "-m", "one-device", "-o", tmp_path / "out")
     assert said.code == 1
     assert json.loads((tmp_path / "out" / "runs.jsonl").read_text())["status"] == "done"
+
+
+def test_an_interrupted_comparison_ends_with_code_130(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that `plan compare ... && make paper` does not print half a table."""
+
+    def interrupted(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Callable[[Record], None]) -> None:
+        record = execute(runs[0], problems[runs[0].problem_hash])
+        assert record is not None
+        tell(record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeplan.studies.compare.comparison.run_here", interrupted)
+    said = plan("compare", "tiny-chain", "-m", "dp", "-m", "greedy", "-o", tmp_path / "out")
+    assert (said.code, "interrupted, with 1 run left" in said.err, "6 proven" in said.out) == (130, True, True)
 
 
 def test_suites_are_listed(plan: Plan) -> None:

@@ -73,6 +73,15 @@ def test_every_violation_is_listed(plan: Plan, instance: Path, write: Callable[.
     has(said.out, "'x'", "'b' is placed 2 times")
 
 
+def test_of_many_violations_the_first_are_listed_and_the_others_counted(
+    plan: Plan, instance: Path, write: Callable[..., Path]
+) -> None:
+    plan_file = write(acc0="abcd" + "".join(chr(ord("k") + i) for i in range(14)))
+    said = plan("verify", instance, plan_file)
+    assert said.out.splitlines()[-2:] == ["  - and 4 others; --json lists all", "verified: no, 14 violations"]
+    assert len(plan("verify", instance, plan_file, "--json").json["violations"]) == 14
+
+
 def test_a_result_is_judged_by_the_rules_that_it_was_made_for(plan: Plan, instance: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     plan("solve", instance, "--planner", "linear-dp", "--output", result)

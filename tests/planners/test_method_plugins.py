@@ -61,6 +61,7 @@ def test_ours_come_before_plug_ins_of_the_same_name() -> None:
 BROKEN = {
     "broken-model": "The plug-in 'broken-model' of toy-solver cannot be loaded (AttributeError",
     "nowhere:ENTRY": "'nowhere:ENTRY' cannot be loaded (ModuleNotFoundError: No module named 'nowhere'); give MODULE:",
+    "toy_methods:none": "'toy_methods:none' cannot be loaded (AttributeError: toy_methods has no 'none'); give MODULE:",
     "toy_methods:OneDevice": "it holds an object of type OneDevice, where Entry is expected",
     "toy_methods:PLANNER_ENTRY": "'toy_methods:PLANNER' has no check, contiguity, portfolio, lower_bound, build",
     "toy-modle": "There is no formulation named 'toy-modle' (did you mean 'toy-model'?); choose one of",
