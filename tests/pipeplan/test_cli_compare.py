@@ -64,7 +64,9 @@ def test_an_interrupted_comparison_ends_with_code_130(
 ) -> None:
     """So that `plan compare ... && make paper` does not print half a table."""
 
-    def interrupted(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Callable[[Record], None]) -> None:
+    def interrupted(
+        runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Callable[[Record], None]
+    ) -> None:
         record = execute(runs[0], problems[runs[0].problem_hash])
         assert record is not None
         tell(record)
