@@ -33,9 +33,9 @@ from pipeplan.instances.training.iteration import model_operations
 from pipeplan.planners.training.deciding import Decision, Question, Trial
 
 LEAST_GROUP, MOST_RUNS = 8, 12
-# A sampler that has asked for so many runs is counted as if the next one were good: its mean is a lower limit, and a
+# A sampler that has asked for so many runs, or points, is counted as if it had found a good one: a lower limit, as a
 # Gaussian process over hundreds of points takes hours.
-MOST_ASKED = 24
+MOST_ASKED, MOST_POINTS = 24, 60
 # By file: the column that only tables like it have.
 SIGNS = {"ultrascale_playbook_h100.csv": "accumulation", "mosaicml_fsdp.csv": "mp_mode"}
 SIGNS |= {"bigscience_megatron_deepspeed.csv": "partition", "dgxc_benchmarking.csv": "task"}
@@ -210,7 +210,7 @@ def asked_by(sampler: str, group: Group, seed: int) -> int:
         words = tuple(map(str, key))
         seconds[words] = min(own, seconds.get(words, math.inf))
     fastest, worst, asked = min(group.seconds), max(group.seconds), set()
-    for _ in range(300):
+    for _ in range(MOST_POINTS):
         trial = study.ask()
         point = tuple(trial.suggest_categorical(str(i), own) for i, own in enumerate(choices))
         if point not in seconds:
