@@ -251,6 +251,8 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
 
 def _line_each() -> Callable[[Progress], None]:
     """Writes a line to stderr for each run that ends: how many of all have, the result, its time, and the time left."""
+    from ..studies.compare.table import ending
+
     started, reused = wall(), 0
 
     def tell(progress: Progress) -> None:
@@ -266,8 +268,8 @@ def _line_each() -> Callable[[Progress], None]:
             pace = (wall() - started) / (progress.finished - reused)
             parts = [
                 record.run.title,
-                str(result.get("stop") or record.status),
-                amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), "no plan"),
+                ending(record),
+                amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), ""),
                 "" if record.wall_s is None else f"{record.wall_s:.1f} s",
                 f"about {pace * left:.0f} s left" if left else "",
             ]

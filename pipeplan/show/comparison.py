@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
 from ..instances.base.json_file import csv_cell, write_text_atomically
+from ..instances.base.quantities import listed as listed_words
 from ..instances.base.result import PROVEN_TOLERANCE, met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
@@ -72,6 +73,8 @@ class Part:
     """The entries of a list."""
     remark: str = ""
     """Words below the table."""
+    sums: int = 0
+    """So many rows at the end sum up those above."""
 
 
 # Titles of parts; claims are stored results that had to be put right.
@@ -89,9 +92,10 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
     pairs = [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))]
+    found_gaps = gap_cells(frame)
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
-        Part(GAPS, GAPS_MEAN, *gap_cells(frame)),
+        Part(GAPS, _gaps_note(frame, found_gaps[1]), *found_gaps, sums=GAP_SUMS),
         Part("Methods", f"{METHODS}.", METHOD_HEAD, method_cells(frame)),
         Part(PAIRS, ASSUMED, PAIR_HEAD, pairs),
         Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
@@ -123,9 +127,21 @@ TOLD_OTHERWISE = "Stored results that differ from what was recomputed; the table
 
 
 def state(comparison: Comparison) -> str:
-    """How many runs have finished, and remarks on the instances."""
-    total, done = len(comparison.expanded.runs), len(comparison.records)
-    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(cleaned, comparison.expanded.remarks())))
+    """How many runs have finished within which limits, and remarks on the instances."""
+    return " ".join((finished(comparison), asked(comparison), *map(cleaned, comparison.expanded.remarks())))
+
+
+def finished(comparison: Comparison) -> str:
+    return f"{len(comparison.records)} of {several(len(comparison.expanded.runs), 'run')} finished."
+
+
+def asked(comparison: Comparison) -> str:
+    """The seconds and seeds of the runs."""
+    runs = comparison.expanded.runs
+    times = sorted({run.limits["time_limit_s"] for run in runs if run.limits.get("time_limit_s")})
+    seeds = sorted({run.seed for run in runs})
+    limit = f"at most {listed_words([f'{time:g}' for time in times])} s each" if times else "no limit of time"
+    return f"Runs had {limit}, and {several(len(seeds), 'seed')}."
 
 
 PROVEN = "proven"
@@ -197,17 +213,32 @@ def gap_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
         "best in": [str(row["best_in_cases"]) for row in rows_of],
         "SGM s": [_two_digits(row["shifted_geometric_mean_s"]) for row in rows_of],
     }
+    assert len(ends) == GAP_SUMS
     rows += [[name, *[""] * (len(head) - 1), *cells] for name, cells in ends.items()]
     return [*head, *map(str, table.columns[4:])], rows
 
 
+def _gaps_note(frame: pandas.DataFrame, rows: Sequence[Sequence[str]]) -> str:
+    """What the gaps are to; of the marks in the table only those that it has."""
+    cells, scopes = (
+        [cell for row in rows for cell in row],
+        frame[frame["stop"] == "proven"]["scope"].dropna().unique(),
+    )
+    told = [f"Optimal among {listed_words(list(scopes))}."] if len(scopes) else []
+    told += [UNPROVEN] if any(cell.startswith((">= ", "<= ")) for cell in cells) else []
+    told += [BELOW] if any(cell.startswith("-") and cell.endswith("%") for cell in cells) else []
+    return " ".join(["How much a value is above the proven optimum.", *told, GAPS_MEAN])
+
+
 # How the reference of a row of gaps is written, by what it is.
 REFERENCES = {"bound": ">= {}", "best found": "<= {}"}
+# Rows below the gaps.
+GAP_SUMS = 4
+UNPROVEN = "Where none is proven, it is above a bound (>=), which says how far at most, or the best value (<=)."
+BELOW = "Below 0: a plan of a kind that the proof leaves out."
 GAPS_MEAN = (
-    "How much a value is above the proven optimum; where none is proven, above a bound (>=), which says how far at "
-    "most, or the best value (<=). Below 0: a plan of a kind that the proof leaves out. The geometric mean is that of "
-    "value / reference, less 1, over as many cases as the brackets say; its interval is a percentile bootstrap over "
-    "cases. Means of methods over different cases do not compare."
+    "The geometric mean is that of value / reference, less 1, over as many cases as the brackets say; its interval is "
+    "a percentile bootstrap over cases. Means of methods over different cases do not compare."
 )
 
 
@@ -276,8 +307,10 @@ def _pair(row: Mapping[str, Any]) -> list[str]:
 def latex(comparison: Comparison) -> str:
     """The tables for a paper in LaTeX with booktabs."""
     tables = {name.lower(): part for name, part in parts_of(comparison).items() if part.rows and name != "Runs"}
+    title, told = comparison.expanded.title, asked(comparison)
+    told = f"{finished(comparison)} {told}" if comparison.missing else told
     return LATEX_HEAD + "\n".join(
-        latex_table(part.head, part.rows, f"{comparison.expanded.title}: {name}", name.partition(" ")[0], part.note)
+        latex_table(replace(part, note=f"{part.note} {told}"), f"{title}: {name}", name.partition(" ")[0])
         for name, part in tables.items()
     )
 
@@ -364,12 +397,10 @@ def escaped(text: str) -> str:
     return "".join(SPECIAL.get(char, char) for char in text)
 
 
-def latex_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str, note: str = ""
-) -> str:
-    """A table with its caption above and a note below; columns of which more than half of the cells that hold anything
-    begin with a number are set to the right."""
-    columns = ""
+def latex_table(part: Part, caption: str, label: str) -> str:
+    """A table with its caption above and its note below; columns of which more than half of the cells that hold
+    anything begin with a number are set to the right. A line parts the rows that sum up."""
+    columns, head, rows = "", part.head, part.rows
     for i, name in enumerate(head):
         filled = [row[i].strip() for row in rows if row[i].strip() not in ("", "-")]
         numbers = sum(NUMBER.match(cell) is not None for cell in filled)
@@ -377,6 +408,8 @@ def latex_table(
     head_line, *lines_of_rows = (
         "    " + " & ".join(escaped(cell.strip()) for cell in cells) + r" \\" for cells in (head, *rows)
     )
+    if part.sums:
+        lines_of_rows.insert(-part.sums, r"    \midrule")
     lines = [
         r"\begin{table}",
         r"  \centering",
@@ -390,7 +423,7 @@ def latex_table(
         *lines_of_rows,
         r"    \bottomrule",
         r"  \end{tabular}}",
-        *([f"  \\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}"] if note else []),
+        *([f"  \\par\\smallskip{{\\footnotesize {escaped(part.note)}\\par}}"] if part.note else []),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -406,6 +439,7 @@ def draw_comparison(comparison: Comparison) -> None:
         put("no run has finished")
         return
     values, methods, left = parts["Values"], parts["Methods"], ",".join(LABELS)
+    put(finished(comparison) if comparison.missing else "", style="bold")
     put("values, recomputed by the referee", style="bold")
     draw_rows(values.head, values.rows, left, labels=len(values.head) - len(methods.rows))
     losses = any("%" in cell for row in values.rows for cell in row)
@@ -427,7 +461,7 @@ def draw_leaderboard(board: Comparison) -> None:
     put("gaps, recomputed by the referee", style="bold")
     labels = len(parts[GAPS].head) - len(parts["Methods"].rows)
     draw_rows(parts[GAPS].head, parts[GAPS].rows, ",".join(LABELS), labels=labels)
-    put(GAPS_MEAN, style="dim")
+    put(parts[GAPS].note, style="dim")
     claims = parts[CLAIMS].entries if CLAIMS in parts else ()
     put(*(f"claims: {claim}" for claim in claims), style="bold red", soft=True)
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ...instances.base.errors import InputError, UsageError, errors_in
+from ...instances.base.quantities import several
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ...instances.catalogue import PACKAGED, PUBLISHED, BestKnown, packaged_kinds, read_best_known
 from ...instances.lookup import load
@@ -31,12 +32,14 @@ NOT_ASKED = ("chain", "contiguous")
 
 
 def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Comparison:
-    """The methods of these files, a case for each instance and variant, with the best known values as one method more.
+    """The methods of these files, a case for each instance of the first one and each variant, with the best known
+    values as one method more. Runs on other clusters than the suite's do not count.
 
     What contradicts a file, or a bound of ours, is in `differences`. Of two methods of one name the later one has its
     file beside the name.
     """
     suite, owners, absent, notes = load_suite(SUITE), dict[str, Path](), dict[str, None](), list[str]()
+    told_of, elsewhere = {made.run.instance for made in _runs_in(paths[0])}, 0
     sources = {instance.label: instance.address(workloads) for instance in suite.instances}
     records: dict[str, Record] = {}
     differences: dict[str, tuple[str, ...]] = {}
@@ -46,10 +49,16 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
             remedy = "give runs of its instances, as plan compare --suite leaderboard makes them"
             raise InputError("run.instance", f"is {name!r}, which is none of the suite {SUITE}", remedy, str(path))
         source = sources[name]
+        if name not in told_of:
+            continue
         if source is None:
             absent[name] = None
             continue
-        problem, owner = _load(source), owners.setdefault(method, path)
+        problem = _load(source)
+        if made.run.problem_hash != problem.hash:
+            elsewhere += 1
+            continue
+        owner = owners.setdefault(method, path)
         label = method if owner == path else f"{method} ({'/'.join(path.parts[-2:])})"
         with errors_in(str(path)):
             result = None if made.result is None else result_from_json(made.result)
@@ -67,6 +76,11 @@ def leaderboard(paths: Sequence[Path], workloads: Path | None = None) -> Compari
             elif is_above(row.value, judged.objective, PROVEN_TOLERANCE):
                 notes.append(f"{better} none below {row.value!r}.")
         differences |= {run.key: told} if told else {}
+    if elsewhere:
+        others = f"{several(elsewhere, 'run')} on other devices or limits of memory than the suite's do not count"
+        if not records:
+            raise UsageError(f"{others}, and there is no other; compare without --devices, --memory and the like.")
+        notes.append(f"{others}.")
     runs = tuple(record.run for record in records.values())
     expanded = Expanded(SUITE, suite.title, runs, left_out=tuple(absent), notes=tuple(notes))
     return Comparison(expanded, records, len(records), differences=differences)
@@ -76,7 +90,8 @@ def _runs_in(path: Path) -> Iterable[Record]:
     journal = journal_in(path)
     if not journal.exists():
         raise UsageError(f"{path} holds no runs; name the runs.jsonl of a comparison by --suite {SUITE}.")
-    return finished(journal).values()
+    # Where the method's code, or a limit, has changed since, the last answer to a question counts.
+    return {record.run.question: record for record in finished(journal).values()}.values()
 
 
 def _known_of(name: str, problem: Problem) -> list[BestKnown]:

@@ -343,7 +343,8 @@ def _refuse_twins(suite: Suite) -> None:
     for what in ("instances", "settings", "methods"):
         labels = [entry.label for entry in getattr(suite, what)]
         for twin in (label for label in labels if labels.count(label) > 1):
-            raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
+            python = ", in Python by problem.replace(name=...)" if what == "instances" else ""
+            raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ{python}.")
 
 
 # ---- methods by name -----------------------------------------------------------------------------------

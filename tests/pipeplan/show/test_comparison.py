@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from problems.made_up_runs import frame, record, run
@@ -10,14 +11,18 @@ from problems.made_up_runs import frame, record, run
 from pipeplan.show.comparison import (
     GAPS_MEAN,
     METHOD_HEAD,
+    Part,
     case_cells,
     gap_cells,
+    latex,
     latex_table,
     method_cells,
+    parts_of,
     run_cells,
 )
+from pipeplan.studies.compare.comparison import Comparison
 from pipeplan.studies.compare.run import Record
-from pipeplan.studies.compare.suite import Published, load_suite
+from pipeplan.studies.compare.suite import Expanded, Published, load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary
 
 
@@ -68,13 +73,26 @@ def test_gaps_are_to_the_optimum_or_a_bound_with_their_mean_below() -> None:
 def test_gaps_are_latex_with_balanced_braces_and_nothing_special_left() -> None:
     odd = "50% of $x_1 & #2^~\\{}"
     head, rows = gap_cells(frame(record(run(odd, "a_b"), 5.0, "proven"), record(run(odd, "c"), 6.0)))
-    text = latex_table(head, rows, "Gaps of 50% & more", "gaps", GAPS_MEAN)
+    text = latex_table(Part("Gaps", GAPS_MEAN, head, rows, sums=4), "Gaps of 50% & more", "gaps")
     assert r"50\% of \$x\_1 \& \#2\textasciicircum{}\textasciitilde{}\textbackslash{}\{\}" in text
     assert [text.replace(r"\{", "").replace(r"\}", "").count(brace) for brace in "{}"] == [text.count("{") - 1] * 2
     body = text[text.index(r"\toprule") : text.index(r"\end{tabular}")]
     lines = [line for line in body.splitlines() if line.endswith(r"\\")]
+    assert body.count(r"\midrule") == 2, "one of them parts the means from the gaps"
     assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {len(head)}
     assert not re.search(r"(?<!\\)[$#^~_%]", body)
+
+
+def test_a_table_says_what_it_is_about_and_that_runs_are_left() -> None:
+    """A reader of the paper alone must know what the optimum is of, and an author that the table is a part."""
+    first, second = replace(run("one", "a", 0), limits={"seed": 0, "time_limit_s": 8.0}), run("one", "a", 1)
+    found = replace(record(first, 5.0, "proven", scope="contiguous plans"), run=first)
+    half = Comparison(Expanded("own", "Ours", (first, second)), {first.key: found}, 0)
+    assert "Optimal among contiguous plans." in parts_of(half)["Gaps"].note
+    assert ">=" not in parts_of(half)["Gaps"].note, "no mark is explained that the table has not"
+    assert "1 of 2 runs finished. Runs had at most 8 s each, and 2 seeds." in latex(half)
+    whole = Comparison(Expanded("own", "Ours", (first,)), {first.key: found}, 0)
+    assert "finished" not in latex(whole)
 
 
 def test_values_over_several_seeds_have_their_spread() -> None:

@@ -75,7 +75,7 @@ def forget_a_node(data: dict[str, Any]) -> None:
 
 
 def swap_the_problem(data: dict[str, Any]) -> None:
-    data["run"]["instance"] = "memory-tight"
+    data["run"] |= {"instance": "memory-tight", "problem_hash": pipeplan.load("memory-tight").hash}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,25 @@ def test_what_a_file_claims_falsely_is_told_and_changes_no_value(
     (claim,) = said.json["claims"].values()
     assert words in claim[0]
     assert {row["value"] for row in said.json["rows"] if row["method"] == "Ours"} == {value}
+
+
+def test_the_last_answer_counts_and_runs_on_other_clusters_do_not(plan: Plan, tmp_path: Path) -> None:
+    """A heuristic that was changed and run again is no mean of both, nor is a sweep over devices a false claim."""
+    elsewhere = line(lambda data: data["run"].update(problem_hash=pipeplan.load("tiny-chain", devices=2).hash))
+    path = written(tmp_path, line(lambda data: forget_a_node(data) or data["run"].update(made_by={"code": "old"})))
+    path.write_text(path.read_text("utf-8") + line() + elsewhere, encoding="utf-8")
+    said = plan("leaderboard", path, "--json")
+    assert (said.code, said.json["claims"]) == (0, {})
+    assert "1 run on other devices or limits of memory than the suite's do not count" in " ".join(said.err.split())
+    assert {row["value"] for row in said.json["rows"] if row["method"] == "Ours"} == {6.0}
+    refused = plan("leaderboard", written(tmp_path, elsewhere))
+    assert (refused.code, "compare without --devices" in " ".join(refused.err.split())) == (2, True)
+
+
+def test_rows_are_those_of_the_first_file(tmp_path: Path) -> None:
+    board = leaderboard([written(tmp_path, line()), ROOT / "benchmarks" / "leaderboard.jsonl"])
+    assert {run.instance for run in board.expanded.runs} == {"tiny-chain"}
+    assert {"Ours", "dp", "best known"} <= {run.method for run in board.expanded.runs}
 
 
 def test_two_methods_of_one_name_are_told_apart_and_files_are_refused_in_words(plan: Plan, tmp_path: Path) -> None:

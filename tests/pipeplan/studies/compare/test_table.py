@@ -22,7 +22,7 @@ from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.contract import FunctionPlanner
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.show.comparison import case_cells, latex_table
+from pipeplan.show.comparison import Part, case_cells, latex_table
 from pipeplan.studies.compare.comparison import compare
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Published, Suite, competitor, expand
@@ -197,7 +197,7 @@ def test_every_status_is_a_word_in_the_table_and_in_latex() -> None:
     assert {how for _, _, how, _ in faults(found)} == {*ENDS.values()}
     cells = case_cells(found)
     assert cells[1] == [["one", *ENDS.values(), "1 proven"]]
-    text = latex_table(*cells, "Values", "values")
+    text = latex_table(Part("Values", "", *cells), "Values", "values")
     assert [word for word in ENDS.values() if word not in text] == []
 
 
@@ -304,7 +304,8 @@ def test_tables_and_profiles_compile(compared_folder: Path, tmp_path: Path) -> N
     for name in ("tables.tex", "profile.pdf", "time-profile.pdf"):
         shutil.copy(compared_folder / name, tmp_path)
     long = [f"a method with a long name, the number {number}" for number in range(5)]
-    wide = latex_table(["instance", *long], [["layered", *["12.345 proven"] * 5]], "Wider than the page", "wide")
+    part = Part("Wide", "", ["instance", *long], [["layered", *["12.345 proven"] * 5]])
+    wide = latex_table(part, "Wider than the page", "wide")
     with (tmp_path / "tables.tex").open("a", encoding="utf-8") as tables:
         tables.write(wide)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
@@ -314,9 +315,8 @@ def test_tables_and_profiles_compile(compared_folder: Path, tmp_path: Path) -> N
 
 
 def test_numbers_are_set_to_the_right() -> None:
-    assert r"{@{}llr@{}}" in latex_table(
-        ["instance", "setting", "dp"], [["a", "2 devices", "9.5 proven"]], "c", "l"
-    )
+    part = Part("Values", "", ["instance", "setting", "dp"], [["a", "2 devices", "9.5 proven"]])
+    assert r"{@{}llr@{}}" in latex_table(part, "c", "l")
 
 
 # ---- citations -------------------------------------------------------------------------------------------
