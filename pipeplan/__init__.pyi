@@ -69,7 +69,7 @@ from .models.from_torch import import_torch as import_torch
 from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport
 from .models.run.run import run as run
-from .planners.chain.smallest_memory import ChainMemory as ChainMemory
+from .planners.memory.chain import ChainMemory as ChainMemory
 from .planners.contract import Outcome as Outcome
 from .planners.contract import Planner as Planner
 from .planners.contract import Request as Request

@@ -28,7 +28,8 @@ from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
 from ..planners.chain.schedule import canonical, fit, pattern
-from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
+from ..planners.memory.chain import ChainMemory
+from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep

@@ -25,10 +25,10 @@ from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, enough, option
 from ..backends.client import Solver
-from ..memory.smallest import Answer, Floor, Questions, Search, Watch, whole
+from ..chain.allocation import candidate, coarse_steps
+from ..chain.schedule import longest_period
 from ..options import SolveOptions
-from .allocation import candidate, coarse_steps
-from .schedule import longest_period
+from .smallest import Answer, Floor, Questions, smallest_memory, whole
 
 # The reason that a result gives for its value.
 ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
@@ -126,21 +126,11 @@ def sizes_of(problem: ChainProblem) -> Sizes:
 # ---- the search ------------------------------------------------------------------------------------------------
 
 
-def least_memory(
-    problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
-    """The least memory of all patterns, or of those with a given allocation."""
-    allocation = given_allocation(problem, options)
-    return smallest_memory(problem, limits, watch) if allocation is None else memory_of(problem, allocation)
-
-
-def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, watch: Watch = None) -> ChainMemory:
-    """The smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
-
-    The chain's own limit does not count. Where a limit or the user ends the search, the best found so far is returned.
-    """
-    sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-    start = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+def questions(problem: ChainProblem, options: Mapping[str, Any]) -> Questions:
+    """The least memory of all patterns in the chain's memory mode, or of those with a given allocation."""
+    sizes, gpus, chosen = sizes_of(problem), min(problem.gpus, problem.layers), given_allocation(problem, options)
+    start = chosen or (_runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers)
+    least = _without_search(sizes, gpus) if chosen is None else Fraction(_need(sizes, chosen).total)
 
     def answer(allocation: Sequence[int] | None, none: bool) -> Answer:
         return Answer(None if allocation is None else one_by_one(problem, allocation), none)
@@ -152,16 +142,18 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, w
         found = candidate(chain, longest_period(chain), (), Solver(ends, limits.seed, limits.memory_limit_bytes))
         return answer(found.allocation, found.exhausted)
 
-    questions = Questions(
+    def with_terms(found: SmallestMemory) -> ChainMemory:
+        best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
+        return best if found.proven else replace(best, lower_bytes=found.lower_bytes, proven=False, stop=found.stop)
+
+    return Questions(
         unit=sizes.unit,
-        floor=Floor(whole(_without_search(sizes, gpus) * sizes.unit, sizes.unit), ONE_BY_ONE),
+        floor=Floor(whole(least * sizes.unit, sizes.unit), ONE_BY_ONE),
         held=lambda plan: _need(sizes, plan.allocation).total * sizes.unit,
         first=lambda memory_bytes, limits: answer(start, False),
-        rounds=(by_relaxation,),
+        rounds=(by_relaxation,) if chosen is None else (),
+        record=with_terms,
     )
-    found = Search(questions, limits or SolveOptions(), watch).run()
-    best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
-    return best if found.proven else replace(best, lower_bytes=found.lower_bytes, proven=False, stop=found.stop)
 
 
 def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
