@@ -20,7 +20,6 @@ from ..instances.base.fields import as_list, as_object, require, require_object
 from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
-from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
 from ..planners.backends.client import Solver
 from ..planners.chain import exact
@@ -28,12 +27,11 @@ from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
 from ..planners.chain.schedule import canonical, fit, pattern
-from ..planners.memory.chain import ChainMemory
-from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, columns, records_of
+from .memory import MemorySweep, measured
+from .sweep import Candidate, CurvePoint, Ends, Settings, columns, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
@@ -58,7 +56,7 @@ def _methods(settings: Settings) -> tuple[str, ...]:
     return DEFAULT_METHODS if settings.methods is None else settings.methods
 
 
-class Chains(Sweep):
+class Chains(MemorySweep):
     """Every method at every level."""
 
     takes = ("memory", "method")
@@ -106,9 +104,6 @@ class Chains(Sweep):
             )
         exact.check(problem.replace(memory_bytes=None))
 
-    def measured(self, plan: Any, source: str = "") -> Candidate | None:
-        return measured(self.problem, plan, source)
-
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """PipeDream's plans, from the journal if it has them, where they are measured anew."""
@@ -124,31 +119,14 @@ class Chains(Sweep):
         plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
         return sweep.judged(measured(self.problem, plan, str(record.get("source"))), where)
 
-    def solved_ends(self) -> Ends:
-        """Both ends, and the levels of the settings; raises `KeyboardInterrupt` if a search is interrupted."""
-        problem, settings, limits = self.problem, self.settings, self.settings.limits
-        candidates, watch = self.candidates, self.watcher("without a limit")
-        memory = smallest_memory(problem, limits)
-        result = solve(problem, planner="exact-beaumont", limits=limits, on_progress=watch)
-        if result.stop == Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-        # Where the time was too short for the best pattern, that with the least memory takes its place.
-        best = self.measured(result.plan if isinstance(result.plan, PatternPlan) else memory.plan, UNLIMITED)
-        least = self.measured(memory.plan, SMALLEST)
-        if best is None or least is None:
-            raise NothingKnownError(
-                f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
-            )
-        if not settings.chosen:
-            best = _compact(problem, best, memory, candidates, limits)
-        return Ends(
-            levels=settings.chosen
-            or sweep.spread(float(memory.memory_bytes), float(best.need), settings.levels, math.ceil),
-            least=replace(least, need=memory.memory_bytes),
-            lower=memory.lower_bytes,
-            best=replace(best, source=UNLIMITED),
-            bound=sweep.no_more_than(result.bound, best.value),
-        )
+    def exact(self, problem: ChainProblem, what: str, start: Candidate | None) -> Result:
+        return self._solve(EXACT_METHODS[0], problem, what, start)
+
+    def whole(self, amount: float) -> float:
+        return math.ceil(amount)
+
+    def free_end(self, best: Candidate, least: float) -> Candidate:
+        return _compact(self.problem, best, least, self.candidates, self.settings.limits)
 
     def keys(self) -> list[tuple[str, float]]:
         """Every method at every level, quick methods first, so that exact ones can start from their plans."""
@@ -170,12 +148,13 @@ class Chains(Sweep):
             bound = sweep.bound_at(own, limit, ends.bound)
             if sweep.proven(start.value, bound):
                 return CurvePoint(limit, Stop.PROVEN, start, sweep.no_more_than(bound, start.value), method=method)
-        return self._judged(method, limit, self._solve(method, limit, start), start)
+        problem, what = self.problem.replace(memory_bytes=limit), f"{method} at {limit:.6g} B"
+        return self._judged(method, limit, self._solve(method, problem, what, start), start)
 
-    def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
+    def _solve(self, method: str, problem: ChainProblem, what: str, start: Candidate | None) -> Result:
         is_model = method in FORMULATIONS
         return solve(
-            self.problem.replace(memory_bytes=limit),
+            problem,
             formulation=method if is_model else None,
             planner=None if is_model else method,
             limits=self.settings.limits,
@@ -183,7 +162,7 @@ class Chains(Sweep):
             warm_start="none"
             if start is None
             else replace(start.plan, allocation=canonical(start.plan.allocation)),
-            on_progress=self.watcher(f"{method} at {limit:.6g} B"),
+            on_progress=self.watcher(what),
         )
 
     def _judged(self, method: str, limit: float, result: Result, start: Candidate | None) -> CurvePoint:
@@ -199,15 +178,6 @@ class Chains(Sweep):
 
 
 # ---- plans that are measured once and then serve every memory that they fit: those of PipeDream and of others ----
-
-
-def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate | None:
-    """The referee's numbers for a plan; None for one that it rejects even without a memory limit."""
-    free = problem.replace(memory_bytes=None)
-    if verify_pattern(free, plan):
-        return None
-    value = evaluate_pattern(free, plan)
-    return Candidate(plan, value.period_per_batch, value.peak_bytes, source)
 
 
 def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -281,7 +251,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 def _compact(
     problem: ChainProblem,
     best: Candidate,
-    least: ChainMemory,
+    low: float,
     candidates: tuple[Candidate, ...],
     limits: SolveOptions,
 ) -> Candidate:
@@ -295,7 +265,7 @@ def _compact(
     best = min((r for r in rivals if r.value <= best.value * (1 + SAME)), key=lambda rival: rival.need)
     limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
     solver = Solver(now() + limit, limits.seed, limits.memory_limit_bytes)
-    low, question = least.memory_bytes, QUESTION_SHARE * limit
+    question = QUESTION_SHARE * limit
     closeness = RESOLUTION * (best.need - low)
     while best.need - low > closeness and not solver.over():
         middle = (low + best.need) / 2
