@@ -19,7 +19,7 @@ from typing import Any
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now
-from ...instances.base.quantities import in_thousands
+from ...instances.base.quantities import BYTES, byte_unit
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
@@ -386,8 +386,5 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
 
 def amount(count: float) -> str:
     """An amount of memory in binary multiples of a byte, or in multiples of a thousand where it was written so."""
-    base, units = (1000, "kB MB GB") if in_thousands(count) else (1024, "KiB MiB GiB")
-    for power, unit in reversed(list(enumerate(units.split(), 1))):
-        if count >= base**power:
-            return f"{count / base**power:.4g} {unit}"
-    return f"{count:g} B"
+    unit = byte_unit(count)
+    return f"{count:g} B" if unit == "B" else f"{count / BYTES[unit]:.4g} {unit}"

@@ -19,11 +19,12 @@ from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
-from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
+from ...instances.schedule.plan import AnySchedule
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
-from ..schedule.listing import in_whole_numbers, order_alone
+from ..schedule.list_schedule import least_period, periodic_plan
+from ..schedule.listing import WholeProblem, as_plan, in_whole_numbers, order_alone
 from .smallest import Answer, Floor, Questions, accepted, would_do
 
 
@@ -117,33 +118,28 @@ def _ask(
     problem: ScheduleProblem, options: Mapping[str, Any], memory: float | None, limits: SolveOptions
 ) -> Answer:
     limited = with_memory(problem, memory)
-    order = order_alone(in_whole_numbers(limited))
+    whole = in_whole_numbers(limited)
+    order = order_alone(whole)
     if isinstance(order, bool):
         return Answer(none=not order and all(takes_first(problem, d) for d in range(len(problem.devices))))
-    return Answer(accepted(limited, one_after_another(limited, order, options), options))
+    return Answer(accepted(limited, one_after_another(whole, order, options), options))
 
 
-def one_after_another(problem: ScheduleProblem, order: tuple[int, ...], options: Mapping[str, Any]) -> AnySchedule:
+def one_after_another(whole: WholeProblem, order: tuple[int, ...], options: Mapping[str, Any]) -> AnySchedule:
     """Blocks in this order, one at a time, and the next micro-batch when one has ended.
 
     A block without time keeps the next one waiting all the same: at one instant they would come in another order.
     """
-    starts: list[list[Fraction]] = [[] for _ in problem.blocks]
-    now = ended = Fraction(0)
-    for n in range(problem.micro_batches or 1):
+    starts: list[list[int]] = [[] for _ in whole.times]
+    now = ended = 0
+    for n in range(whole.problem.micro_batches or 1):
         for b in order:
-            for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True):
-                if j == b and edge.offset <= n:
-                    now = max(now, starts[i][n - edge.offset] + problem.times[i] + lag)
+            waits = (starts[i][n - k] + whole.times[i] + lag for i, k, lag in whole.before[b] if k <= n)
+            now = max([now, *waits])
             starts[b].append(now)
-            now += problem.times[b] or 1
+            now += whole.times[b] or whole.steps
         ended = ended or now
-    if rules_of(problem, options).objective != PERIOD:
-        return SchedulePlan({block.id: tuple(row) for block, row in zip(problem.blocks, starts, strict=True)})
-    behind = [
-        (starts[i][0] + problem.times[i] + lag - starts[j][0]) / edge.offset
-        for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True)
-        if edge.offset
-    ]
-    first = {block.id: row[0] for block, row in zip(problem.blocks, starts, strict=True)}
-    return PeriodicSchedulePlan(max([ended, *behind]), first)
+    if rules_of(whole.problem, options).objective != PERIOD:
+        return as_plan(whole, starts)
+    first = [row[0] for row in starts]
+    return periodic_plan(whole, max(ended, least_period(whole, first)), first)

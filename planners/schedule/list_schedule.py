@@ -67,11 +67,16 @@ def periodic_list_schedule(
 
 
 def _accepted(whole: WholeProblem, period: int, starts: Sequence[int]) -> PeriodicSchedulePlan | None:
-    plan = PeriodicSchedulePlan(
+    plan = periodic_plan(whole, period, starts)
+    return None if violations_of(whole.problem, plan) else plan
+
+
+def periodic_plan(whole: WholeProblem, period: int, starts: Sequence[int]) -> PeriodicSchedulePlan:
+    """The plan with this period and these starts of blocks, in steps."""
+    return PeriodicSchedulePlan(
         Fraction(period, whole.steps),
         {block.id: Fraction(start, whole.steps) for block, start in zip(whole.problem.blocks, starts, strict=True)},
     )
-    return None if violations_of(whole.problem, plan) else plan
 
 
 def one_by_one(whole: WholeProblem, alone: Sequence[int]) -> tuple[int, list[int]]:
