@@ -69,11 +69,11 @@ from .models.from_torch import import_torch as import_torch
 from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport
 from .models.run.run import run as run
+from .planners.chain.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Outcome as Outcome
 from .planners.contract import Planner as Planner
 from .planners.contract import Request as Request
 from .planners.contract import planner as planner
-from .planners.memory.chain import ChainMemory as ChainMemory
 from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions

@@ -380,12 +380,9 @@ def _stages(
     return formulation.portfolio(problem, options, found=found)
 
 
-class ExactPlanner:
-    def plan(self, request: Request) -> Outcome:
-        return _Run(request).outcome()
-
-
-PLANNER = ExactPlanner()
+def plan(request: Request) -> Outcome:
+    """The planner `exact`: the request names the formulation and the solvers."""
+    return _Run(request).outcome()
 
 
 class _Run:

@@ -24,19 +24,19 @@ class PlannedKind:
 
 
 def _in(module: str, explain: str = "") -> PlannedKind:
-    """A kind whose questions and sentences are in a module of `memory`; `explain` names another one for sentences."""
-    here = "pipeplan.planners.memory"
+    """A kind whose questions and sentences are in a module; `explain` names another one for sentences."""
+    here = "pipeplan.planners"
     return PlannedKind(Function(f"{here}.{explain or module}:explain"), Function(f"{here}.{module}:questions"))
 
 
 # What planners know of each kind, by its name.
 PLANNED: dict[str, PlannedKind] = {
-    "placement": _in("placement", explain="smallest"),
-    "chain": _in("chain"),
-    "staging": _in("staging"),
-    "graph-pipeline": _in("graph_pipeline"),
-    "schedule": _in("schedule"),
-    "training": _in("training"),
+    "placement": _in("memory.placement", explain="memory.smallest"),
+    "chain": _in("chain.smallest_memory"),
+    "staging": _in("memory.staging"),
+    "graph-pipeline": _in("memory.graph_pipeline"),
+    "schedule": _in("memory.schedule"),
+    "training": _in("memory.training"),
 }
 
 NOTHING = PlannedKind()

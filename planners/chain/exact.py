@@ -35,11 +35,11 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..backends.client import Solver
 from ..contract import Outcome, Request
-from ..memory.chain import memory_of, one_by_one
 from .allocation import balanced, candidate, coarse_steps, least_period, packed_pattern, period_bound
 from .baselines import best_contiguous
 from .layer_sets import LOOPS, Facts, Partitions, facts_of
 from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, canonical, longest_period
+from .smallest_memory import memory_of, one_by_one
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
 

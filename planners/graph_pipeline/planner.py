@@ -20,7 +20,7 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.registry import evaluation_of, violations_of
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
@@ -338,9 +338,6 @@ def plan_shortest_iteration(request: Request) -> Outcome:
     return replace(outcome, bound=program.refuted, checks=(SHORTER,))
 
 
-SHORTEST = FunctionPlanner(plan_shortest_iteration)
-
-
 def plan_with_micro_batch_of_a_row(request: Request) -> Outcome:
     """GraphPipe's stages with the micro-batch size that is best for a sequential pipeline."""
     sizes = sizes_of(request)
@@ -350,6 +347,3 @@ def plan_with_micro_batch_of_a_row(request: Request) -> Outcome:
     if not isinstance(sequential.plan, StageGraphPlan):
         return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
     return bounded(request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,)))
-
-
-PARALLEL = FunctionPlanner(plan_with_micro_batch_of_a_row)

@@ -28,7 +28,7 @@ from ..run.choose import check_extensions, resolve_options
 
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
-    from .chain import ChainMemory
+    from ..chain.smallest_memory import ChainMemory
 
 
 # ---- the search --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
 from ..registry import TABLE
@@ -200,9 +200,6 @@ def plan_pipedream(request: Request) -> Outcome:
     return Outcome(Stop.COMPLETED, plan, value, messages=messages)
 
 
-PIPEDREAM = FunctionPlanner(plan_pipedream)
-
-
 def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
     """The model whose downsets are the ends of the path, with one device for each replica and no memory limit."""
     blocks = path_of(problem)
@@ -258,9 +255,6 @@ def plan_uniform(request: Request) -> Outcome:
         return Outcome(Stop.TIME, board.plan, board.value)
     messages = () if board.plan is not None else (NONE_FITS,)
     return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
-
-
-UNIFORM = FunctionPlanner(plan_uniform)
 
 
 def _choices(problem: StagingProblem) -> Iterator[Degrees]:

@@ -24,7 +24,7 @@ from pipeplan.instances.chain.referee import (
     unroll,
     verify_pattern,
 )
-from pipeplan.planners.memory.chain import one_by_one
+from pipeplan.planners.chain.smallest_memory import one_by_one
 
 
 def rules(problem: ChainProblem, plan: PatternPlan) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.planners.memory.chain import amount, binding, explain
+from pipeplan.planners.chain.smallest_memory import amount, binding, explain
 from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

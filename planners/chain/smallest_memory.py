@@ -25,10 +25,10 @@ from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, enough, option
 from ..backends.client import Solver
-from ..chain.allocation import candidate, coarse_steps
-from ..chain.schedule import longest_period
+from ..memory.smallest import Answer, Floor, Questions, smallest_memory, whole
 from ..options import SolveOptions
-from .smallest import Answer, Floor, Questions, smallest_memory, whole
+from .allocation import candidate, coarse_steps
+from .schedule import longest_period
 
 # The reason that a result gives for its value.
 ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
