@@ -391,7 +391,7 @@ PLANNERS: Mapping[str, Entry] = {
         _graph(
             "graphpipe",
             "Stage graphs over a decomposition",
-            "planner:PLANNER",
+            "planner:plan_stage_graph",
             *GRAPHPIPE_OPTIONS,
             paper="jeon2025graphpipe",
             default=True,
@@ -421,7 +421,9 @@ PLANNERS: Mapping[str, Entry] = {
             *PARALLEL_OPTIONS,
             paper="jeon2025graphpipe",
         ),
-        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
+        _graph(
+            "spp-pipedream", "Stages in a row, over a linear order", "planner:plan_sequential", *SEQUENTIAL_OPTIONS
+        ),
         Entry(
             "exact-schedule",
             "Rules, bounds, annealing on orders, and a model of all that is better",

@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.json_file import write_text_atomically
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
@@ -39,7 +40,6 @@ from .search import (
     least_flushed,
     proven,
     table_of,
-    write_table,
 )
 
 
@@ -52,17 +52,13 @@ class PiperPlanner:
         check_question(request.problem, request.options)
         problem = request.problem
         if problem.levels or problem.device_types or request.options.get("objective") == FLUSH:
-            levels = "devices within devices"
-            _refuse_table(request, levels if problem.levels else "flushes and several types of devices")
+            if request.options.get(TABLE.name) is not None:
+                what = "devices within devices" if problem.levels else "flushes and several types of devices"
+                raise UsageError(
+                    f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
+                )
             return plan_extended(request)
         return _plan_flat(self.restriction, request)
-
-
-def _refuse_table(request: Request, what: str) -> None:
-    if request.options.get(TABLE.name) is not None:
-        raise UsageError(
-            f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
-        )
 
 
 PLANNER = PiperPlanner()
@@ -100,7 +96,7 @@ def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
         hear(value, search.bound, steps)
         if path is not None and not inside:
             with suppress(OutOfTimeError):
-                write_table(table_of(search), path)
+                write_text_atomically(path, table_of(search).to_csv())
         return Found(search.plan(steps), value)
 
     def fits(found: Found[StagedPlan]) -> bool:
