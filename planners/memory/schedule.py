@@ -14,13 +14,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ...formulations.zero_bubble.period_bounds import stashes_of
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule
-from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.problem import Block, ScheduleProblem
 from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.list_schedule import least_period, periodic_plan
@@ -50,18 +51,23 @@ def explain(
         f"whose memory is {problem.in_memory_unit(device.memory)}"
         for d, device in enumerate(problem.devices)
         if device.memory is not None
-        for b in problem.on_device[d]
-        if (needed := _needs(problem, b, d)) > as_written(device.memory)
+        for b, needed in _needs(problem, d).items()
+        if needed > as_written(device.memory)
     )
     return (*islice(small, 1), *(would_do(problem, options, limits) if proven else ()))
 
 
-def _needs(problem: ScheduleProblem, b: int, d: int) -> Fraction:
-    """What a block takes and works with on a device, with what stands there unless blocks may give that back first."""
-    device, block = problem.devices[d], problem.blocks[b]
-    standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
-    taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
-    return standing + taken + as_written(block.workspace.get(device.name, 0))
+def _needs(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
+    """What each block of a device takes and works with there, with what stands there unless blocks may give that back
+    first."""
+    device = problem.devices[d]
+    standing = Fraction(0) if stashes_of(problem, d) is None else as_written(device.standing)
+
+    def need(block: Block) -> Fraction:
+        taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
+        return standing + taken + as_written(block.workspace.get(device.name, 0))
+
+    return {b: need(problem.blocks[b]) for b in problem.on_device[d]}
 
 
 def _amounts(problem: ScheduleProblem) -> Iterator[Fraction]:
@@ -75,43 +81,12 @@ def _floor(problem: ScheduleProblem) -> Floor:
     the block alone."""
     best, holding = Floor(Fraction(0), "nothing is held"), holders(problem)
     for d, device in enumerate(problem.devices):
-        for b in problem.on_device[d] if device.name in holding else ():
-            needed = _needs(problem, b, d)
+        for b, needed in _needs(problem, d).items() if device.name in holding else ():
             if needed > best.amount:
                 best = Floor(needed, f"block {show(problem.blocks[b].id)} on {show(device.name)} alone")
         if device.name in holding and device.standing > best.amount:
             best = Floor(as_written(device.standing), f"what stands on {show(device.name)}")
     return best
-
-
-def takes_first(problem: ScheduleProblem, device: int) -> bool:
-    """Is all that blocks give back on the device sure to have been taken by blocks that they wait for?
-
-    What is given back is charged to blocks on the way to it, those first that the fewest others may be charged to. That
-    may miss a way to charge all of it, but never finds one that there is not.
-    """
-    name = problem.devices[device].name
-    changes = {b: as_written(problem.blocks[b].memory.get(name, 0)) for b in problem.on_device[device]}
-    left = {b: change for b, change in changes.items() if change > 0}
-    # For each block, the takers that it waits for within its micro-batch, itself included.
-    before: dict[int, list[int]] = {b: [] for b in problem.order}
-    for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
-        if not edge.offset:
-            before[j].append(i)
-    takers: dict[int, frozenset[int]] = {}
-    for b in problem.order:
-        takers[b] = frozenset({b} & left.keys()).union(*(takers[i] for i in before[b]))
-    giving = [b for b in problem.order if changes.get(b, 0) < 0]
-    claims = {taker: sum(taker in takers[b] for b in giving) for taker in left}
-    for b in giving:
-        owed = -changes[b]
-        for taker in sorted(takers[b], key=lambda taker: (claims[taker], taker)):
-            paid = min(owed, left[taker])
-            left[taker] -= paid
-            owed -= paid
-        if owed:
-            return False
-    return True
 
 
 def _ask(
@@ -121,7 +96,7 @@ def _ask(
     whole = in_whole_numbers(limited)
     order = order_alone(whole)
     if isinstance(order, bool):
-        return Answer(none=not order and all(takes_first(problem, d) for d in range(len(problem.devices))))
+        return Answer(none=not order and None not in (stashes_of(problem, d) for d in range(len(problem.devices))))
     return Answer(accepted(limited, one_after_another(whole, order, options), options))
 
 

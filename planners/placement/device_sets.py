@@ -291,7 +291,6 @@ class Columns:
     pricer: Pricer
     tick: Tick
     sets: list[DeviceSet] = field(default_factory=list)
-    rounds: int = 0
     _known: set[frozenset[int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -312,7 +311,6 @@ class Columns:
             return None
         while True:
             self.tick()
-            self.rounds += 1
             usable = [each for each in self.sets if each.load <= limit and not taken[each.members].any()]
             cpu_room = self.groups.cpus * limit
             mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken, self._weights)
