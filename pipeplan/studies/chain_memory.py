@@ -119,39 +119,8 @@ class Chains(MemorySweep):
         plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
         return sweep.judged(measured(self.problem, plan, str(record.get("source"))), where)
 
-    def exact(self, problem: ChainProblem, what: str, start: Candidate | None) -> Result:
-        return self._solve(EXACT_METHODS[0], problem, what, start)
-
-    def whole(self, amount: float) -> float:
-        return math.ceil(amount)
-
-    def free_end(self, best: Candidate, least: float) -> Candidate:
-        return _compact(self.problem, best, least, self.candidates, self.settings.limits)
-
-    def keys(self) -> list[tuple[str, float]]:
-        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
-        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
-
-    def point(self, method: str, limit: float) -> CurvePoint:
-        ends = self.known_ends
-        if method == PIPEDREAM:
-            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
-        if limit < ends.lower:
-            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
-        start = None
-        if method in EXACT_METHODS:
-            rivals = [*self.candidates, ends.least, ends.best, *(point.candidate for point in self.points.values())]
-            start = best_within(single(rival for rival in rivals if rival is not None), limit)
-        if start is not None:
-            own = [point for point in self.points.values() if point.method == method]
-            bound = sweep.bound_at(own, limit, ends.bound)
-            if sweep.proven(start.value, bound):
-                return CurvePoint(limit, Stop.PROVEN, start, sweep.no_more_than(bound, start.value), method=method)
-        problem, what = self.problem.replace(memory_bytes=limit), f"{method} at {limit:.6g} B"
-        return self._judged(method, limit, self._solve(method, problem, what, start), start)
-
-    def _solve(self, method: str, problem: ChainProblem, what: str, start: Candidate | None) -> Result:
+    def exact(self, problem: ChainProblem, what: str, start: Candidate | None, method: str = "") -> Result:
+        method = method or EXACT_METHODS[0]
         is_model = method in FORMULATIONS
         return solve(
             problem,
@@ -165,13 +134,26 @@ class Chains(MemorySweep):
             on_progress=self.watcher(what),
         )
 
-    def _judged(self, method: str, limit: float, result: Result, start: Candidate | None) -> CurvePoint:
-        """The result as a point; a plan no better than the start keeps the source of the start."""
-        plan = self.measured(result.plan, method) if result.verified else None
-        if plan is not None and start is not None and plan.value >= start.value:
-            plan = replace(plan, source=start.source)
-        point = CurvePoint(limit, result.stop, plan, result.bound, method=method, messages=result.messages)
-        return point if plan is None else point.settled()
+    def whole(self, amount: float) -> float:
+        return math.ceil(amount)
+
+    def free_end(self, best: Candidate, least: float) -> Candidate:
+        return _compact(self.problem, best, least, self.candidates, self.settings.limits)
+
+    def keys(self) -> list[tuple[str, float]]:
+        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
+        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
+        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
+
+    def point(self, method: str, limit: float) -> CurvePoint:
+        if method == PIPEDREAM:
+            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
+        return super().point(method, limit)
+
+    def start(self, method: str, memory: float) -> Candidate | None:
+        """The best plan so far that fits and that an exact method can start from; others start from nothing."""
+        exact = method in EXACT_METHODS
+        return best_within(single([*self.candidates, *self.plans]), memory) if exact else None
 
     def along_curves(self) -> list[CurvePoint]:
         return curves(self.points.values(), self.known_ends, self.candidates, _methods(self.settings))

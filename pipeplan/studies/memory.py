@@ -90,8 +90,9 @@ class MemorySweep(Sweep):
         least = {f"least{cls.suffix}": ends.least.need, f"lower{cls.suffix}": ends.lower}
         return {"ends": {**least, "unlimited": best}}
 
-    def exact(self, problem: Any, what: str, start: Candidate | None) -> Result:
-        """Search for the best plan, with a proof if time allows; `start` is a plan that fits."""
+    def exact(self, problem: Any, what: str, start: Candidate | None, method: str = "") -> Result:
+        """Search for the best plan, with a proof if time allows; `start` is a plan that fits, and `method` that of the
+        curve, where there are several."""
         raise NotImplementedError
 
     def rival(self, problem: Any, what: str) -> Candidate | None:
@@ -135,19 +136,23 @@ class MemorySweep(Sweep):
     def point(self, method: str, limit: float) -> CurvePoint:
         ends = self.known_ends
         if limit < ends.lower:
-            return CurvePoint(limit, Stop.INFEASIBLE)
-        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self._start(limit)
-        bound = bound_at(self.points.values(), limit, ends.bound)
+            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
+        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self.start(method, limit)
+        bound = bound_at((own for own in self.points.values() if own.method == method), limit, ends.bound)
         unit = getattr(self.problem, "memory_unit", "B") or ""
-        where = f"at {limit:.6g} {unit}".rstrip()
+        where = f"{method} at {limit:.6g} {unit}".strip()
         rival = self.rival(problem, where)
         beside = None if rival is None else rival.value
         if start is not None and proven(start.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), beside)
-        result = self.exact(problem, where, start)
-        plans = [self.measured(result.plan) if result.verified else None, start]
-        best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
-        return CurvePoint(limit, result.stop, best, result.bound, beside, messages=result.messages).settled()
+            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), beside, method)
+        result = self.exact(problem, where, start, method)
+        best = self.measured(result.plan, method) if result.verified else None
+        if start is not None and (best is None or start.value <= best.value):
+            # A plan that is no better comes from where the start came from.
+            best = start if best is None or start.value < best.value else replace(best, source=start.source)
+        return CurvePoint(
+            limit, result.stop, best, result.bound, beside, method, messages=result.messages
+        ).settled()
 
     def solved(self, problem: Any, what: str, **how: Any) -> Result:
         """The result of a problem; raises `KeyboardInterrupt` if its search is interrupted."""
@@ -156,12 +161,16 @@ class MemorySweep(Sweep):
             raise KeyboardInterrupt
         return result
 
-    def _start(self, memory: float) -> Candidate | None:
+    def start(self, method: str, memory: float) -> Candidate | None:
         """The best plan so far that fits."""
-        ends = self.known_ends
-        plans = [ends.least, ends.best, *(point.candidate for point in self.points.values())]
-        within = [plan for plan in plans if plan is not None and self.fits(plan, memory)]
+        within = [plan for plan in self.plans if self.fits(plan, memory)]
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
+
+    @property
+    def plans(self) -> list[Candidate]:
+        """The plans of both ends and of all points so far."""
+        points = (point.candidate for point in self.points.values())
+        return [self.known_ends.least, self.known_ends.best, *(plan for plan in points if plan is not None)]
 
 
 class Stagings(MemorySweep):
@@ -179,7 +188,7 @@ class Stagings(MemorySweep):
             remedy = "draw the curve for devices that are alike"
             raise InputError("device_types", "have memories of their own", remedy)
 
-    def exact(self, problem: StagingProblem, what: str, start: Candidate | None) -> Result:
+    def exact(self, problem: StagingProblem, what: str, start: Candidate | None, method: str = "") -> Result:
         return self.solved(problem, what, planner="dp-piper")
 
     def rival(self, problem: StagingProblem, what: str) -> Candidate | None:
@@ -218,7 +227,7 @@ class Schedules(MemorySweep):
             self.rules[problem.hash] = rule_schedules(problem, self.objective, self.settings.limits)
         return self.rules[problem.hash]
 
-    def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None) -> Result:
+    def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None, method: str = "") -> Result:
         known = None if start is None else start.plan
         start_with = start_among(problem, self.objective, {}, self._rules(problem), known)
         return self.solved(problem, what, options=self.settings.options, warm_start=start_with)
