@@ -9,6 +9,7 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from ..instances.base.errors import NotInstalledError
@@ -257,8 +258,10 @@ class Entry:
             )
 
     def load(self) -> Any:
-        """Import the method; one of another package tells mistakes in its code as those of the plug-in."""
+        """Import the method, where a function stands for what plans by it; one of another package tells mistakes in its
+        code as those of the plug-in."""
         method = load_address(self.address)
+        method = SimpleNamespace(plan=method) if isinstance(method, FunctionType) else method
         return method if self.module.partition(".")[0] == OURS else blamed_method(method, self.name, self.module)
 
     def family(self, problem: Any, options: Mapping[str, Any]) -> Family | None:

@@ -30,7 +30,7 @@ from ..formulations.contract import (
     side_by_side,
 )
 from ..formulations.native import with_rows
-from ..formulations.registry import find_formulation
+from ..formulations.registry import Entry, find_formulation
 from ..instances.base import clock
 from ..instances.base.errors import TooLargeError, UsageError
 from ..instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
@@ -357,17 +357,23 @@ MOST_EXCLUDED = 200
 def load_solvers(problem: Any, options: Mapping[str, Any]) -> None:
     """Let the solvers that are asked first, and those that are asked whether these are right, load themselves while the
     start and the model are made. `options`: those of a request to the exact planner."""
-    own = dict(options)
-    entry, solver = find_formulation(own.pop("formulation")), own.pop("solver", None) or "auto"
-    assert entry is not None, "the caller has found it before"
-    formulation: Formulation = entry.load()
-    formulation.check(problem, own)
+    _, formulation, solver, own = _asked(problem, options)
     stages = _stages(formulation, solver, problem, own, found=False)
     first = next((stage.solvers for stage in stages if stage.solvers), ())
     floats = [name for name in first if not is_exact(name)]
     seconds = second_opinions(floats[0])[:1] if floats else ()
     for name in dict.fromkeys((*first, *seconds)):
         load_ahead(name)
+
+
+def _asked(problem: Any, options: Mapping[str, Any]) -> tuple[Entry, Formulation, str, Mapping[str, Any]]:
+    """The formulation, which takes the problem, the solvers, and the formulation's own options, of a request's."""
+    own = dict(options)
+    entry, solver = find_formulation(own.pop("formulation")), own.pop("solver", None) or "auto"
+    assert entry is not None, "the caller has found it before"
+    formulation: Formulation = entry.load()
+    formulation.check(problem, own)
+    return entry, formulation, solver, own
 
 
 def _stages(
@@ -380,28 +386,18 @@ def _stages(
     return formulation.portfolio(problem, options, found=found)
 
 
-class ExactPlanner:
-    def plan(self, request: Request) -> Outcome:
-        return _Run(request).outcome()
-
-
-PLANNER = ExactPlanner()
+def plan(request: Request) -> Outcome:
+    """The planner `exact`: the request names the formulation and the solvers."""
+    return _Run(request).outcome()
 
 
 class _Run:
     """One request, from the first bound to the last attempt."""
 
     def __init__(self, request: Request) -> None:
-        options = dict(request.options)
         self.request = request
-        entry = find_formulation(options.pop("formulation"))
-        assert entry is not None, "the caller has found it before"
-        self.entry = entry
-        self.formulation: Formulation = self.entry.load()
-        self.solver = options.pop("solver", None) or "auto"
-        self.options: Mapping[str, Any] = options
-        self.formulation.check(request.problem, options)
-        self.rules = rules_of(request.problem, options, self.formulation)
+        self.entry, self.formulation, self.solver, self.options = _asked(request.problem, request.options)
+        self.rules = rules_of(request.problem, self.options, self.formulation)
         self.board = request.board
         """Holds the incumbent, and bounds that nobody has confirmed yet."""
         self.bound: float | None = None

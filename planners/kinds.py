@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..instances.base.kind import Function
 
 if TYPE_CHECKING:
-    from ..instances.least_memory import SmallestMemory
-    from .memory.smallest import Questions, Watch
+    from .memory.smallest import Questions
     from .options import SolveOptions
 
 
@@ -20,34 +19,24 @@ class PlannedKind:
 
     why_none: Function[[Any, Mapping[str, Any], SolveOptions, bool], tuple[str, ...]] | None = None
     """Sentences on why there is no plan; the last argument says whether that is proven."""
-    least_memory: Function[[Any, Mapping[str, Any], SolveOptions, Watch], SmallestMemory] | None = None
-    """The least memory with a plan."""
     questions: Function[[Any, Mapping[str, Any]], Questions] | None = None
-    """What the search for the least memory asks; None: the kind has a search of its own."""
-
-
-_HERE = "pipeplan.planners"
+    """What the search for the least memory asks."""
 
 
 def _in(module: str, explain: str = "") -> PlannedKind:
-    """A kind whose least memory is searched by the questions in its module."""
-    return PlannedKind(
-        Function(f"{_HERE}.memory.{explain or module}:explain"),
-        Function(f"{_HERE}.memory.smallest:least_memory"),
-        Function(f"{_HERE}.memory.{module}:questions"),
-    )
+    """A kind whose questions and sentences are in a module; `explain` names another one for sentences."""
+    here = "pipeplan.planners"
+    return PlannedKind(Function(f"{here}.{explain or module}:explain"), Function(f"{here}.{module}:questions"))
 
 
 # What planners know of each kind, by its name.
 PLANNED: dict[str, PlannedKind] = {
-    "placement": _in("placement", explain="smallest"),
-    "chain": PlannedKind(
-        Function(f"{_HERE}.chain.smallest_memory:explain"), Function(f"{_HERE}.chain.smallest_memory:least_memory")
-    ),
-    "staging": _in("staging"),
-    "graph-pipeline": _in("graph_pipeline"),
-    "schedule": _in("schedule"),
-    "training": _in("training"),
+    "placement": _in("memory.placement", explain="memory.smallest"),
+    "chain": _in("chain.smallest_memory"),
+    "staging": _in("memory.staging"),
+    "graph-pipeline": _in("memory.graph_pipeline"),
+    "schedule": _in("memory.schedule"),
+    "training": _in("memory.training"),
 }
 
 NOTHING = PlannedKind()

@@ -188,7 +188,7 @@ PLANNERS: Mapping[str, Entry] = {
             EXACT,
             "A formulation through a solver",
             "any",
-            "pipeplan.planners.exact:PLANNER",
+            "pipeplan.planners.exact:plan",
             takes_start=True,
             example="bert-large-training",
         ),
@@ -221,14 +221,16 @@ PLANNERS: Mapping[str, Entry] = {
             arithmetic=frozenset(),
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
-        _heuristic("greedy", "Nodes in topological order, device after device", "heuristics:GREEDY"),
-        _heuristic("one-device", "Everything on one device", "heuristics:ONE_DEVICE"),
+        _heuristic("greedy", "Nodes in topological order, device after device", "heuristics:fill_greedily"),
+        _heuristic("one-device", "Everything on one device", "heuristics:plan_on_one_device"),
         _heuristic("expert", "A split given in a file", "heuristics:EXPERT", *COMMON, SPLIT),
-        _heuristic("pipedream", "PipeDream's partitioner", "heuristics:PIPEDREAM", paper="narayanan2019pipedream"),
+        _heuristic(
+            "pipedream", "PipeDream's partitioner", "heuristics:plan_pipedream", paper="narayanan2019pipedream"
+        ),
         _heuristic(
             "partition",
             "Balanced graph partition",
-            "heuristics:PARTITION",
+            "heuristics:partition",
             paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
@@ -236,7 +238,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "linear-dp",
             "Optimal cuts of topological orders",
-            "heuristics:LINEAR_DP",
+            "heuristics:plan_linear_dp",
             *LINEAR_OPTIONS,
             paper="tarnawski2020placement",
             seeded=True,
@@ -244,7 +246,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "local-search",
             "Best single reassignment from random starts",
-            "heuristics:LOCAL_SEARCH",
+            "heuristics:search_locally",
             *COMMON,
             RESTARTS,
             paper="tarnawski2020placement",
@@ -272,8 +274,8 @@ PLANNERS: Mapping[str, Entry] = {
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
         ),
-        _latency("latency-greedy", "List scheduling for the latency of one sample", "latency:GREEDY"),
-        _latency("latency-cpu", "Everything on the CPUs, for latency", "latency:CPU"),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "latency:plan_greedily"),
+        _latency("latency-cpu", "Everything on the CPUs, for latency", "latency:plan_on_cpus"),
         _latency(
             "latency-expert", "A split given in a file, for latency", "latency:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
@@ -324,7 +326,7 @@ PLANNERS: Mapping[str, Entry] = {
         _staging(
             "uniform",
             "The fastest plan with the same degrees on every stage",
-            "planner:UNIFORM",
+            "planner:plan_uniform",
             *UNIFORM_OPTIONS,
             extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),
@@ -333,7 +335,7 @@ PLANNERS: Mapping[str, Entry] = {
         _staging(
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
-            "planner:PIPEDREAM",
+            "planner:plan_pipedream",
             SEMANTICS,
             paper="narayanan2019pipedream",
             extensions=frozenset({"zero"}),
@@ -350,7 +352,7 @@ PLANNERS: Mapping[str, Entry] = {
             example="tiny-training",
             compiles_on=("tiny-training", "tiny-experts-training"),
         ),
-        _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:GUIDE"),
+        _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:guide"),
         _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),
         _training("full-recompute", "The best with all layers computed again", "planner:FULL_RECOMPUTE"),
         _training("no-recompute", "The best with nothing computed again", "planner:NO_RECOMPUTE"),
@@ -373,7 +375,7 @@ PLANNERS: Mapping[str, Entry] = {
         _chain(
             "pipedream-eager",
             "PipeDream's partitions, run eagerly and measured",
-            "baselines:PIPEDREAM",
+            "baselines:plan_pipedream",
             paper="narayanan2019pipedream",
         ),
         _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
@@ -389,7 +391,7 @@ PLANNERS: Mapping[str, Entry] = {
         _graph(
             "graphpipe",
             "Stage graphs over a decomposition",
-            "planner:PLANNER",
+            "planner:plan_stage_graph",
             *GRAPHPIPE_OPTIONS,
             paper="jeon2025graphpipe",
             default=True,
@@ -403,7 +405,7 @@ PLANNERS: Mapping[str, Entry] = {
             "shortest-iteration",
             "Stage graphs over a decomposition, with a bound for their iterations",
             "graph-pipeline",
-            "pipeplan.planners.graph_pipeline.planner:SHORTEST",
+            "pipeplan.planners.graph_pipeline.planner:plan_shortest_iteration",
             SHORTEST_OPTIONS,
             seeded=False,
             scope=f"{_GRAPH_SCOPES}:decomposed",
@@ -415,16 +417,18 @@ PLANNERS: Mapping[str, Entry] = {
         _graph(
             "graphpipe-parallel",
             "Stage graphs with the micro-batch of the best row",
-            "planner:PARALLEL",
+            "planner:plan_with_micro_batch_of_a_row",
             *PARALLEL_OPTIONS,
             paper="jeon2025graphpipe",
         ),
-        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
+        _graph(
+            "spp-pipedream", "Stages in a row, over a linear order", "planner:plan_sequential", *SEQUENTIAL_OPTIONS
+        ),
         Entry(
             "exact-schedule",
             "Rules, bounds, annealing on orders, and a model of all that is better",
             "schedule",
-            "pipeplan.planners.schedule.exact:PLANNER",
+            "pipeplan.planners.schedule.exact:plan",
             (ANY_SCHEDULE_OBJECTIVE,),
             takes_start=True,
             scope="pipeplan.formulations.zero_bubble.scope:family",
@@ -438,7 +442,7 @@ PLANNERS: Mapping[str, Entry] = {
         _schedule(
             "list-schedule",
             "List schedules by several rules",
-            "list_schedule:PLANNER",
+            "list_schedule:plan_lists",
             ANY_SCHEDULE_OBJECTIVE,
             seeded=True,
         ),
@@ -454,7 +458,7 @@ PLANNERS: Mapping[str, Entry] = {
         _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper="qi2024zero"),
         _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper="qi2024zero"),
         _schedule(
-            "zb-greedy", "Zero bubble by greedy choices within memory", "named:ZB_GREEDY", paper="qi2024zero"
+            "zb-greedy", "Zero bubble by greedy choices within memory", "named:plan_greedily", paper="qi2024zero"
         ),
         _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper="qi2024controllable"),
         _schedule(

@@ -66,7 +66,7 @@ COMMANDS = {
      lambda kind: KINDS[kind].pipeline is not None and kind not in OF_ONE_BATCH),
     "schedule": Command("schedule INSTANCE RESULT --micro-batches 2",
      lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE),
-    "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
+    "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].questions is not None),
     "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "convert": Command("convert INSTANCE -o FILE.json"),

@@ -113,7 +113,6 @@ class Stash:
     """What one block takes on a device and a later one gives back."""
 
     taker: int
-    giver: int
     amount: Fraction
     residence: Fraction
     """Least time from the start of the taker to the end of the giver: the longest path between the two."""
@@ -164,19 +163,21 @@ def stashes_of(problem: ScheduleProblem, d: int) -> list[Stash] | None:
     """What each block takes, matched with blocks that give it back on a path that leads from the one to the other.
 
     None: no such match was found, so that a micro-batch may give back on the device before it takes. First in, first
-    out; any match is right, since only sums count.
+    out, but from those first that the fewest others may give back; any match is right, since only sums count.
     """
     change = changes(problem, d)
     left = {b: change[b] for b in problem.order if change.get(b, 0) > 0}
     reach = {b: longest_paths(problem, b) for b in left}
+    givers = [b for b in problem.order if change.get(b, 0) < 0]
+    claims = {taker: sum(reach[taker][giver] is not None for giver in givers) for taker in left}
     stashes = []
-    for giver in (b for b in problem.order if change.get(b, 0) < 0):
+    for giver in givers:
         due = -change[giver]
-        for taker in left:
+        for taker in sorted(left, key=lambda taker: claims[taker]):
             path = reach[taker][giver]
             amount = min(due, left[taker])
             if path is not None and amount:
-                stashes.append(Stash(taker, giver, amount, path + problem.times[giver]))
+                stashes.append(Stash(taker, amount, path + problem.times[giver]))
                 left[taker] -= amount
                 due -= amount
         if due:

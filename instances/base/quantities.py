@@ -139,10 +139,15 @@ def in_thousands(amount: float) -> bool:
     return amount % 10**6 == 0 and amount % 2**20 != 0
 
 
+def byte_unit(amount: float) -> str:
+    """The largest unit of which the amount has at least one: of a thousand where it was written so."""
+    units = ("TB", "GB", "MB", "kB") if in_thousands(amount) else ("TiB", "GiB", "MiB", "KiB")
+    return next((unit for unit in units if amount >= BYTES[unit]), "B")
+
+
 def of_limit(held: float, limit: float) -> str:
     """Both numbers of bytes in a larger unit that suits the limit, in brackets; empty where that says nothing new."""
-    units = ("B", "kB", "MB", "GB", "TB") if in_thousands(limit) else ("B", "KiB", "MiB", "GiB", "TiB")
-    unit = next(unit for unit in reversed(units) if limit >= BYTES[unit] or unit == "B")
+    unit = byte_unit(limit)
     both = [f"{amount / BYTES[unit]:.4g}" for amount in (held, limit)]
     return "" if unit == "B" or both[0] == both[1] else f" ({both[0]} of {both[1]} {unit})"
 

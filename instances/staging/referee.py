@@ -99,19 +99,25 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class StageCost(Share):
-    """One stage: its shares, and memory of one device in bytes."""
+class CopyCost(Share):
+    """One of the copies of a stage: its shares, and memory of one device in bytes."""
 
     load: float
     """The sum of computation, transfers and synchronisation."""
     memory_bytes: float
     suffix_sum: int
-    """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
+    """Copies of this and all later stages: micro-batches that have started and not come back."""
     in_flight: int
-    """Micro-batches that one replica holds at most."""
-    devices: int
+    """Micro-batches that one copy holds at most."""
     binds: tuple[str, ...]
     """What holds the stage where it is: the largest part of its load, and `memory` where that is nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost(CopyCost):
+    """One stage, and its devices with those of all replicas."""
+
+    devices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +231,24 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
     assert kind is not None, "plans with other types are refused before"
     samples = d if semantics == "paper" else problem.micro_batches
     share, ways = share_of(problem, stage, kind.speed, samples, problem.bandwidth)
-    in_flight = -(-suffix // d)
-    memory = float(held_bytes(problem, ways.values(), stage.tensor_parallel, d, in_flight))
-    return StageCost(
-        **asdict(share),
-        load=share.total,
-        memory_bytes=memory,
-        suffix_sum=suffix,
-        in_flight=in_flight,
-        devices=d * stage.tensor_parallel,
-        binds=share.binding(memory, kind.memory_bytes),
-    )
+    of_copy = _of_copy(problem, share, ways, stage.tensor_parallel, d, suffix, kind.memory_bytes)
+    return StageCost(**of_copy, devices=d * stage.tensor_parallel)
+
+
+def _of_copy(
+    problem: StagingProblem,
+    share: Share,
+    ways: Mapping[NodeId, Configuration],
+    degree: int,
+    copies: int,
+    suffix: int,
+    limit: float | None,
+) -> dict[str, Any]:
+    """The fields of `CopyCost`, where this and all later stages have `suffix` copies and a device has the limit."""
+    in_flight = -(-suffix // copies)
+    memory = float(held_bytes(problem, ways.values(), degree, copies, in_flight))
+    held = {"memory_bytes": memory, "suffix_sum": suffix, "in_flight": in_flight}
+    return {**asdict(share), "load": share.total, **held, "binds": share.binding(memory, limit)}
 
 
 # ---- broken rules --------------------------------------------------------------------------------------
@@ -354,20 +367,10 @@ def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafCost(Share):
-    """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
+class LeafCost(CopyCost):
+    """A stage of level 1: its own load per micro-batch that reaches its group, and copies on all levels."""
 
-    load: float
-    """The sum of computation, transfers and synchronisation."""
-    memory_bytes: float
-    suffix_sum: int
-    """Copies on all levels of this and all later stages."""
     copies: int
-    """Number of copies on all levels together."""
-    in_flight: int
-    """Micro-batches that one copy holds."""
-    binds: tuple[str, ...]
-    """The largest part of the load, and `memory` where that is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,17 +468,8 @@ def _level_cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int) -> LeafCost:
     d = leaf.data_parallel
     share, ways = share_of(problem, _planned(leaf), 1.0, d, problem.levels[0].bandwidth)
-    in_flight = -(-suffix // copies)
-    memory = float(held_bytes(problem, ways.values(), leaf.tensor_parallel, copies, in_flight))
-    return LeafCost(
-        **asdict(share),
-        load=share.total,
-        memory_bytes=memory,
-        suffix_sum=suffix,
-        copies=copies,
-        in_flight=in_flight,
-        binds=share.binding(memory, problem.memory_bytes),
-    )
+    of_copy = _of_copy(problem, share, ways, leaf.tensor_parallel, copies, suffix, problem.memory_bytes)
+    return LeafCost(**of_copy, copies=copies)
 
 
 def _planned(leaf: LeveledStage) -> PlannedStage:

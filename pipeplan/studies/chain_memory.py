@@ -20,7 +20,6 @@ from ..instances.base.fields import as_list, as_object, require, require_object
 from ..instances.base.result import Result, Stop
 from ..instances.chain.plan import PatternPlan
 from ..instances.chain.problem import ChainProblem
-from ..instances.chain.referee import evaluate_pattern, verify_pattern
 from ..instances.physics.tolerances import SAME
 from ..planners.backends.client import Solver
 from ..planners.chain import exact
@@ -28,11 +27,11 @@ from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
 from ..planners.chain.schedule import canonical, fit, pattern
-from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from . import sweep
-from .sweep import Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, columns, records_of
+from .memory import MemorySweep, measured
+from .sweep import Candidate, CurvePoint, Ends, Settings, columns, records_of
 
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
@@ -57,7 +56,7 @@ def _methods(settings: Settings) -> tuple[str, ...]:
     return DEFAULT_METHODS if settings.methods is None else settings.methods
 
 
-class Chains(Sweep):
+class Chains(MemorySweep):
     """Every method at every level."""
 
     takes = ("memory", "method")
@@ -105,9 +104,6 @@ class Chains(Sweep):
             )
         exact.check(problem.replace(memory_bytes=None))
 
-    def measured(self, plan: Any, source: str = "") -> Candidate | None:
-        return measured(self.problem, plan, source)
-
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """PipeDream's plans, from the journal if it has them, where they are measured anew."""
@@ -123,58 +119,11 @@ class Chains(Sweep):
         plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
         return sweep.judged(measured(self.problem, plan, str(record.get("source"))), where)
 
-    def solved_ends(self) -> Ends:
-        """Both ends, and the levels of the settings; raises `KeyboardInterrupt` if a search is interrupted."""
-        problem, settings, limits = self.problem, self.settings, self.settings.limits
-        candidates, watch = self.candidates, self.watcher("without a limit")
-        memory = smallest_memory(problem, limits)
-        result = solve(problem, planner="exact-beaumont", limits=limits, on_progress=watch)
-        if result.stop == Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-        # Where the time was too short for the best pattern, that with the least memory takes its place.
-        best = self.measured(result.plan if isinstance(result.plan, PatternPlan) else memory.plan, UNLIMITED)
-        least = self.measured(memory.plan, SMALLEST)
-        if best is None or least is None:
-            raise NothingKnownError(
-                f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
-            )
-        if not settings.chosen:
-            best = _compact(problem, best, memory, candidates, limits)
-        return Ends(
-            levels=settings.chosen
-            or sweep.spread(float(memory.memory_bytes), float(best.need), settings.levels, math.ceil),
-            least=replace(least, need=memory.memory_bytes),
-            lower=memory.lower_bytes,
-            best=replace(best, source=UNLIMITED),
-            bound=sweep.no_more_than(result.bound, best.value),
-        )
-
-    def keys(self) -> list[tuple[str, float]]:
-        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
-        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
-
-    def point(self, method: str, limit: float) -> CurvePoint:
-        ends = self.known_ends
-        if method == PIPEDREAM:
-            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
-        if limit < ends.lower:
-            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
-        start = None
-        if method in EXACT_METHODS:
-            rivals = [*self.candidates, ends.least, ends.best, *(point.candidate for point in self.points.values())]
-            start = best_within(single(rival for rival in rivals if rival is not None), limit)
-        if start is not None:
-            own = [point for point in self.points.values() if point.method == method]
-            bound = sweep.bound_at(own, limit, ends.bound)
-            if sweep.proven(start.value, bound):
-                return CurvePoint(limit, Stop.PROVEN, start, sweep.no_more_than(bound, start.value), method=method)
-        return self._judged(method, limit, self._solve(method, limit, start), start)
-
-    def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
+    def exact(self, problem: ChainProblem, what: str, start: Candidate | None, method: str = "") -> Result:
+        method = method or EXACT_METHODS[0]
         is_model = method in FORMULATIONS
         return solve(
-            self.problem.replace(memory_bytes=limit),
+            problem,
             formulation=method if is_model else None,
             planner=None if is_model else method,
             limits=self.settings.limits,
@@ -182,31 +131,35 @@ class Chains(Sweep):
             warm_start="none"
             if start is None
             else replace(start.plan, allocation=canonical(start.plan.allocation)),
-            on_progress=self.watcher(f"{method} at {limit:.6g} B"),
+            on_progress=self.watcher(what),
         )
 
-    def _judged(self, method: str, limit: float, result: Result, start: Candidate | None) -> CurvePoint:
-        """The result as a point; a plan no better than the start keeps the source of the start."""
-        plan = self.measured(result.plan, method) if result.verified else None
-        if plan is not None and start is not None and plan.value >= start.value:
-            plan = replace(plan, source=start.source)
-        point = CurvePoint(limit, result.stop, plan, result.bound, method=method, messages=result.messages)
-        return point if plan is None else point.settled()
+    def whole(self, amount: float) -> float:
+        return math.ceil(amount)
+
+    def free_end(self, best: Candidate, least: float) -> Candidate:
+        return _compact(self.problem, best, least, self.candidates, self.settings.limits)
+
+    def keys(self) -> list[tuple[str, float]]:
+        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
+        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
+        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
+
+    def point(self, method: str, limit: float) -> CurvePoint:
+        if method == PIPEDREAM:
+            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
+        return super().point(method, limit)
+
+    def start(self, method: str, memory: float) -> Candidate | None:
+        """The best plan so far that fits and that an exact method can start from; others start from nothing."""
+        exact = method in EXACT_METHODS
+        return best_within(single([*self.candidates, *self.plans]), memory) if exact else None
 
     def along_curves(self) -> list[CurvePoint]:
         return curves(self.points.values(), self.known_ends, self.candidates, _methods(self.settings))
 
 
 # ---- plans that are measured once and then serve every memory that they fit: those of PipeDream and of others ----
-
-
-def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate | None:
-    """The referee's numbers for a plan; None for one that it rejects even without a memory limit."""
-    free = problem.replace(memory_bytes=None)
-    if verify_pattern(free, plan):
-        return None
-    value = evaluate_pattern(free, plan)
-    return Candidate(plan, value.period_per_batch, value.peak_bytes, source)
 
 
 def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -280,7 +233,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 def _compact(
     problem: ChainProblem,
     best: Candidate,
-    least: ChainMemory,
+    low: float,
     candidates: tuple[Candidate, ...],
     limits: SolveOptions,
 ) -> Candidate:
@@ -294,7 +247,7 @@ def _compact(
     best = min((r for r in rivals if r.value <= best.value * (1 + SAME)), key=lambda rival: rival.need)
     limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
     solver = Solver(now() + limit, limits.seed, limits.memory_limit_bytes)
-    low, question = least.memory_bytes, QUESTION_SHARE * limit
+    question = QUESTION_SHARE * limit
     closeness = RESOLUTION * (best.need - low)
     while best.need - low > closeness and not solver.over():
         middle = (low + best.need) / 2

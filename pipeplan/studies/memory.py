@@ -63,8 +63,23 @@ ANY_AMOUNT = ("", math.inf)
 MemoryPoint = CurvePoint
 
 
+def measured(
+    problem: Any, plan: Any, source: str = "", options: Mapping[str, Any] | None = None
+) -> Candidate | None:
+    """The referee's numbers for a plan, without a memory limit; None for no plan, or one that breaks a rule."""
+    kind, options = kind_of(problem), options or {}
+    free, rules = kind.with_memory(problem, None), kind.rules(problem, options)
+    if plan is None or rules.violations(free, plan):
+        return None
+    assert kind.held is not None, kind.name
+    value, peak = rules.value(free, plan), enough(kind.held(free, plan, options))
+    idle_share = getattr(rules.evaluation(free, plan), "idle_share", None)
+    bubble = None if idle_share is None else max(0.0, float(idle_share(Fraction(value))))
+    return Candidate(plan, value, peak, source, bubble)
+
+
 class MemorySweep(Sweep):
-    """The best plan in every memory; the common part of the sweeps of stagings and schedules."""
+    """The best plan in every memory: what the sweeps of all kinds have in common."""
 
     suffix = "_bytes"
     """What stands behind the names of amounts in JSON."""
@@ -75,35 +90,32 @@ class MemorySweep(Sweep):
         least = {f"least{cls.suffix}": ends.least.need, f"lower{cls.suffix}": ends.lower}
         return {"ends": {**least, "unlimited": best}}
 
-    def exact(self, problem: Any, what: str, start: Candidate | None) -> Result:
-        """Search for the best plan, with a proof if time allows; `start` is a plan that fits."""
+    def exact(self, problem: Any, what: str, start: Candidate | None, method: str = "") -> Result:
+        """Search for the best plan, with a proof if time allows; `start` is a plan that fits, and `method` that of the
+        curve, where there are several."""
         raise NotImplementedError
 
     def rival(self, problem: Any, what: str) -> Candidate | None:
         """The plan to compare with; also the end without a limit where time is too short for the best plan."""
-        raise NotImplementedError
+        return None
 
-    def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
-        """The plan at the end without a limit: `best`, or another one that is as good and needs less."""
+    def whole(self, amount: float) -> float:
+        """An amount between both ends, rounded: large ones are whole numbers of bytes."""
+        return round(amount) if amount > 100 else amount
+
+    def free_end(self, best: Candidate, least: float) -> Candidate:
+        """The plan at the end without a limit: `best`, or another one that is as good and needs less, though no less
+        than `least`."""
         return best
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
-        kind, options = kind_of(self.problem), self.settings.options
-        rules = kind.rules(self.problem, options)
-        if plan is None or rules.violations(self.problem, plan):
-            return None
-        assert kind.held is not None, kind.name
-        peak = enough(kind.held(self.problem, plan, options))
-        idle_share = getattr(rules.evaluation(self.problem, plan), "idle_share", None)
-        value = rules.value(self.problem, plan)
-        bubble = None if idle_share is None else max(0.0, float(idle_share(Fraction(value))))
-        return Candidate(plan, value, peak, source, bubble)
+        return measured(self.problem, plan, source, self.settings.options)
 
     def solved_ends(self) -> Ends:
         free = self.exact(self.problem, "without a limit", None)
         rival = None if free.verified else self.rival(self.problem, "without a limit")
         memory = smallest_memory(self.problem, self.settings.limits, on_progress=self.watcher("the least memory"))
-        if memory.stop == Stop.INTERRUPTED:
+        if Stop.INTERRUPTED in (free.stop, memory.stop):
             raise KeyboardInterrupt
         ends = [self.measured(memory.plan), self.measured(free.plan) if free.verified else rival]
         least, best = ends[0] or ends[1], ends[1] or ends[0]
@@ -111,31 +123,36 @@ class MemorySweep(Sweep):
             raise NothingKnownError(
                 f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
             )
-        best = self.free_end(best, rival)
+        if not self.settings.chosen:
+            best = self.free_end(best, least.need)
         return Ends(
-            levels=self.settings.chosen or spread(least.need, best.need, self.settings.levels, _whole),
-            least=least,
+            levels=self.settings.chosen or spread(least.need, best.need, self.settings.levels, self.whole),
+            least=replace(least, source=self.sources[0]),
             lower=memory.lower_bytes,
-            best=best,
+            best=replace(best, source=self.sources[1]),
             bound=no_more_than(free.bound, best.value),
         )
 
     def point(self, method: str, limit: float) -> CurvePoint:
         ends = self.known_ends
         if limit < ends.lower:
-            return CurvePoint(limit, Stop.INFEASIBLE)
-        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self._start(limit)
-        bound = bound_at(self.points.values(), limit, ends.bound)
+            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
+        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self.start(method, limit)
+        bound = bound_at((own for own in self.points.values() if own.method == method), limit, ends.bound)
         unit = getattr(self.problem, "memory_unit", "B") or ""
-        where = f"at {limit:.6g} {unit}".rstrip()
+        where = f"{method} at {limit:.6g} {unit}".strip()
         rival = self.rival(problem, where)
         beside = None if rival is None else rival.value
         if start is not None and proven(start.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), beside)
-        result = self.exact(problem, where, start)
-        plans = [self.measured(result.plan) if result.verified else None, start]
-        best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
-        return CurvePoint(limit, result.stop, best, result.bound, beside, messages=result.messages).settled()
+            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), beside, method)
+        result = self.exact(problem, where, start, method)
+        best = self.measured(result.plan, method) if result.verified else None
+        if start is not None and (best is None or start.value <= best.value):
+            # A plan that is no better comes from where the start came from.
+            best = start if best is None or start.value < best.value else replace(best, source=start.source)
+        return CurvePoint(
+            limit, result.stop, best, result.bound, beside, method, messages=result.messages
+        ).settled()
 
     def solved(self, problem: Any, what: str, **how: Any) -> Result:
         """The result of a problem; raises `KeyboardInterrupt` if its search is interrupted."""
@@ -144,12 +161,16 @@ class MemorySweep(Sweep):
             raise KeyboardInterrupt
         return result
 
-    def _start(self, memory: float) -> Candidate | None:
+    def start(self, method: str, memory: float) -> Candidate | None:
         """The best plan so far that fits."""
-        ends = self.known_ends
-        plans = [ends.least, ends.best, *(point.candidate for point in self.points.values())]
-        within = [plan for plan in plans if plan is not None and self.fits(plan, memory)]
+        within = [plan for plan in self.plans if self.fits(plan, memory)]
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
+
+    @property
+    def plans(self) -> list[Candidate]:
+        """The plans of both ends and of all points so far."""
+        points = (point.candidate for point in self.points.values())
+        return [self.known_ends.least, self.known_ends.best, *(plan for plan in points if plan is not None)]
 
 
 class Stagings(MemorySweep):
@@ -167,7 +188,7 @@ class Stagings(MemorySweep):
             remedy = "draw the curve for devices that are alike"
             raise InputError("device_types", "have memories of their own", remedy)
 
-    def exact(self, problem: StagingProblem, what: str, start: Candidate | None) -> Result:
+    def exact(self, problem: StagingProblem, what: str, start: Candidate | None, method: str = "") -> Result:
         return self.solved(problem, what, planner="dp-piper")
 
     def rival(self, problem: StagingProblem, what: str) -> Candidate | None:
@@ -206,7 +227,7 @@ class Schedules(MemorySweep):
             self.rules[problem.hash] = rule_schedules(problem, self.objective, self.settings.limits)
         return self.rules[problem.hash]
 
-    def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None) -> Result:
+    def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None, method: str = "") -> Result:
         known = None if start is None else start.plan
         start_with = start_among(problem, self.objective, {}, self._rules(problem), known)
         return self.solved(problem, what, options=self.settings.options, warm_start=start_with)
@@ -215,7 +236,7 @@ class Schedules(MemorySweep):
         best = best_rule(self._rules(problem))
         return None if best is None else self.measured(best.plan)
 
-    def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
+    def free_end(self, best: Candidate, least: float) -> Candidate:
         """The schedule that needs least memory, of the best one and those of rules that are as good."""
         plans = (self.measured(schedule.plan) for schedule in self._rules(self.problem))
         alike = [p for p in plans if p is not None and (p.value < best.value or met(p.value, best.value))]
@@ -409,8 +430,3 @@ def settled(points: Iterable[CurvePoint]) -> list[CurvePoint]:
         best = kept.setdefault(point.limit, point)
         kept[point.limit] = replace(best, bound=bound_at((best, point), point.limit, None))
     return [point.settled() for point in with_bounds_from_above(with_plans_from_below(kept.values()), None)]
-
-
-def _whole(amount: float) -> float:
-    """Large amounts are whole numbers of bytes."""
-    return round(amount) if amount > 100 else amount

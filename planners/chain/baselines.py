@@ -749,7 +749,6 @@ class Flushing:
                 yield PatternPlan(max(trace.completed), trace.allocation, starts, tuple(trace.transfers))
 
 
-PIPEDREAM = FunctionPlanner(plan_pipedream)
 CONTIGUOUS = FunctionPlanner(lambda request: _best_of(request, [best_contiguous(request.problem)]))
 GPIPE = Flushing("gpipe")
 SYNCHRONOUS = Flushing("flush")

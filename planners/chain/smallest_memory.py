@@ -19,13 +19,13 @@ from typing import Any
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.clock import now
-from ...instances.base.quantities import in_thousands
+from ...instances.base.quantities import BYTES, byte_unit
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem, Terms, plain, task_name
 from ...instances.least_memory import SmallestMemory, enough, option
 from ..backends.client import Solver
-from ..memory.smallest import Answer, Floor, Questions, Search, Watch, whole
+from ..memory.smallest import Answer, Floor, Questions, smallest_memory, whole
 from ..options import SolveOptions
 from .allocation import candidate, coarse_steps
 from .schedule import longest_period
@@ -126,21 +126,11 @@ def sizes_of(problem: ChainProblem) -> Sizes:
 # ---- the search ------------------------------------------------------------------------------------------------
 
 
-def least_memory(
-    problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
-    """The least memory of all patterns, or of those with a given allocation."""
-    allocation = given_allocation(problem, options)
-    return smallest_memory(problem, limits, watch) if allocation is None else memory_of(problem, allocation)
-
-
-def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, watch: Watch = None) -> ChainMemory:
-    """The smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
-
-    The chain's own limit does not count. Where a limit or the user ends the search, the best found so far is returned.
-    """
-    sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-    start = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+def questions(problem: ChainProblem, options: Mapping[str, Any]) -> Questions:
+    """The least memory of all patterns in the chain's memory mode, or of those with a given allocation."""
+    sizes, gpus, chosen = sizes_of(problem), min(problem.gpus, problem.layers), given_allocation(problem, options)
+    start = chosen or (_runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers)
+    least = _without_search(sizes, gpus) if chosen is None else Fraction(_need(sizes, chosen).total)
 
     def answer(allocation: Sequence[int] | None, none: bool) -> Answer:
         return Answer(None if allocation is None else one_by_one(problem, allocation), none)
@@ -152,16 +142,18 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None, w
         found = candidate(chain, longest_period(chain), (), Solver(ends, limits.seed, limits.memory_limit_bytes))
         return answer(found.allocation, found.exhausted)
 
-    questions = Questions(
+    def with_terms(found: SmallestMemory) -> ChainMemory:
+        best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
+        return best if found.proven else replace(best, lower_bytes=found.lower_bytes, proven=False, stop=found.stop)
+
+    return Questions(
         unit=sizes.unit,
-        floor=Floor(whole(_without_search(sizes, gpus) * sizes.unit, sizes.unit), ONE_BY_ONE),
+        floor=Floor(whole(least * sizes.unit, sizes.unit), ONE_BY_ONE),
         held=lambda plan: _need(sizes, plan.allocation).total * sizes.unit,
         first=lambda memory_bytes, limits: answer(start, False),
-        rounds=(by_relaxation,),
+        rounds=(by_relaxation,) if chosen is None else (),
+        record=with_terms,
     )
-    found = Search(questions, limits or SolveOptions(), watch).run()
-    best = memory_of(problem, found.plan.allocation if isinstance(found.plan, PatternPlan) else start)
-    return best if found.proven else replace(best, lower_bytes=found.lower_bytes, proven=False, stop=found.stop)
 
 
 def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
@@ -394,8 +386,5 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
 
 def amount(count: float) -> str:
     """An amount of memory in binary multiples of a byte, or in multiples of a thousand where it was written so."""
-    base, units = (1000, "kB MB GB") if in_thousands(count) else (1024, "KiB MiB GiB")
-    for power, unit in reversed(list(enumerate(units.split(), 1))):
-        if count >= base**power:
-            return f"{count / base**power:.4g} {unit}"
-    return f"{count:g} B"
+    unit = byte_unit(count)
+    return f"{count:g} B" if unit == "B" else f"{count / BYTES[unit]:.4g} {unit}"

@@ -436,7 +436,7 @@ def _choices(total: Vector, groups: list[Vector]) -> Choices:
     firsts = (blocks > 0).argmax(axis=1)
     seen, pending, moves = {total}, [total], []
     for block in alone:
-        rest = minus(total, block)
+        rest = tuple(a - b for a, b in zip(total, block, strict=True))
         seen.add(rest)
         pending.append(rest)
     while pending:
@@ -453,10 +453,6 @@ def _choices(total: Vector, groups: list[Vector]) -> Choices:
     place = {state: n for n, state in enumerate(states)}
     rows = sorted({(place[state], number, place[rest]) for state, number, rest in moves})
     return Choices(tuple(map(tuple, blocks.tolist())), states, np.array(rows, dtype=np.int64).reshape(-1, 3))
-
-
-def minus(vector: Vector, other: Vector) -> Vector:
-    return tuple(a - b for a, b in zip(vector, other, strict=True))
 
 
 def drop_one(vector: Vector, kind: int) -> Vector:

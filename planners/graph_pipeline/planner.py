@@ -20,7 +20,7 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.registry import evaluation_of, violations_of
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
@@ -29,6 +29,9 @@ from .iterations import Iterations, OutOfStepsError
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
+
+# The planner over a row of all operators.
+SEQUENTIAL = "spp-pipedream"
 
 # Plans of up to this many times the best iteration may become the best with more samples in flight, ...
 NEAR = 1.05
@@ -76,27 +79,6 @@ def answers(search: Search, mixed: bool) -> Iterator[Answer]:
                 yield answer
 
 
-def value_of(
-    problem: GraphPipelineProblem, plan: StageGraphPlan, objective: str, time: float, known: float | None = None
-) -> float | None:
-    """The value by which plans are compared: `time` per sample, or the simulated time of a mini-batch.
-
-    None: the schedule cannot be run, or its passes alone take no less than the value `known`.
-    """
-    if objective == "time-per-sample":
-        return time
-    # Small micro-batches are slow, and there are many of them: most need not be simulated.
-    if known is not None and busiest(problem, plan) >= known:
-        return None
-    iteration: float | None = evaluation_of(problem, plan).iteration
-    return iteration
-
-
-def too_full(problem: GraphPipelineProblem, plan: StageGraphPlan) -> bool:
-    """Does the referee find a device that holds more than its memory?"""
-    return any(violation.rule == "memory" for violation in violations_of(problem, plan))
-
-
 def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
     """The longest time that a stage computes: no iteration is shorter."""
     return max(
@@ -111,20 +93,14 @@ def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
     )
 
 
-@dataclass(frozen=True)
-class GraphPipePlanner:
-    """The dynamic program over the decomposition (`graph`) or over a row of all operators (`sequential`)."""
-
-    name: str
-    family: Family
-
-    def plan(self, request: Request) -> Outcome:
-        sizes = sizes_of(request)
-        return bounded(request, run(self.name, request, self.family, sizes))
+def plan_stage_graph(request: Request) -> Outcome:
+    """The dynamic program over the decomposition."""
+    return bounded(request, run("graphpipe", request, "graph", sizes_of(request)))
 
 
-PLANNER = GraphPipePlanner("graphpipe", "graph")
-SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential")
+def plan_sequential(request: Request) -> Outcome:
+    """The dynamic program over a row of all operators."""
+    return bounded(request, run(SEQUENTIAL, request, "sequential", sizes_of(request)))
 
 
 def run(
@@ -226,11 +202,13 @@ class _Choice:
 
     def consider(self, search: Search, answer: Answer) -> None:
         """Take the plan of an answer if it is better, and if it fits the memory by the true sizes."""
-        plan = self.arranged(answer.plan)
-        if not search.costs.memory.exact and too_full(self.request.problem, plan):
+        problem, plan = self.request.problem, self.arranged(answer.plan)
+        if not search.costs.memory.exact and any(v.rule == "memory" for v in violations_of(problem, plan)):
             self.refused = True
-            return
-        self._take(plan, value_of(self.request.problem, plan, self.objective, answer.value, self.value))
+        elif self.objective == "time-per-sample":
+            self._take(plan, answer.value)
+        elif not self._is_slow(answer):  # small micro-batches are, and there are many: most need not be simulated
+            self._take(plan, evaluation_of(problem, plan).iteration)
 
     def _take(self, plan: StageGraphPlan, value: float | None) -> None:
         if value is not None:
@@ -338,18 +316,12 @@ def plan_shortest_iteration(request: Request) -> Outcome:
     return replace(outcome, bound=program.refuted, checks=(SHORTER,))
 
 
-SHORTEST = FunctionPlanner(plan_shortest_iteration)
-
-
 def plan_with_micro_batch_of_a_row(request: Request) -> Outcome:
     """GraphPipe's stages with the micro-batch size that is best for a sequential pipeline."""
     sizes = sizes_of(request)
     # A board of its own: the sequential plan is not this planner's.
     apart = replace(request, board=replace(request.board, watcher=None))
-    sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
+    sequential = run(SEQUENTIAL, apart, "sequential", sizes)
     if not isinstance(sequential.plan, StageGraphPlan):
         return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
     return bounded(request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,)))
-
-
-PARALLEL = FunctionPlanner(plan_with_micro_batch_of_a_row)

@@ -37,7 +37,6 @@ from .tables import (
     Tables,
     after_child,
     block_combinations,
-    combinations_at,
     machine_code,
     of_branches,
     of_row,
@@ -63,7 +62,6 @@ class Answer:
     value: float
     chosen: slice
     """The configurations that it was chosen from."""
-    probes: int
 
     @property
     def held(self) -> int:
@@ -113,13 +111,13 @@ class Search:
         """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
-        low, high, step, probes = 0, 0, 1, 0
+        low, high, step = 0, 0, 1
         best: Tables | None = None
         while low <= high and low < len(times):
             self.tick()
             # Upwards in growing steps until the first success: large targets leave many choices and take long.
             middle = (low + high) // 2 if best is not None else min(high, len(times) - 1)
-            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops, most_held), probes + 1
+            tables = Tables(menu, float(times[middle]), chosen, self.loops, most_held)
             if self._possible(tables):
                 best, high = tables, middle - 1
             else:
@@ -128,7 +126,7 @@ class Search:
                     high, step = middle + step, 2 * step
         if best is None:
             return None
-        return Answer(self._plan(best), best.target, chosen, probes)
+        return Answer(self._plan(best), best.target, chosen)
 
     def shallower(self, answer: Answer) -> Iterator[Answer]:
         """Plans whose stages hold fewer and fewer samples, each the fastest of these: the front of both, step by step.
@@ -265,7 +263,7 @@ class Trace:
         if len(want) == 1:
             ((own, held),) = want
             return bool(needs()[own, devices] <= held)
-        return any(suits(entry, want) for entry in combinations_at(combinations(), devices))
+        return any(used >> devices & 1 and suits(entry, want) for entry, used in combinations().items())
 
     def _can_row(self, node: PricedNode, entry: Entry, end: int, want: Want, devices: int) -> bool:
         assert not isinstance(node, ParallelNode)

@@ -152,10 +152,6 @@ def added(tables: Tables, left: int, right: int) -> int:
     return total & ((1 << tables.size) - 1)
 
 
-def combinations_at(combinations: Combinations, devices: int) -> list[Entry]:
-    return [needs for needs, used in combinations.items() if used >> devices & 1]
-
-
 # ---- The tables of one question -----------------------------------------------------------------------------------
 # One question of the search: can all stages keep below a target, and what must a stage before them hold in flight?
 #

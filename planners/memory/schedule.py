@@ -14,16 +14,18 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ...formulations.zero_bubble.period_bounds import stashes_of
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES
 from ...instances.schedule.kind_functions import held, holders, with_memory
-from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
-from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.plan import AnySchedule
+from ...instances.schedule.problem import Block, ScheduleProblem
 from ...instances.schedule.referee import PERIOD, rules_of
 from ..options import SolveOptions
-from ..schedule.listing import in_whole_numbers, order_alone
+from ..schedule.list_schedule import least_period, periodic_plan
+from ..schedule.listing import WholeProblem, as_plan, in_whole_numbers, order_alone
 from .smallest import Answer, Floor, Questions, accepted, would_do
 
 
@@ -49,18 +51,23 @@ def explain(
         f"whose memory is {problem.in_memory_unit(device.memory)}"
         for d, device in enumerate(problem.devices)
         if device.memory is not None
-        for b in problem.on_device[d]
-        if (needed := _needs(problem, b, d)) > as_written(device.memory)
+        for b, needed in _needs(problem, d).items()
+        if needed > as_written(device.memory)
     )
     return (*islice(small, 1), *(would_do(problem, options, limits) if proven else ()))
 
 
-def _needs(problem: ScheduleProblem, b: int, d: int) -> Fraction:
-    """What a block takes and works with on a device, with what stands there unless blocks may give that back first."""
-    device, block = problem.devices[d], problem.blocks[b]
-    standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
-    taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
-    return standing + taken + as_written(block.workspace.get(device.name, 0))
+def _needs(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
+    """What each block of a device takes and works with there, with what stands there unless blocks may give that back
+    first."""
+    device = problem.devices[d]
+    standing = Fraction(0) if stashes_of(problem, d) is None else as_written(device.standing)
+
+    def need(block: Block) -> Fraction:
+        taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
+        return standing + taken + as_written(block.workspace.get(device.name, 0))
+
+    return {b: need(problem.blocks[b]) for b in problem.on_device[d]}
 
 
 def _amounts(problem: ScheduleProblem) -> Iterator[Fraction]:
@@ -74,8 +81,7 @@ def _floor(problem: ScheduleProblem) -> Floor:
     the block alone."""
     best, holding = Floor(Fraction(0), "nothing is held"), holders(problem)
     for d, device in enumerate(problem.devices):
-        for b in problem.on_device[d] if device.name in holding else ():
-            needed = _needs(problem, b, d)
+        for b, needed in _needs(problem, d).items() if device.name in holding else ():
             if needed > best.amount:
                 best = Floor(needed, f"block {show(problem.blocks[b].id)} on {show(device.name)} alone")
         if device.name in holding and device.standing > best.amount:
@@ -83,67 +89,32 @@ def _floor(problem: ScheduleProblem) -> Floor:
     return best
 
 
-def takes_first(problem: ScheduleProblem, device: int) -> bool:
-    """Is all that blocks give back on the device sure to have been taken by blocks that they wait for?
-
-    What is given back is charged to blocks on the way to it, those first that the fewest others may be charged to. That
-    may miss a way to charge all of it, but never finds one that there is not.
-    """
-    name = problem.devices[device].name
-    changes = {b: as_written(problem.blocks[b].memory.get(name, 0)) for b in problem.on_device[device]}
-    left = {b: change for b, change in changes.items() if change > 0}
-    # For each block, the takers that it waits for within its micro-batch, itself included.
-    before: dict[int, list[int]] = {b: [] for b in problem.order}
-    for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
-        if not edge.offset:
-            before[j].append(i)
-    takers: dict[int, frozenset[int]] = {}
-    for b in problem.order:
-        takers[b] = frozenset({b} & left.keys()).union(*(takers[i] for i in before[b]))
-    giving = [b for b in problem.order if changes.get(b, 0) < 0]
-    claims = {taker: sum(taker in takers[b] for b in giving) for taker in left}
-    for b in giving:
-        owed = -changes[b]
-        for taker in sorted(takers[b], key=lambda taker: (claims[taker], taker)):
-            paid = min(owed, left[taker])
-            left[taker] -= paid
-            owed -= paid
-        if owed:
-            return False
-    return True
-
-
 def _ask(
     problem: ScheduleProblem, options: Mapping[str, Any], memory: float | None, limits: SolveOptions
 ) -> Answer:
     limited = with_memory(problem, memory)
-    order = order_alone(in_whole_numbers(limited))
+    whole = in_whole_numbers(limited)
+    order = order_alone(whole)
     if isinstance(order, bool):
-        return Answer(none=not order and all(takes_first(problem, d) for d in range(len(problem.devices))))
-    return Answer(accepted(limited, one_after_another(limited, order, options), options))
+        return Answer(none=not order and None not in (stashes_of(problem, d) for d in range(len(problem.devices))))
+    return Answer(accepted(limited, one_after_another(whole, order, options), options))
 
 
-def one_after_another(problem: ScheduleProblem, order: tuple[int, ...], options: Mapping[str, Any]) -> AnySchedule:
+def one_after_another(whole: WholeProblem, order: tuple[int, ...], options: Mapping[str, Any]) -> AnySchedule:
     """Blocks in this order, one at a time, and the next micro-batch when one has ended.
 
     A block without time keeps the next one waiting all the same: at one instant they would come in another order.
     """
-    starts: list[list[Fraction]] = [[] for _ in problem.blocks]
-    now = ended = Fraction(0)
-    for n in range(problem.micro_batches or 1):
+    starts: list[list[int]] = [[] for _ in whole.times]
+    now = ended = 0
+    for n in range(whole.problem.micro_batches or 1):
         for b in order:
-            for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True):
-                if j == b and edge.offset <= n:
-                    now = max(now, starts[i][n - edge.offset] + problem.times[i] + lag)
+            waits = (starts[i][n - k] + whole.times[i] + lag for i, k, lag in whole.before[b] if k <= n)
+            now = max([now, *waits])
             starts[b].append(now)
-            now += problem.times[b] or 1
+            now += whole.times[b] or whole.steps
         ended = ended or now
-    if rules_of(problem, options).objective != PERIOD:
-        return SchedulePlan({block.id: tuple(row) for block, row in zip(problem.blocks, starts, strict=True)})
-    behind = [
-        (starts[i][0] + problem.times[i] + lag - starts[j][0]) / edge.offset
-        for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True)
-        if edge.offset
-    ]
-    first = {block.id: row[0] for block, row in zip(problem.blocks, starts, strict=True)}
-    return PeriodicSchedulePlan(max([ended, *behind]), first)
+    if rules_of(whole.problem, options).objective != PERIOD:
+        return as_plan(whole, starts)
+    first = [row[0] for row in starts]
+    return periodic_plan(whole, max(ended, least_period(whole, first)), first)

@@ -86,6 +86,8 @@ class Questions:
     """Asked one after the other, quick ones first; what one leaves open is for the next."""
     counted: str = BYTES
     """The unit in which memory is told."""
+    record: Callable[[SmallestMemory], SmallestMemory] = lambda found: found
+    """What the kind adds to the record that the search ends with."""
 
 
 class _OverError(Exception):
@@ -112,7 +114,7 @@ class Search:
             stop = Stop.TIME
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
-        return self._answer(stop)
+        return self.questions.record(self._answer(stop))
 
     def _search(self) -> Stop:
         self._take(None, self._asked(self.questions.first, None))
@@ -214,12 +216,11 @@ class Search:
 
 
 def least_memory(
-    problem: Problem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
-) -> SmallestMemory:
-    """The least memory by the questions of the problem's kind."""
+    problem: Problem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch = None
+) -> SmallestMemory | None:
+    """The least memory by the questions of the problem's kind; None: the kind has none."""
     questions = planned_kind(problem).questions
-    assert questions is not None, "a kind that is searched has questions"
-    return Search(questions(problem, options), limits, watch).run()
+    return None if questions is None else Search(questions(problem, options), limits, watch).run()
 
 
 def whole(amount: Fraction, unit: Fraction) -> Fraction:
@@ -332,12 +333,11 @@ def smallest_memory(
     problem, limits = problem_of(problem), limits_of(limits)
     check_asked({}, options, on_progress)
     _check_options(problem, options or {})
-    ask = planned_kind(problem).least_memory
-    if ask is None:
+    least = least_memory(problem, options or {}, limits, on_progress)
+    if least is None:
         raise UsageError(
             f"The smallest memory of a {problem.kind} problem cannot be found; give one of another kind."
         )
-    least = ask(problem, options or {}, limits, on_progress)
     if least.memory_bytes is None and least.proven:
         return replace(least, reason=_why_none(problem, options or {}, limits))
     return least
@@ -370,14 +370,12 @@ def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, 
 
 def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:
     """A sentence on how much memory would be enough, as far as it is known; nothing where nobody can tell."""
-    ask = planned_kind(problem).least_memory
     try:
-        if ask is None or kind_of(problem).with_memory(problem, None) == problem:
-            return ()
-        memory = ask(problem, options, limits, None)
+        limited = kind_of(problem).with_memory(problem, None) != problem
+        memory = least_memory(problem, options, limits) if limited else None
     except PipeplanError:  # plans that nobody can tell the least memory of
         return ()
-    return (_sentence(problem, memory),)
+    return () if memory is None else (_sentence(problem, memory),)
 
 
 def _sentence(problem: Problem, memory: SmallestMemory) -> str:

@@ -23,7 +23,7 @@ from ..registry import CYCLES, STEPS
 from ..search import Incumbent as AnyIncumbent
 from . import annealing_kernel
 from .groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous, objective_of
-from .heuristics import LINEAR_DP
+from .heuristics import plan_linear_dp
 
 # Relative gap to a bound at which every search ends.
 ENOUGH = 1e-9
@@ -238,7 +238,7 @@ class _Search(LargeNeighbourhoodSearch):
         """Offer the linearised DP's plan, which is contiguous and so fits both variants."""
         options = {"objective": objective_of(self.request), "orders": 3}
         quick = Request(self.request.problem, options, self.request.limits)
-        plan = LINEAR_DP.plan(quick).plan
+        plan = plan_linear_dp(quick).plan
         self.linear = self.groups.device_of(self.request.problem, plan) if isinstance(plan, PlacementPlan) else None
         if self.linear is not None:
             self.incumbent.offer(self.linear)

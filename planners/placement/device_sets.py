@@ -26,7 +26,7 @@ from ..referee import rule, rules_of
 from ..search import WORK_ALONE, OutOfTimeError, tick_of
 from . import device_sets_kernel as kernel
 from .groups import objective_of
-from .heuristics import LINEAR_DP
+from .heuristics import plan_linear_dp
 
 # Smaller gaps are left to other methods: each halving of what is open costs as much as the one before.
 LEAST_GAP = 1e-4
@@ -96,7 +96,7 @@ class _Search:
         """Take the plan that was given, or else the linearised DP's."""
         plan = self.request.warm_start
         if plan is None:
-            plan = LINEAR_DP.plan(
+            plan = plan_linear_dp(
                 Request(self.request.problem, dict(self.request.options), self.request.limits)
             ).plan
         if plan is not None:
@@ -291,7 +291,6 @@ class Columns:
     pricer: Pricer
     tick: Tick
     sets: list[DeviceSet] = field(default_factory=list)
-    rounds: int = 0
     _known: set[frozenset[int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -312,7 +311,6 @@ class Columns:
             return None
         while True:
             self.tick()
-            self.rounds += 1
             usable = [each for each in self.sets if each.load <= limit and not taken[each.members].any()]
             cpu_room = self.groups.cpus * limit
             mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken, self._weights)

@@ -24,7 +24,7 @@ from ...instances.physics.tolerances import BETTER
 from ...instances.placement.plan import NotAnAssignmentError, PlacementPlan
 from ...instances.registry import evaluation_of
 from ...instances.stored_results import load_plan
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from ..registry import ORDERS, RESTARTS
 from .groups import (
     FAR,
@@ -64,9 +64,6 @@ def plan_linear_dp(request: Request) -> Outcome:
     orders = various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed)
     cuts = (best_cuts(groups, order) for order in orders)
     return incumbent.tried(cuts, "no cut of the tried orders fits the memory")
-
-
-LINEAR_DP = FunctionPlanner(plan_linear_dp)
 
 
 def too_many(incumbent: Incumbent) -> Outcome:
@@ -257,9 +254,6 @@ def fill_greedily(request: Request) -> Outcome:
     return incumbent.tried(plans, "filling devices in order found no plan that fits the memory")
 
 
-GREEDY = FunctionPlanner(fill_greedily)
-
-
 def _bisected(filling: _Filling, incumbent: Incumbent) -> Iterator[list[int] | None]:
     """Plans on the way to the least target that suffices; a larger one is not always easier, so every plan counts."""
     groups = incumbent.groups
@@ -340,9 +334,6 @@ def plan_on_one_device(request: Request) -> Outcome:
     return incumbent.completed("no single device has the memory and the support for everything")
 
 
-ONE_DEVICE = FunctionPlanner(plan_on_one_device)
-
-
 # ---- An expert's split --------------------------------------------------------------------------------------------
 # An expert's split, read from a file: a plan, a result, or a split as published.
 
@@ -396,9 +387,6 @@ def plan_pipedream(request: Request) -> Outcome:
         if not groups.fits(device_of):
             messages.append("the plan exceeds the accelerators' memory, which PipeDream's partitioner ignores")
     return incumbent.outcome(Stop.COMPLETED, *messages)
-
-
-PIPEDREAM = FunctionPlanner(plan_pipedream)
 
 
 def contract_to_path(
@@ -484,9 +472,6 @@ def _stations(work: Sequence[float], graph: nx.DiGraph[int]) -> list[int]:
 def search_locally(request: Request) -> Outcome:
     incumbent = Incumbent(request, groups_of(request))
     return incumbent.tried(_climbed(incumbent), "no start could be mended to fit the memory")
-
-
-LOCAL_SEARCH = FunctionPlanner(search_locally)
 
 
 def _climbed(incumbent: Incumbent) -> Iterator[list[int]]:
@@ -705,9 +690,6 @@ def partition(request: Request) -> Outcome:
         for parts in _partitions(pymetis, groups, request.limits.seed)
     )
     return incumbent.tried(plans, "no partition could be made to fit the memory")
-
-
-PARTITION = FunctionPlanner(partition)
 
 
 def _partitions(metis: Any, groups: Groups, seed: int) -> Iterator[list[int]]:

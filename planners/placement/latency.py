@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.contract import OptionSpec
 from ...instances.base.compiled import compiled, repays_loading
 from ...instances.base.graph import in_turn
-from ...instances.base.kind import load_address
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import evaluation_of
 from .. import search as incumbent
-from ..contract import Board, FunctionPlanner, Outcome, Request
-from ..registry import COMMON, IDEALS_OPTIONS, LINEAR_OPTIONS
+from ..contract import Board, Outcome, Request
+from ..registry import PLANNERS
 from . import latency_kernel as kernel
 from .annealing import ragged
 from .heuristics import Expert
@@ -223,13 +221,11 @@ class _Borrowed:
     """The plan that another planner makes for throughput."""
 
     lender: str
-    lent_from: str
-    its_options: tuple[OptionSpec, ...]
 
     def plan(self, request: Request) -> Outcome:
-        options = {spec.name: spec.default for spec in self.its_options}
-        board = Board(started=request.board.started)
-        answer = load_address(self.lent_from).plan(Request(request.problem, options, request.limits, board=board))
+        entry, board = PLANNERS[self.lender], Board(started=request.board.started)
+        options = {spec.name: spec.default for spec in entry.options}
+        answer = entry.load().plan(Request(request.problem, options, request.limits, board=board))
         world = world_of(request)
         incumbent = Incumbent(request, world)
         if not isinstance(answer.plan, PlacementPlan):
@@ -242,13 +238,12 @@ class _Borrowed:
         return incumbent.outcome(Stop.COMPLETED)
 
 
-CPU = FunctionPlanner(plan_on_cpus)
 EXPERT = Expert(
     "latency-expert", lambda request, plan: evaluation_of(request.problem, plan, objective="latency").latency
 )
-DP = _Borrowed("dp", "pipeplan.planners.placement.dp:PLANNER", IDEALS_OPTIONS)
-LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.heuristics:LINEAR_DP", LINEAR_OPTIONS)
-PARTITION = _Borrowed("partition", "pipeplan.planners.placement.heuristics:PARTITION", COMMON)
+DP = _Borrowed("dp")
+LINEAR_DP = _Borrowed("linear-dp")
+PARTITION = _Borrowed("partition")
 
 
 # Greedy list scheduling (`listed`), and accelerators filled one after the other (`filled`).
@@ -261,9 +256,6 @@ def plan_greedily(request: Request) -> Outcome:
     incumbent.offer([0] * len(request.problem.nodes))
     places = (rule(world, order) for order in class_orders(request.problem) for rule in (filled, listed))
     return incumbent.tried(places, "no order of the nodes gave a plan that fits the memory")
-
-
-GREEDY = FunctionPlanner(plan_greedily)
 
 
 def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:

@@ -18,7 +18,7 @@ from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, FunctionPlanner, Outcome, Request
 from ..registry import LATENCY_CYCLES, LATENCY_STEPS
 from .annealing import LargeNeighbourhoodSearch, Run
-from .latency import GREEDY, LINEAR_DP, Annealing, Incumbent, World, world_of
+from .latency import LINEAR_DP, Annealing, Incumbent, World, plan_greedily, world_of
 
 # Temperatures relative to the value: at the beginning from other starts and from the best plan, and at the end.
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
@@ -52,7 +52,7 @@ class _Search(LargeNeighbourhoodSearch):
         """Take all on the CPUs, the greedy plan, the rows of cells, and the linearised DP's split, which is quick only
         for graphs that are not large: it is limited to 1000 nodes and a share of the time."""
         self._take([0] * len(self.request.problem.nodes))
-        self._borrow(GREEDY.plan, self.request)
+        self._borrow(plan_greedily, self.request)
         with clock.within(self.request.seconds_left()):
             places = list(cell_places(self.world))
         for place in places:

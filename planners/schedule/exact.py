@@ -6,7 +6,7 @@ orders and a CP-SAT model of everything below the best plan go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -35,13 +35,12 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..backends import Answer, Event, Incumbent
 from ..backends.client import Solver
-from ..contract import Board, Outcome, Planner, Request
+from ..contract import Board, Outcome, Request
 from ..options import Progress
 from . import anneal_kernel
-from .list_schedule import PERIOD, better_and_better, by_period, periodic_list_schedule
-from .list_schedule import PLANNER as LIST_SCHEDULE
+from .list_schedule import PERIOD, better_and_better, by_period, periodic_list_schedule, plan_lists
 from .listing import why_none
-from .named import ZB_GREEDY, rule_schedules
+from .named import plan_greedily, rule_schedules
 
 # ---- annealing -------------------------------------------------------------------------------------------
 # Better orders by annealing: between the planner and the compiled loop of `anneal_kernel`.
@@ -194,11 +193,11 @@ BOUNDS = "work, paths and memory of the devices take no less: a bound without a 
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
 # Rules that try many variants, and so take long.
-SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
+SLOW_RULES: tuple[Callable[[Request], Outcome], ...] = (plan_lists, plan_greedily)
 
 # The planner that hands the model of a period to a solver, by its address: it imports the table of planners, which
 # imports this one.
-BY_MODEL = "pipeplan.planners.exact:PLANNER"
+BY_MODEL = "pipeplan.planners.exact:plan"
 # Share of the time limit that each slow rule may take.
 RULE_SHARE = 0.1
 # Seconds that the model of a few runs may take before the slow rules have their turn.
@@ -225,22 +224,19 @@ MANY_RUNS = 1500
 PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
 
 
-class ExactSchedule:
-    def plan(self, request: Request) -> Outcome:
-        problem: ScheduleProblem = request.problem
-        if by_period(problem, request.options["objective"]):
-            return _by_period(problem, request)
-        return _Run(problem, request).outcome()
-
-
-PLANNER = ExactSchedule()
+def plan(request: Request) -> Outcome:
+    """The planner `exact-schedule`, for given micro-batches or for the steady state."""
+    problem: ScheduleProblem = request.problem
+    if by_period(problem, request.options["objective"]):
+        return _by_period(problem, request)
+    return _Run(problem, request).outcome()
 
 
 def _by_period(problem: ScheduleProblem, request: Request) -> Outcome:
     """The answer of the model of a period, which starts from a list schedule where the user gives no start."""
     start = request.warm_start or periodic_list_schedule(problem, request.out_of_time)
     options = {"formulation": "cp-periodic", "objective": PERIOD}
-    outcome: Outcome = load_address(BY_MODEL).plan(Request(problem, options, request.limits, start, request.board))
+    outcome: Outcome = load_address(BY_MODEL)(Request(problem, options, request.limits, start, request.board))
     return outcome if request.warm_start is not None else replace(outcome, warm_start=WarmStart())
 
 
@@ -347,7 +343,7 @@ class _Run:
                 most = board.seconds + RULE_SHARE * limits.time_limit_s
                 limits = replace(limits, time_limit_s=min(limits.time_limit_s, most))
             try:
-                plan = rule.plan(Request(self.problem, options, limits, board=board)).plan
+                plan = rule(Request(self.problem, options, limits, board=board)).plan
             except UsageError:  # it is a rule for other shapes
                 continue
             if isinstance(plan, SchedulePlan):

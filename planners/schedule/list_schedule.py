@@ -67,11 +67,16 @@ def periodic_list_schedule(
 
 
 def _accepted(whole: WholeProblem, period: int, starts: Sequence[int]) -> PeriodicSchedulePlan | None:
-    plan = PeriodicSchedulePlan(
+    plan = periodic_plan(whole, period, starts)
+    return None if violations_of(whole.problem, plan) else plan
+
+
+def periodic_plan(whole: WholeProblem, period: int, starts: Sequence[int]) -> PeriodicSchedulePlan:
+    """The plan with this period and these starts of blocks, in steps."""
+    return PeriodicSchedulePlan(
         Fraction(period, whole.steps),
         {block.id: Fraction(start, whole.steps) for block, start in zip(whole.problem.blocks, starts, strict=True)},
     )
-    return None if violations_of(whole.problem, plan) else plan
 
 
 def one_by_one(whole: WholeProblem, alone: Sequence[int]) -> tuple[int, list[int]]:
@@ -352,19 +357,13 @@ def by_period(problem: ScheduleProblem, objective: str) -> bool:
     return problem.micro_batches is None or objective == PERIOD
 
 
-class ListSchedule:
-    def plan(self, request: Request) -> Outcome:
-        """The best of several rules; each plan is posted as soon as it is there."""
-        problem, objective = request.problem, str(request.options["objective"])
-        if by_period(problem, objective):
-            periodic = periodic_list_schedule(problem, request.out_of_time)
-            stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
-            if periodic is None:
-                return Outcome(stop, messages=(why_none(problem),))
-            return Outcome(stop, periodic, float(periodic.period))
-        return best_of(
-            request, better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed)
-        )
-
-
-PLANNER = ListSchedule()
+def plan_lists(request: Request) -> Outcome:
+    """The best of several rules; each plan is posted as soon as it is there."""
+    problem, objective = request.problem, str(request.options["objective"])
+    if by_period(problem, objective):
+        periodic = periodic_list_schedule(problem, request.out_of_time)
+        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+        if periodic is None:
+            return Outcome(stop, messages=(why_none(problem),))
+        return Outcome(stop, periodic, float(periodic.period))
+    return best_of(request, better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed))

@@ -15,7 +15,7 @@ from ...instances.schedule.generators import device_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from .listing import Rank, Rule, WholeProblem, as_plan, in_whole_numbers, late, listed, order_alone, why_none
 
 # ---- chain shape -----------------------------------------------------------------------------------------
@@ -290,9 +290,6 @@ def best_of(request: Request, plans: Iterable[SchedulePlan]) -> Outcome:
 def plan_greedily(request: Request) -> Outcome:
     """The best of the schedules that fill idle time greedily."""
     return best_of(request, greedy_schedules(request.problem, str(request.options["objective"])))
-
-
-ZB_GREEDY = FunctionPlanner(plan_greedily)
 
 
 def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[SchedulePlan]:

@@ -179,7 +179,8 @@ def recomputes(way: Configuration) -> bool:
 
 def groupings(problem: StagingProblem) -> Iterator[Groups]:
     """Every way to cut the layers into equal groups."""
-    order = last_in_first_out(problem)
+    # Kahn's order with a stack: sources and successors in the order of the input, the last one first.
+    order = in_turn(problem.successors, list.pop)
     if has_transformers(problem):
         yield from _transformer_groups(problem, order)
     else:
@@ -236,11 +237,6 @@ def _transformer_groups(problem: StagingProblem, order: Sequence[int]) -> Iterat
                 groups[0] = initial + groups[0]
                 groups[-1] = groups[-1] + final
             yield [group for group in groups if group]
-
-
-def last_in_first_out(problem: StagingProblem) -> list[int]:
-    """Kahn's topological order with a stack, sources and successors in the order of the input, the last one first."""
-    return in_turn(problem.successors, list.pop)
 
 
 # ---- Trees of stages that need no search --------------------------------------------------------------------------

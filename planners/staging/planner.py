@@ -15,12 +15,13 @@ from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.json_file import write_text_atomically
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import violations_of
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import FLUSH, StagingLevel, StagingProblem, check_question
-from ..contract import FunctionPlanner, Outcome, Request
+from ..contract import Outcome, Request
 from ..placement.heuristics import contract_to_path
 from ..referee import rules_of
 from ..registry import TABLE
@@ -39,7 +40,6 @@ from .search import (
     least_flushed,
     proven,
     table_of,
-    write_table,
 )
 
 
@@ -52,17 +52,13 @@ class PiperPlanner:
         check_question(request.problem, request.options)
         problem = request.problem
         if problem.levels or problem.device_types or request.options.get("objective") == FLUSH:
-            levels = "devices within devices"
-            _refuse_table(request, levels if problem.levels else "flushes and several types of devices")
+            if request.options.get(TABLE.name) is not None:
+                what = "devices within devices" if problem.levels else "flushes and several types of devices"
+                raise UsageError(
+                    f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
+                )
             return plan_extended(request)
         return _plan_flat(self.restriction, request)
-
-
-def _refuse_table(request: Request, what: str) -> None:
-    if request.options.get(TABLE.name) is not None:
-        raise UsageError(
-            f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
-        )
 
 
 PLANNER = PiperPlanner()
@@ -100,7 +96,7 @@ def _plan_flat(restriction: Restriction | None, request: Request) -> Outcome:
         hear(value, search.bound, steps)
         if path is not None and not inside:
             with suppress(OutOfTimeError):
-                write_table(table_of(search), path)
+                write_text_atomically(path, table_of(search).to_csv())
         return Found(search.plan(steps), value)
 
     def fits(found: Found[StagedPlan]) -> bool:
@@ -200,9 +196,6 @@ def plan_pipedream(request: Request) -> Outcome:
     return Outcome(Stop.COMPLETED, plan, value, messages=messages)
 
 
-PIPEDREAM = FunctionPlanner(plan_pipedream)
-
-
 def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
     """The model whose downsets are the ends of the path, with one device for each replica and no memory limit."""
     blocks = path_of(problem)
@@ -258,9 +251,6 @@ def plan_uniform(request: Request) -> Outcome:
         return Outcome(Stop.TIME, board.plan, board.value)
     messages = () if board.plan is not None else (NONE_FITS,)
     return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
-
-
-UNIFORM = FunctionPlanner(plan_uniform)
 
 
 def _choices(problem: StagingProblem) -> Iterator[Degrees]:

@@ -15,7 +15,6 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ...instances.base.errors import InputError
-from ...instances.base.json_file import write_bytes_atomically
 from ...instances.base.result import Stop, met
 from ...instances.physics.tolerances import BETTER
 from ...instances.registry import evaluation_of
@@ -424,7 +423,3 @@ def check_table(path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"
         raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv", str(path))
-
-
-def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    write_bytes_atomically(path, table.to_csv().encode())

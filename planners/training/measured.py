@@ -58,6 +58,8 @@ _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 # The most characters of a line that are read: no line of these programs is longer.
 LONGEST_LINE = 20_000
 
+# An argument that every log of Megatron has.
+OF_MEGATRON = "tensor-model-parallel-size"
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
 # How a log prints number formats.
@@ -134,18 +136,13 @@ def lines_of(text: str) -> list[str]:
     return [line[:LONGEST_LINE] for line in _COLOUR.sub("", text).splitlines()]
 
 
-def run_of_log(path: str, problem: TrainingProblem) -> Run:
-    """The one run that a log is about."""
-    return run_of_text(path, read_text(path), problem)
-
-
 def run_of_text(path: str, text: str, problem: TrainingProblem) -> Run:
     """The run in the text of a log, which errors call by its path."""
     lines = lines_of(text)
     ended = any(_NO_MEMORY.search(line) for line in lines)
     try:
         with errors_in(path):
-            if any(_MILLISECONDS.search(line) for line in lines) or (ended and _is_of_megatron(lines)):
+            if any(_MILLISECONDS.search(line) for line in lines) or (ended and OF_MEGATRON in _arguments(lines)):
                 return _megatron(path, lines, problem)
             if any(_STEP.search(line) for line in lines) or (ended and _last(_MESH, lines)):
                 return _torchtitan(path, lines, problem)
@@ -168,13 +165,9 @@ def _counted(values: Sequence[float]) -> tuple[float, int]:
 # ---- Megatron ------------------------------------------------------------------------------------------
 
 
-def _is_of_megatron(lines: Sequence[str]) -> bool:
-    return "tensor-model-parallel-size" in _arguments(lines)
-
-
 def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Run:
     arguments = _arguments(lines)
-    if "tensor-model-parallel-size" not in arguments:
+    if OF_MEGATRON not in arguments:
         raise InputError("content", "holds no arguments of Megatron", "give the log from its beginning")
     of_run = _problem_of_arguments(arguments, problem)
     read = read_options(
@@ -424,7 +417,7 @@ def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tup
     names = {name.strip() for name in next(csv.reader([header]), [])}
     if {*MEASURED, "outcome"} & names:
         return runs_of_table(path, problem)
-    run = run_of_log(path, problem)
+    run = run_of_text(path, read_text(path), problem)
     try:
         run.check_plausible(by_hand=False)
     except InputError as error:

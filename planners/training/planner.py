@@ -129,18 +129,13 @@ FULL_RECOMPUTE = ConfigurationPlanner({"recompute": "full"})
 NO_RECOMPUTE = ConfigurationPlanner({"recompute": "none"})
 
 
-class Guide:
+def guide(request: Request) -> Outcome:
     """The rule of thumb alone."""
-
-    def plan(self, request: Request) -> Outcome:
-        share = float(request.options.get("memory_error") or 0.0)
-        best = rule_of_thumb(request.problem, Scope(), Settings(memory_error=share), request.out_of_time)
-        if best is not None:
-            request.board.post(best.plan, best.seconds)
-            return Outcome(Stop.COMPLETED, best.plan, best.seconds)
-        if request.out_of_time():
-            return Outcome(Stop.TIME)
-        return Outcome(Stop.COMPLETED, messages=("nothing that the rule of thumb tries fits",))
-
-
-GUIDE = Guide()
+    share = float(request.options.get("memory_error") or 0.0)
+    best = rule_of_thumb(request.problem, Scope(), Settings(memory_error=share), request.out_of_time)
+    if best is not None:
+        request.board.post(best.plan, best.seconds)
+        return Outcome(Stop.COMPLETED, best.plan, best.seconds)
+    if request.out_of_time():
+        return Outcome(Stop.TIME)
+    return Outcome(Stop.COMPLETED, messages=("nothing that the rule of thumb tries fits",))

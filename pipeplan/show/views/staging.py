@@ -11,10 +11,10 @@ from ...instances.physics.tolerances import SAME
 from ...instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import FLUSH, StagingProblem
 from ...instances.staging.referee import (
+    CopyCost,
     LeafCost,
     LeveledEvaluation,
     LeveledRow,
-    StageCost,
     StagedEvaluation,
     gathered_bytes,
     leveled_rows,
@@ -193,9 +193,7 @@ def _label(
     return f"stage {name} ({facts})" if facts else f"stage {name}"
 
 
-def _memory(
-    problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
-) -> dict[str, float]:
+def _memory(problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: CopyCost) -> dict[str, float]:
     """Memory of a stage by use; all that is not fixed is for micro-batches in flight."""
     degree = stage.tensor_parallel
     copies = cost.copies if isinstance(cost, LeafCost) else stage.data_parallel
@@ -207,12 +205,12 @@ def _memory(
     return {"fixed": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
-def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
+def _parts(cost: CopyCost, share: float = 1.0) -> dict[str, float]:
     parts = {"computation": cost.compute, "transfers": cost.transfers, "synchronisation": cost.synchronisation}
     return {name: part * share for name, part in parts.items()}
 
 
-def _told(row: Row, cost: StageCost | LeafCost) -> str:
+def _told(row: Row, cost: CopyCost) -> str:
     """A sentence on how the layers of a stage run, and on what binds it: the largest part of its load, and memory that
     is nearly full."""
     largest, *memory = cost.binds

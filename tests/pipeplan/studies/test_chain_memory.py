@@ -24,9 +24,9 @@ from pipeplan.studies.chain_memory import (
     best_within,
     curves,
     front,
-    measured,
     pipedream_front,
 )
+from pipeplan.studies.memory import measured
 from pipeplan.studies.sweep import (
     Candidate,
     Curve,

@@ -28,9 +28,11 @@ from pipeplan.planners.chain.baselines import (
     simulate,
 )
 from pipeplan.planners.chain.exact import PLANNER as EXACT
-from pipeplan.planners.contract import Request
+from pipeplan.planners.contract import FunctionPlanner, Request
 
-PLANNERS = (baselines.PIPEDREAM, baselines.CONTIGUOUS, baselines.GPIPE, baselines.SYNCHRONOUS)
+PLANNERS = (
+    FunctionPlanner(baselines.plan_pipedream), baselines.CONTIGUOUS, baselines.GPIPE, baselines.SYNCHRONOUS,
+)  # fmt: skip
 
 
 def chain(memory: float | None = None, **changes: Any) -> ChainProblem:

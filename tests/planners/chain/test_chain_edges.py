@@ -25,7 +25,7 @@ from pipeplan.planners.chain import sets_kernel
 from pipeplan.planners.chain.baselines import best_contiguous
 from pipeplan.planners.chain.exact import coarse_steps
 from pipeplan.planners.chain.schedule import array, coarser, tables
-from pipeplan.planners.chain.smallest_memory import smallest_memory
+from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -9,7 +9,7 @@ from problems.chains import random_chain
 
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
-from pipeplan.planners.chain.smallest_memory import smallest_memory
+from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)

@@ -9,6 +9,7 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_problem
 
 import pipeplan
+from pipeplan.formulations.zero_bubble.period_bounds import stashes_of
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
@@ -16,7 +17,7 @@ from pipeplan.instances.schedule.kind_functions import held, with_memory
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule
-from pipeplan.planners.memory.schedule import explain, takes_first
+from pipeplan.planners.memory.schedule import explain
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -47,7 +48,7 @@ def test_the_least_memory_is_that_of_enumeration(seed: int) -> None:
     assert exists(problem, found.memory_bytes)
     assert found.lower_bytes == 0 or not exists(problem, found.lower_bytes - 1)
     assert found.proven == (found.memory_bytes == found.lower_bytes)
-    assert found.proven or not all(takes_first(problem, d) for d in range(len(problem.devices)))
+    assert found.proven or None in (stashes_of(problem, d) for d in range(len(problem.devices)))
 
 
 def test_one_micro_batch_alone_says_how_much_a_pipeline_needs() -> None:
@@ -88,7 +89,7 @@ def test_what_gives_back_before_anything_took_is_told_apart(give: str, shown: bo
         for name, change in (("a", 2), ("other", 0), ("back", -2))
     )
     problem = ScheduleProblem((ScheduleDevice("d", 9, 9),), blocks, (BlockEdge(give, "back"),), 2)
-    assert takes_first(problem, 0) is shown
+    assert (stashes_of(problem, 0) is not None) is shown
 
 
 def test_a_block_that_fits_nowhere_is_named() -> None:
