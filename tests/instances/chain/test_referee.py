@@ -60,16 +60,6 @@ def test_figure_5_with_two_batches_per_period_of_8() -> None:
     assert facts.peak_bytes == 6
 
 
-def test_one_gpu_holds_what_a_single_batch_needs() -> None:
-    """All by hand: at B3, a_0..a_2 are kept, the gradients a_3 and a_4 are current; nothing is on its way."""
-    problem = ChainProblem([1] * 3, [1] * 3, [1] * 4, [0] * 3, gpus=1, memory_bytes=5, bandwidth=0.5)
-    plan = PatternPlan(6, (0, 0, 0), ((0, 1, 2, 3, 4, 5),), ({},))
-    assert verify_pattern(problem, plan) == ()
-    peak = evaluate_pattern(problem, plan).devices[0]
-    assert (peak.peak_bytes, peak.peak_task, peak.peak_time) == (5, "B3", 3)
-    assert peak.terms.to_json() == {"weights": 0, "kept": 3, "current": 2, "direct": 0, "buffers": 0}
-
-
 def test_each_mode_counts_its_terms() -> None:
     """Two GPUs, one layer each, unit times, transfers of 2, sizes 1, 10, 100 and weights 1000."""
     problem = ChainProblem([1, 1], [1, 1], [1, 10, 100], [1000, 1000], gpus=2, transfer_times=[2, 0, 2])
@@ -92,15 +82,6 @@ def test_each_mode_counts_its_terms() -> None:
 def _peaks(problem: ChainProblem, plan: PatternPlan) -> list[dict[str, float]]:
     peaks = [device.terms.to_json() for device in evaluate_pattern(problem, plan).devices]
     return [{term: size for term, size in peak.items() if size} for peak in peaks]
-
-
-def test_a_tensor_between_two_tasks_of_a_gpu_is_direct() -> None:
-    """B2 runs between F1 and F2 and reaches into the next period, so a_1 waits for F2 beside it."""
-    problem = ChainProblem([1, 1], [1, 1], [0, 7, 0], [0, 0], gpus=1)
-    plan = PatternPlan(4, (0, 0), ((0, 2, 5, 7),), ({},))
-    assert verify_pattern(problem, plan) == ()
-    at_backward = next(i for i in memory_profiles(problem, plan)[0].instants if i.time == 1)
-    assert (at_backward.terms.direct, at_backward.terms.kept, at_backward.terms.current) == (7, 7, 7)
 
 
 def test_links_join_both_directions_or_have_one_for_each() -> None:
@@ -136,13 +117,6 @@ def test_a_slot_that_is_handed_over_at_the_instant_is_not_overrun() -> None:
     problem = ChainProblem([1, 1], [1, 1], [0, 1, 0], [0, 0], 2, transfer_times=[1, 0, 1], exclusive_buffers=True)
     plan = PatternPlan(5, (0, 1), ((0, 6, 7, 11),), ({1: 5, 3: 9},))
     assert verify_pattern(problem, plan) == ()
-
-
-def test_tasks_that_take_no_time_need_no_gpu_and_hold_nothing_while_they_run() -> None:
-    problem = ChainProblem([0, 2], [0, 2], [5, 1, 1], [0, 0], gpus=1)
-    plan = PatternPlan(4, (0, 0), ((1, 1, 3, 5),), ({},))  # F1 and B1 at the same instant of a period, within F2
-    assert verify_pattern(problem, plan) == ()
-    assert evaluate_pattern(problem, plan).devices[0].busy == 4
 
 
 # ---- rounded times -------------------------------------------------------------------------------------

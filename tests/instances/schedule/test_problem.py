@@ -13,14 +13,13 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json
-from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, exact, written
 from pipeplan.instances.schedule.problem import (
     MAX_STARTS,
     Block,
     BlockEdge,
     ScheduleDevice,
     ScheduleProblem,
-    whole_times,
 )
 
 DEVICES = (ScheduleDevice("d0", 10, 1), ScheduleDevice("d1", 10), ScheduleDevice("link"))
@@ -63,35 +62,10 @@ def with_device(**changes: Any) -> str:
 # ---- structure -----------------------------------------------------------------------------------------
 
 
-def test_numbers_are_the_decimals_that_they_print_as() -> None:
-    assert PROBLEM.times == (5, 0, Fraction(9, 2), 9, 10)
-    assert PROBLEM.lags == (0, Fraction(1, 4), 0, Fraction(1, 10), 0)
-
-
-def test_blocks_and_devices_are_positions() -> None:
-    assert PROBLEM.ends == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
-    assert PROBLEM.on_device == ((0, 1, 4), (2, 3), (1,))
-    assert PROBLEM.loads == (15, Fraction(27, 2), 0)
-    assert PROBLEM.memory_bytes == 10
-
-
-def test_an_edge_with_an_offset_is_none_within_a_micro_batch() -> None:
-    assert PROBLEM.depths == (0, 1, 2, 3, 4)
-    turned = PROBLEM.replace(blocks=BLOCKS[::-1])
-    assert [turned.blocks[b].id for b in turned.order] == ["F0", "send", "F1", "B1", "B0"]
-
-
 def test_devices_that_run_passes_are_computing() -> None:
     assert PROBLEM.computing == (0, 1)
     links = PROBLEM.replace(blocks=tuple(replace(block, kind="X") for block in BLOCKS))
     assert links.computing == (0, 1, 2)  # of nothing but other work, all of them
-
-
-def test_whole_times_count_steps_in_which_all_numbers_are_whole() -> None:
-    steps, times, lags = whole_times(PROBLEM, [Fraction(1, 3)])
-    assert steps == 60
-    assert times == (300, 0, 270, 540, 600)
-    assert lags == (0, 15, 0, 6, 0)
 
 
 # ---- the hash ------------------------------------------------------------------------------------------
@@ -228,12 +202,6 @@ def test_thirds_are_written_as_ratios() -> None:
         "kind": "periodic-schedule", "period": "37/3", "starts": {"F0": 0, "B0": 0.25, "W0": "-2/7"},
     }  # fmt: skip
     assert PeriodicSchedulePlan.from_json(json.loads(json.dumps(data))) == plan
-
-
-def test_a_finite_schedule_has_a_row_for_each_block() -> None:
-    plan = SchedulePlan({"F0": (Fraction(0), Fraction(5)), "B0": (Fraction(7, 3), Fraction(1, 10))})
-    assert plan.to_json() == {"kind": "schedule", "starts": {"F0": [0, 5], "B0": ["7/3", 0.1]}}
-    assert SchedulePlan.from_json(plan.to_json()) == plan
 
 
 def test_a_number_is_the_decimal_that_it_prints_as() -> None:

@@ -119,17 +119,6 @@ def test_blocks_may_touch_and_not_overlap() -> None:
     )
 
 
-@pytest.mark.parametrize(("start", "broken"), [(0, set()), (1, {"exclusive"}), (2, set()), (3, set())])
-def test_a_block_without_time_lies_at_the_ends_of_others_and_not_inside(start: int, broken: set[str]) -> None:
-    assert rules(on_one(block("a", 2), block("now", 0)), finite(a=[0], now=[start])) == broken
-
-
-def test_a_period_below_the_work_of_a_device_overlaps() -> None:
-    assert rules(THERE_AND_BACK, periodic(3, F=0, X=2, B=5)) == set()
-    roomy = THERE_AND_BACK.replace(devices=(ScheduleDevice("d"), ScheduleDevice("e")))
-    assert rules(roomy, periodic("29/10", F=0, X=2, B=5)) == {"exclusive"}
-
-
 # ---- (c) memory ----------------------------------------------------------------------------------------
 
 
@@ -243,23 +232,6 @@ def test_memory_of_the_steady_state_counts() -> None:
     assert held_at_most(THERE_AND_BACK, periodic(3, F=0, X=2, B=5)) == 2
     assert rules(THERE_AND_BACK, periodic(3, F=0, X=2, B=8)) == {"memory"}
     assert held_at_most(THERE_AND_BACK, periodic(3, F=0, X=2, B=8)) == 3
-
-
-def test_memory_while_it_warms_up_counts() -> None:
-    """`give` of the device's standing runs two periods after `take`: at first only `take` does."""
-    late = on_one(block("take", 1, 1), block("give", 1, -1), memory=3, standing=1).replace(
-        micro_batches=None, leaks=False
-    )
-    assert rules(late, periodic(2, take=0, give=1)) == set()
-    assert rules(late, periodic(2, take=0, give=3)) == set()
-    assert rules(late, periodic(2, take=0, give=5)) == {"memory"}
-
-
-def test_memory_below_nothing_while_it_warms_up_is_refused() -> None:
-    """In the steady state `give` finds what `take` took a period before; at first there is nothing."""
-    early = on_one(block("give", 1, -1), block("take", 1, 1), memory=2).replace(micro_batches=None, leaks=False)
-    assert rules(early, periodic(2, give=0, take=1)) == {"memory"}
-    assert rules(early, periodic(2, give=2, take=1)) == set()
 
 
 def test_memory_while_it_drains_counts() -> None:

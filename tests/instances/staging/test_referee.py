@@ -63,14 +63,6 @@ def test_the_first_stage_by_hand() -> None:
     assert cost.memory_bytes == 4 * 2 + 2
 
 
-def test_tensor_parallel_devices_share_what_comes_and_goes() -> None:
-    """Time 4; (20 + 3) bytes from a and (10 + 1) to c, both ways; one replica synchronises nothing."""
-    cost = evaluate_stages(SMALL, GOOD).stages[1]
-    assert (cost.compute, cost.transfers, cost.synchronisation) == (4.0, pytest.approx(6.8), 0.0)
-    assert (cost.suffix_sum, cost.in_flight, cost.devices) == (2, 2, 2)
-    assert cost.memory_bytes == 2 * 2 + 1
-
-
 def test_the_plan_is_as_slow_as_its_slowest_stage() -> None:
     found = evaluate_stages(SMALL, GOOD)
     assert (found.time_per_micro_batch, found.bottleneck) == (pytest.approx(10.8), 1)

@@ -136,16 +136,6 @@ def test_equals_the_best_of_all_plans(
     assert sum(check(problem, best_value(problem, objective), objective) for problem in problems) >= least
 
 
-def test_a_type_that_is_alike_changes_nothing() -> None:
-    for seed in range(40):
-        problem = random_placement(seed)
-        if problem.accelerators > 1:
-            twin = AcceleratorType("twin", problem.accelerators - 1, problem.memory_bytes)
-            flat, other = plan(problem), plan(problem.replace(accelerators=1, other_types=(twin,)))
-            assert other.stop == flat.stop
-            assert other.objective == pytest.approx(flat.objective)
-
-
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_integer_program_on_medium_problems(seed: int) -> None:
     rng = random.Random(seed)
