@@ -94,12 +94,6 @@ def test_an_assignment_to_what_is_not_there_is_refused(device_of: Any, said: str
     assert str(caught.value).startswith(f"argument device_of {said}")
 
 
-def test_an_assignment_takes_the_whole_numbers_of_numpy() -> None:
-    problem = placement_from_json(OWN)
-    numbers = dict(zip("abc", np.array([0, 1, 1]), strict=True))
-    assert PlacementPlan.from_assignment(problem, numbers).devices[1].nodes == ("b", "c")
-
-
 def test_merits_are_not_checked() -> None:
     devices = [{"name": "x", "type": "cpu", "nodes": ["nobody", "nobody"]}]
     assert PlacementPlan.from_json({"kind": "placement", "devices": devices}).devices[0].nodes == (

@@ -206,17 +206,6 @@ def test_a_node_that_no_type_can_take_is_refused(other: AcceleratorType) -> None
 # ---- what a problem uses, and its hash -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("facts", "extensions"),
-    [
-        ({}, set()),
-        ({"other_types": (FAST,)}, {"types"}),
-    ],
-)
-def test_a_problem_says_what_it_needs_beyond_the_flat_one(facts: dict[str, Any], extensions: set[str]) -> None:
-    assert PAIR.replace(**facts).extensions == extensions
-
-
 def test_the_hash_of_a_flat_problem_is_what_it_was_before_there_were_extensions() -> None:
     assert PAIR.hash == "95bf2bd415392ccb"
 
@@ -234,12 +223,6 @@ def test_the_hash_depends_on_every_fact_of_types() -> None:
 
 
 # ---- files -----------------------------------------------------------------------------------------------
-
-
-def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
-    data = placement_to_json(PAIR)
-    assert "other_types" not in data
-    assert set(data["nodes"][0]) == {"id", "accelerator_time", "cpu_time"}
 
 
 # ---- Our own format keeps every field, refuses what it does not know, and lets defaults be omitted.

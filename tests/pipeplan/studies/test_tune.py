@@ -37,8 +37,6 @@ from pipeplan.studies.tune import (
     Made,
     alone,
     campaign_of,
-    certificate,
-    go_on,
     read_campaign,
     shortest_words,
     with_measured,
@@ -510,30 +508,6 @@ def test_a_number_that_another_process_has_by_now_is_left_alone(desk: Desk, work
         for victim in victims:
             victim.kill()
             victim.wait()
-
-
-def test_a_run_that_goes_on_is_taken_and_not_started_again(desk: Desk, work: Path) -> None:
-    """As after a SIGKILL of `plan tune`: the file says started, and the process lives."""
-    command, plan = trainer(work, "good"), desk.campaign.candidates[0].plan
-    folder = trials.new_folder(desk.runs_folder, 1)
-    process, go = trials.start(command.of(PROBLEM, plan, folder), folder)
-    made = Made(1, plan, "started", pid=process.pid, born=process.born, folder=os.path.basename(folder))
-    desk.put(desk.campaign.with_run(made))
-    go()
-    (taken,) = CommandRunner(command).resume(Desk(read_campaign(str(desk.path)), desk.path))
-    assert (taken.state, taken.seconds) == ("measured", pytest.approx(0.14))
-    assert len((work / "started").read_text().splitlines()) == 1
-
-
-def test_a_command_goes_on_until_the_fastest_is_certain(desk: Desk, work: Path) -> None:
-    heard: list[str] = []
-    runner = CommandRunner(trainer(work, "good"), heard=lambda made, line: heard.append(line))
-    verdict, stopped = go_on(desk, runner, silent)
-    runs = desk.campaign.runs
-    assert len({run.plan for run in runs}) == len(runs)
-    assert verdict.certified or stopped
-    assert desk.campaign.command == runner.command.digest
-    assert certificate(desk.campaign, verdict) if verdict.certified else True
 
 
 # ---- words of a command --------------------------------------------------------------------------------

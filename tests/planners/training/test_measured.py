@@ -22,7 +22,6 @@ from pipeplan.planners.training.measured import (
     measured_runs,
     save_fit,
     saved_fit,
-    with_fit,
 )
 from pipeplan.planners.training.runs import Run, template
 
@@ -395,15 +394,6 @@ def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
 
 
 # ---- saved and given again -----------------------------------------------------------------------------
-
-
-def test_a_fit_is_saved_and_given_again(tmp_path: Path) -> None:
-    own, path = fit_of_all(), tmp_path / "fit.json"
-    save_fit(path, short(), own)
-    saved = saved_fit(path, short())
-    assert saved.efficiencies == own.efficiencies
-    assert (saved.eps, saved.left_out, saved.memory_margin) == (own.eps, own.left_out, None)
-    assert with_fit(short(), saved) == with_fit(short(), own)
 
 
 def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:

@@ -215,12 +215,6 @@ def test_a_fault_in_a_file_is_named_with_its_place(tmp_path: Path, old: str, new
     assert path in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["greedy:x", "nobody", "greedy:speed=2"])
-def test_faults_in_a_method_on_the_command_line(text: str) -> None:
-    with pytest.raises(PipeplanError):
-        competitor(text)
-
-
 def test_an_unknown_suite_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(PipeplanError, match="tarnawski-table1"):
         load_suite("no-such-suite")
