@@ -84,10 +84,7 @@ def test_of_too_many_stages_no_list_is_made(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     "problem",
-    [
-        chain(3, memory_bytes=0.5),
-        StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1),
-    ],
+    [chain(3, memory_bytes=0.5), StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1)],
     ids=["too little memory", "a layer that needs more devices"],
 )
 def test_what_cannot_run_is_refuted_without_a_solver(problem: StagingProblem) -> None:

@@ -11,11 +11,7 @@ from problems.placements import random_placement
 from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
-from pipeplan.formulations.tarnawski.reductions import (
-    CutNetwork,
-    average_load_bound,
-    reduce_groups,
-)
+from pipeplan.formulations.tarnawski.reductions import CutNetwork, average_load_bound, reduce_groups
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 

@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.instances.base.errors import (
-    SHOWN_CHARACTERS,
-    InputError,
-    PipeplanError,
-    nearest,
-    printable,
-    show,
-)
+from pipeplan.instances.base.errors import SHOWN_CHARACTERS, InputError, PipeplanError, nearest, printable, show
 
 
 def test_the_sentence_names_file_field_and_remedy() -> None:

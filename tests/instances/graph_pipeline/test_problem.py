@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from problems.graph_pipelines_with_plans import (
-    chain_plan,
-    chain_problem,
-    operator,
-)
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem, operator
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged

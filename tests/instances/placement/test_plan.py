@@ -18,10 +18,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 
 def test_a_round_trip_keeps_everything() -> None:
     plan = PlacementPlan(
-        (
-            Device("acc0", "accelerator", (1, "1"), subgraphs=((1,), ("1",))),
-            Device("cpu0", "cpu", ()),
-        )
+        (Device("acc0", "accelerator", (1, "1"), subgraphs=((1,), ("1",))), Device("cpu0", "cpu", ()))
     )
     assert PlacementPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 

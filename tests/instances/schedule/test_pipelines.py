@@ -6,12 +6,7 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import (
-    GENERATORS,
-    StagePasses,
-    divided_pipeline,
-    equal_stages,
-)
+from pipeplan.instances.schedule.generators import GENERATORS, StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 

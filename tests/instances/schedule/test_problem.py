@@ -14,13 +14,7 @@ import pytest
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, exact, written
-from pipeplan.instances.schedule.problem import (
-    MAX_STARTS,
-    Block,
-    BlockEdge,
-    ScheduleDevice,
-    ScheduleProblem,
-)
+from pipeplan.instances.schedule.problem import MAX_STARTS, Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 DEVICES = (ScheduleDevice("d0", 10, 1), ScheduleDevice("d1", 10), ScheduleDevice("link"))
 F0 = Block("F0", "F", ("d0",), 5, 0, {"d0": 2})

@@ -34,11 +34,7 @@ from pipeplan.instances.staging.referee import (
 FULL, LEAN = Configuration("full", 6.0, 10.0, 4.0, 2.0), Configuration("lean", 9.0, 10.0, 1.0, 2.0)
 PAIR = Configuration("full", 4.0, 5.0, 2.0, 1.0, gather_in={"a": 3.0}, gather_out={"c": 1.0})
 SMALL = StagingProblem(
-    layers=(
-        Layer("a", {1: (FULL, LEAN)}),
-        Layer("b", {1: (FULL, LEAN), 2: (PAIR,)}),
-        Layer("c", {1: (FULL,)}),
-    ),
+    layers=(Layer("a", {1: (FULL, LEAN)}), Layer("b", {1: (FULL, LEAN), 2: (PAIR,)}), Layer("c", {1: (FULL,)})),
     edges=(Edge("a", "b", 20.0), Edge("b", "c", 10.0), Edge("a", "c", 5.0)),
     devices=5,
     bandwidth=10.0,

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage
 from pipeplan.instances.graph_pipeline.referee import in_flight_before
-from pipeplan.instances.timeline.engine import (
-    DeadlockError,
-    iteration_time,
-    run,
-    share_devices,
-)
+from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run, share_devices
 from pipeplan.instances.timeline.model import (
     Dependency,
     Pass,

@@ -137,10 +137,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "groups": (LLAMA | {"num_key_value_heads": 5}, "num_key_value_heads is 5 for 32 heads; give a divisor"),
     "nested": ({"model_type": "x", "text_config": LLAMA | {"vocab_size": 0}}, "text_config.vocab_size is 0; give"),
-    "many entries": (
-        GPT_OSS | {"layer_types": ["x"] * 10_001},
-        "layer_types has 10001 entries; give at most",
-    ),
+    "many entries": (GPT_OSS | {"layer_types": ["x"] * 10_001}, "layer_types has 10001 entries; give at most"),
     "norms": (OPT | {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine is false; give norms"),
     "top of experts": (GPT_OSS | {"num_experts_per_tok": 33}, "num_experts_per_tok is 33 of 32 experts"),
     "in turns": (V2 | {"moe_layer_freq": 2}, "moe_layer_freq is 2: layers with and without experts take turns"),

@@ -97,11 +97,7 @@ STAGES = "--parallelism.pipeline_parallel_degree"
             f"{BATCH} --parallelism.tensor_parallel_degree=8 --training.local-batch-size 2",
             "tensor=8 micro-batch=2",
         ),
-        (
-            TITAN,
-            f"{BATCH} --parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
-            "zero=2",
-        ),
+        (TITAN, f"{BATCH} --parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1", "zero=2"),
         (
             TITAN,
             f"{BATCH} --parallelism.data_parallel_replicate_degree 64 --training.local_batch_size 1 "
@@ -387,10 +383,7 @@ def test_flags_of_another_framework_say_so() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (
-            "--tensor-model-parallel-size four",
-            "--tensor-model-parallel-size is 'four'; give a whole number.",
-        ),
+        ("--tensor-model-parallel-size four", "--tensor-model-parallel-size is 'four'; give a whole number."),
         ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
         (
             "--recompute-granularity full",

@@ -130,11 +130,7 @@ def test_infeasible(backend: Backend, row: Any, lower: float) -> None:
 
 UNBOUNDED = from_rows([-1.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0)], [0.0] * 2, [INF] * 2, [True, True])
 NEITHER = from_rows(
-    [-1.0, 0.0, 0.0],
-    [({0: 1.0, 1: -1.0}, -INF, 2.0), ({2: 2.0}, 1.0, 1.0)],
-    [0.0] * 3,
-    [INF, INF, 1.0],
-    [True] * 3,
+    [-1.0, 0.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0), ({2: 2.0}, 1.0, 1.0)], [0.0] * 3, [INF, INF, 1.0], [True] * 3
 )
 
 
@@ -155,11 +151,7 @@ def test_infeasible_with_an_unbounded_direction_is_infeasible(backend: Backend) 
 def test_a_linear_program(backend: Backend) -> None:
     """Continuous columns only, with an optimum off every obvious grid: a backend without them says so."""
     model = from_rows(
-        [1.0, 1.0],
-        [({0: 3.0, 1: 1.0}, 1.0, INF), ({0: 1.0, 1: 7.0}, 1.0, INF)],
-        [0.0] * 2,
-        [1.0] * 2,
-        [False] * 2,
+        [1.0, 1.0], [({0: 3.0, 1: 1.0}, 1.0, INF), ({0: 1.0, 1: 7.0}, 1.0, INF)], [0.0] * 2, [1.0] * 2, [False] * 2
     )
     outcome = solve(backend.name, model, ONE_THREAD)
     if backend.capabilities.continuous:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.ideals import (
-    Lattice,
-    all_ideals,
-    build,
-)
+from pipeplan.planners.placement.ideals import Lattice, all_ideals, build
 
 
 def sets(lattice: Lattice) -> list[frozenset[int]]:

@@ -54,12 +54,7 @@ def test_a_named_method_is_taken_at_its_word() -> None:
 
 # ---- Problems with several types are planned by methods that know them, and refused by all others.
 
-FLAT = PlacementProblem(
-    (Node("a", 4.0, 9.0), Node("b", 6.0, 9.0)),
-    (("a", "b"),),
-    accelerators=4,
-    cpus=0,
-)
+FLAT = PlacementProblem((Node("a", 4.0, 9.0), Node("b", 6.0, 9.0)), (("a", "b"),), accelerators=4, cpus=0)
 TYPED = FLAT.replace(other_types=(AcceleratorType("fast", 1),))
 UNABLE = [name for name, entry in PLANNERS.items() if entry.problem_kind == "placement" and not entry.extensions]
 

@@ -16,13 +16,7 @@ from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.training.measured import (
-    Fitted,
-    fitted,
-    measured_runs,
-    save_fit,
-    saved_fit,
-)
+from pipeplan.planners.training.measured import Fitted, fitted, measured_runs, save_fit, saved_fit
 from pipeplan.planners.training.runs import Run, template
 
 
@@ -58,12 +52,7 @@ def test_the_template_has_every_column_and_no_row(tmp_path: Path) -> None:
 
 
 def test_absent_and_empty_are_defaults(tmp_path: Path) -> None:
-    path = table(
-        tmp_path,
-        "first,2,,1.5,",
-        ",4,16,,40.25",
-        header="name,tensor,batch,seconds,peak_gib",
-    )
+    path = table(tmp_path, "first,2,,1.5,", ",4,16,,40.25", header="name,tensor,batch,seconds,peak_gib")
     first, second = measured_runs(path, llama())
     assert first == Run(llama(), configuration_from_words(llama(), "tensor=2"), 1.5, "first")
     assert (second.name, second.problem.batch, second.problem.sequence) == ("row 3", 16, 4096)

@@ -142,12 +142,7 @@ def test_a_peer_is_asked_in_a_process_of_its_own_and_what_it_refuses_is_no_numbe
         plan = configuration_from_words(problem, f"{words} micro-batch={micro_batch}")
         return measured.Run(("llama",), problem, plan, 40.0)
 
-    runs = [
-        run("tensor=2", 1),
-        run("tensor=2", 4),
-        run("context=2", 1),
-        run("tensor=2", 1, "a100-40gb"),
-    ]
+    runs = [run("tensor=2", 1), run("tensor=2", 4), run("context=2", 1), run("tensor=2", 1, "a100-40gb")]
     answers = peer.ask(tmp_path, runs)
     assert answers == [32.0, "too long", "no context parallelism", "no file for a100-40gb"]
     assert measured.peer_cell(runs, answers).startswith("20.0% on 1, where ours is ")

@@ -23,14 +23,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.studies import journal
 from pipeplan.studies.compare import comparison
-from pipeplan.studies.compare.comparison import (
-    JOURNAL,
-    Comparison,
-    Progress,
-    compare_suite,
-    finished,
-    journal_in,
-)
+from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, compare_suite, finished, journal_in
 from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
