@@ -176,13 +176,6 @@ def test_what_is_written_is_read_as_the_same_order() -> None:
     assert schedule_from_csv(text, TWO) == plan
 
 
-def test_waiting_starts_are_pulled_forward() -> None:
-    late = SchedulePlan(
-        {name: tuple(3 * t for t in row) for name, row in schedule_from_csv(GOOD, TWO).starts.items()}
-    )
-    assert schedule_from_csv(schedule_to_csv(TWO, late), TWO) == schedule_from_csv(GOOD, TWO)
-
-
 def test_a_whole_backward_pass_is_both_parts_of_a_divided_one() -> None:
     whole = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
     parts = "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n"

@@ -14,7 +14,6 @@ from problems.graph_pipelines_with_plans import chain_problem, random_graph_prob
 from problems.stagings import random_staging
 from problems.three_stages import (
     BATCHES,
-    CLOSED,
     DELAY,
     STAGES,
     as_pattern,
@@ -78,17 +77,6 @@ def test_the_same_stages_are_the_same_blocks_whoever_planned_them(make: Any) -> 
         **{(f"F{i}", f"F{i + 1}"): DELAY for i in range(STAGES - 1)},
         **{(f"B{i + 1}", f"B{i}"): DELAY for i in range(STAGES - 1)},
     }
-
-
-@ALL
-def test_a_plan_in_its_own_order_takes_the_closed_form(make: Any) -> None:
-    lowered, starts, simulation = in_own_order(*make(), BATCHES)
-    assert not verify_schedule(lowered, starts)
-    assert evaluate_schedule(lowered, starts).makespan == pytest.approx(computed(simulation))
-    assert computed(simulation) >= CLOSED
-    problem, plan = make()
-    given = None if problem.kind == "graph-pipeline" else BATCHES
-    assert computed(simulate(problem, plan, micro_batches=given)) == computed(simulation)
 
 
 @ALL
