@@ -58,15 +58,10 @@ OVERRUN = Path(__file__).parent.parent / "benchmarks" / "overrun.py"
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    ("instance", "default"),
-    [
-        ("tiny-chain", "ip-tarnawski"),
-        ("golden-4", "exact-beaumont"),
-        ("tiny-levels", "dp-piper"),
-        ("tiny-graph", "graphpipe"),
-    ],
-)
+@pytest.mark.parametrize(("instance", "default"), [
+    ("tiny-chain", "ip-tarnawski"), ("golden-4", "exact-beaumont"), ("tiny-levels", "dp-piper"),
+    ("tiny-graph", "graphpipe"),
+])  # fmt: skip
 def test_the_default_method_comes_first_then_quick_ones(instance: str, default: str) -> None:
     methods = overrun.methods_for(load_packaged(instance))
     assert methods[0].name == default

@@ -136,14 +136,9 @@ _TRAINING = {
     "no-recompute": "tiny-experts-training --planner no-recompute",
 }
 _FAMILIES = {
-    "placement": _PLACEMENT,
-    "latency": _LATENCY,
-    "chain": _CHAIN,
-    "staging": _STAGING,
-    "graph-pipeline": _GRAPH,
-    "schedule": _SCHEDULE,
-    "training": _TRAINING,
-}
+    "placement": _PLACEMENT, "latency": _LATENCY, "chain": _CHAIN, "staging": _STAGING, "graph-pipeline": _GRAPH,
+    "schedule": _SCHEDULE, "training": _TRAINING,
+}  # fmt: skip
 
 SOLVE: Mapping[str, str] = {
     f"{family}-{name}": words for family, cases in _FAMILIES.items() for name, words in cases.items()

@@ -11,19 +11,11 @@ from pipeplan.instances.base.quantities import size
 from pipeplan.instances.least_memory import in_one_unit, option
 
 
-@pytest.mark.parametrize(
-    ("needed", "said"),
-    [
-        (18.0, "--memory 18"),
-        (0.3, "--memory 1"),
-        (4236279820, "--memory 3.946GiB"),
-        (165214976.0, "--memory 157.6MiB"),
-        (12382200000, "--memory 11.54GiB"),
-        (80e9, "--memory 80GB"),
-        (1e16 + 2, "--memory 9095TiB"),
-        (Fraction(10**9) + Fraction(1, 3), "--memory 953.7MiB"),
-    ],
-)
+@pytest.mark.parametrize(("needed", "said"), [
+    (18.0, "--memory 18"), (0.3, "--memory 1"), (4236279820, "--memory 3.946GiB"),
+    (165214976.0, "--memory 157.6MiB"), (12382200000, "--memory 11.54GiB"), (80e9, "--memory 80GB"),
+    (1e16 + 2, "--memory 9095TiB"), (Fraction(10**9) + Fraction(1, 3), "--memory 953.7MiB"),
+])  # fmt: skip
 def test_amounts_are_rounded_up_to_what_can_be_read(needed: float | Fraction, said: str) -> None:
     assert option(needed) == said
     assert size(said.removeprefix("--memory ")) >= as_written(needed)

@@ -158,16 +158,10 @@ def _trainings() -> Iterator[Method]:
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {
-    "placement": tuple(_placements()),
-    "latency": tuple(_latencies()),
-    "chain": tuple(_chains()),
-    "staging": tuple(_stagings()),
-    "types": tuple(_types()),
-    "levels": tuple(_levels()),
-    "graph-pipeline": tuple(_graph_pipelines()),
-    "schedule": tuple(_schedules()),
-    "training": tuple(_trainings()),
-}
+    "placement": tuple(_placements()), "latency": tuple(_latencies()), "chain": tuple(_chains()),
+    "staging": tuple(_stagings()), "types": tuple(_types()), "levels": tuple(_levels()),
+    "graph-pipeline": tuple(_graph_pipelines()), "schedule": tuple(_schedules()), "training": tuple(_trainings()),
+}  # fmt: skip
 
 
 # ---- the truth -------------------------------------------------------------------------------------------

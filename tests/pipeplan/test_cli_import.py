@@ -65,16 +65,10 @@ def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Pl
 
 
 @pytest.mark.sweeps("graph-pipeline-method3")
-@pytest.mark.parametrize(
-    ("kind", "method"),
-    [
-        (None, ()),
-        ("staging", ()),
-        ("placement", ()),
-        ("graph-pipeline", ("--formulation", "cp-graphpipe")),
-        pytest.param("chain", (), marks=pytest.mark.sweeps),
-    ],
-)
+@pytest.mark.parametrize(("kind", "method"), [
+    (None, ()), ("staging", ()), ("placement", ()), ("graph-pipeline", ("--formulation", "cp-graphpipe")),
+    pytest.param("chain", (), marks=pytest.mark.sweeps),
+])  # fmt: skip
 def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, method: tuple[str, ...]) -> None:
     named = () if kind is None else ("--kind", kind)
     said = done(plan("solve", table, *FOUR, *named, *method, "--json"))

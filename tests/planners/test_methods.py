@@ -86,12 +86,8 @@ def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> No
 
 def test_cross_checks_go_both_ways() -> None:
     asked = {
-        "dp": "ip-tarnawski",
-        "greedy": None,
-        "equi": "dp-piper",
-        "cp-graphpipe": "graphpipe",
-        "cp-periodic": None,
-    }
+        "dp": "ip-tarnawski", "greedy": None, "equi": "dp-piper", "cp-graphpipe": "graphpipe", "cp-periodic": None,
+    }  # fmt: skip
     checks = {name: cross_check_of((PLANNERS | FORMULATIONS)[name]) for name in asked}
     assert {name: check and check.name for name, check in checks.items()} == asked
 

@@ -74,13 +74,9 @@ PUBLISHED: dict[str, Any] = {
         }
         for i in (1, 2, 3, 4)
     ],
-    "edges": [
-        {"sourceId": 1, "destId": 2, "cost": 0.5},
-        {"sourceId": 1, "destId": 3, "cost": 0.5},
-        {"sourceId": 2, "destId": 4, "cost": 0.25},
-        {"sourceId": 3, "destId": 4, "cost": 0.25},
-    ],
-}
+    "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5}, {"sourceId": 1, "destId": 3, "cost": 0.5},
+        {"sourceId": 2, "destId": 4, "cost": 0.25}, {"sourceId": 3, "destId": 4, "cost": 0.25}],
+}  # fmt: skip
 
 PROFILE = """\
 n1 -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=0.0, parameter_size=0.0
@@ -99,14 +95,9 @@ PLAN: dict[str, Any] = {
 }
 
 RESULT: dict[str, Any] = {
-    "schema": "pipeplan.result/1",
-    "problem": {"kind": "placement", "name": "example", "hash": "0123456789abcdef"},
-    "stop": "proven",
-    "found": "optimal",
-    "objective": 5.0,
-    "bound": 5.0,
-    "plan": PLAN,
-}
+    "schema": "pipeplan.result/1", "problem": {"kind": "placement", "name": "example", "hash": "0123456789abcdef"},
+    "stop": "proven", "found": "optimal", "objective": 5.0, "bound": 5.0, "plan": PLAN,
+}  # fmt: skip
 
 EXPERT: dict[str, Any] = {"fpgas": [{"nodes": [1, 2]}, {"nodes": [3, 4]}], "cpus": [{"nodes": []}]}
 
@@ -178,9 +169,8 @@ FILES = [
     Malformed("binary", ".json", bytes(range(256)), "byte 129", "encoding UTF-8"),
     Malformed("prose", ".json", b"Dear planner,\nplease plan.\n", "content", "pipeplan.placement/1"),
     Malformed("not JSON", ".json", b'{"nodes": [,]}', "line 1, column 12", "correct the text"),
-    Malformed(
-        "truncated JSON", ".json", json.dumps(OWN, indent=1).encode()[:120], "line 9, column", "correct the text"
-    ),
+    Malformed("truncated JSON", ".json", json.dumps(OWN, indent=1).encode()[:120], "line 9, column",
+        "correct the text"),
     Malformed("single quotes", ".json", b"{'nodes': []}", "line 1, column 2", "correct the text"),
     Malformed("two documents", ".json", b"{}\n{}\n", "line 2, column 1", "correct the text"),
     Malformed("raw control character", ".json", b'{"name": "a\x01"}', "line 1, column 12", "correct the text"),
@@ -188,22 +178,13 @@ FILES = [
     Malformed("deep nesting of objects", ".json", b'{"a":' * 200_000, "content", "known formats"),
     Malformed("a list", ".json", b"[1, 2]", "content", "pipeplan.placement/1"),
     Malformed("no known keys", ".json", b'{"layers": []}', "content", "pipeplan.placement/1"),
-    Malformed(
-        "duplicate key",
-        ".json",
-        b'{"schema": "pipeplan.placement/1", "cpus": 1, "cpus": 2}',
-        "cpus",
-        "every key once",
-    ),
-    Malformed(
-        "duplicate key in a node",
-        ".json",
+    Malformed("duplicate key", ".json", b'{"schema": "pipeplan.placement/1", "cpus": 1, "cpus": 2}', "cpus",
+        "every key once"),
+    Malformed("duplicate key in a node", ".json",
         spoilt(OWN, "nodes[1]", Raw('{"id": "b", "cpu_time": 1, "cpu_time": 2, "accelerator_time": 1}')),
-        "nodes[1].cpu_time",
-        "every key once",
-    ),
+        "nodes[1].cpu_time", "every key once"),
     Malformed("a result", ".json", json.dumps(RESULT).encode(), "schema", "file of the problem"),
-]
+]  # fmt: skip
 
 OWN_FILES = [
     *spoilt_files(
@@ -257,14 +238,10 @@ OWN_FILES = [
         ("own unsupported", "nodes[0].supported", False, "add a CPU"),
         ("own unsupported in a class", "nodes[1].supported", False, "add a CPU"),
     ),
-    Malformed(
-        "own class too large",
-        ".json",
+    Malformed("own class too large", ".json",
         spoilt({**OWN, "memory_bytes": 3}, "nodes", [{**node, "size_bytes": 2} for node in OWN["nodes"]]),
-        "nodes[1].color",
-        "split the class",
-    ),
-]
+        "nodes[1].color", "split the class"),
+]  # fmt: skip
 
 PUBLISHED_FILES = [
     *spoilt_files(

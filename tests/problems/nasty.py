@@ -476,16 +476,9 @@ def _fullest(rng: random.Random, problem: TrainingProblem) -> Iterator[Fraction]
 
 
 MAKERS: Mapping[str, Callable[..., Problem]] = {
-    "placement": placement,
-    "latency": latency,
-    "chain": chain,
-    "staging": staging,
-    "types": types,
-    "levels": levels,
-    "graph-pipeline": graph_pipeline,
-    "schedule": schedule,
-    "training": training,
-}
+    "placement": placement, "latency": latency, "chain": chain, "staging": staging, "types": types,
+    "levels": levels, "graph-pipeline": graph_pipeline, "schedule": schedule, "training": training,
+}  # fmt: skip
 KINDS = tuple(MAKERS)
 
 

@@ -140,17 +140,10 @@ def test_a_plan_of_another_allocation_is_rejected_and_no_start() -> None:
 # ---- how it is given --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "0,1,1,0",
-        "[0, 1, 1, 0]",
-        " 0, 1,1,0 ",
-        [0, 1, 1, 0],
-        {"allocation": [0, 1, 1, 0]},
-        {"plan": {"allocation": [0, 1, 1, 0]}},
-    ],
-)
+@pytest.mark.parametrize("given", [
+    "0,1,1,0", "[0, 1, 1, 0]", " 0, 1,1,0 ", [0, 1, 1, 0], {"allocation": [0, 1, 1, 0]},
+    {"plan": {"allocation": [0, 1, 1, 0]}},
+])  # fmt: skip
 def test_it_is_a_list_or_a_file(tmp_path: Path, given: Any) -> None:
     path = tmp_path / "given.json"
     path.write_text(json.dumps(given), "utf-8")

@@ -121,13 +121,8 @@ def test_the_plan_of_a_row_is_a_plan(case: tuple[PlacementProblem, int]) -> None
 def chain_with_fork() -> PlacementProblem:
     """a - b - (c | d d' | e) - f - g, and an arc from b past the fork."""
     edges = (
-        ("a", "b"),
-        ("b", "c"),
-        ("b", "d"),
-        ("d", "d'"),
-        ("b", "e"),
-        *((v, "f") for v in ("c", "d'", "e", "b")),
-    )
+        ("a", "b"), ("b", "c"), ("b", "d"), ("d", "d'"), ("b", "e"), *((v, "f") for v in ("c", "d'", "e", "b")),
+    )  # fmt: skip
     nodes = tuple(Node(v, 3.0, 30.0, 1.0, 0.25) for v in ("a", "b", "c", "d", "d'", "e", "f"))
     last = Node("g", 3.0, 30.0, 1.0)
     return PlacementProblem((*nodes, last), (*edges, ("f", "g")), 4, 1, 4.0)

@@ -22,12 +22,8 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import load_plan, load_result, plan_from_json
 
 GOOD: dict[str, Any] = {
-    "forward": [1, 2, 3],
-    "backward": [4, 5, 6],
-    "activations": [10, 20, 30, 40],
-    "weights": [1, 1, 2],
-    "gpus": 2,
-}
+    "forward": [1, 2, 3], "backward": [4, 5, 6], "activations": [10, 20, 30, 40], "weights": [1, 1, 2], "gpus": 2,
+}  # fmt: skip
 
 
 def chain(**changes: Any) -> ChainProblem:

@@ -127,17 +127,8 @@ def test_profiles_know_no_devices_of_files() -> None:
 
 
 ASKED = (
-    "configure",
-    "llama-3-8b",
-    "--layers",
-    2,
-    "--sequence",
-    2048,
-    "--batch",
-    8,
-    "--judge",
-    "tensor=4 pipeline=2",
-)
+    "configure", "llama-3-8b", "--layers", 2, "--sequence", 2048, "--batch", 8, "--judge", "tensor=4 pipeline=2",
+)  # fmt: skip
 
 
 def test_the_command_line_counts_devices_of_the_file(plan: Plan) -> None:

@@ -14,14 +14,10 @@ from pipeplan.instances.placement import generators
 from pipeplan.instances.placement.generators import GENERATORS
 
 HASHES = {
-    "chain": "7874f7fba65da93b",
-    "series-parallel": "79dfaf5c06180bf9",
-    "blocks": "7874f7fba65da93b",
-    "layered": "91cbdfe55c72d34a",
-    "dnn": "9aab9727d873c6e5",
-    "heterogeneous": "847989ed6a462136",
+    "chain": "7874f7fba65da93b", "series-parallel": "79dfaf5c06180bf9", "blocks": "7874f7fba65da93b",
+    "layered": "91cbdfe55c72d34a", "dnn": "9aab9727d873c6e5", "heterogeneous": "847989ed6a462136",
     "random-dag": "52db9fe648306680",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -67,23 +67,16 @@ def test_an_assignment_becomes_devices_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("device_of", "said"),
-    [
-        (
-            {"a": 0, "b": 0, "c": -1},
-            "puts node 'c' on device -1; give a whole number from 0 to 2, the accelerators",
-        ),
-        ({"a": 0, "b": 3, "c": 1}, "puts node 'b' on device 3; give a whole number from 0 to 2"),
-        ({"a": 0, "b": True, "c": 1}, "puts node 'b' on device true; give a whole number"),
-        ({"a": 0, "b": 1.0, "c": 1}, "puts node 'b' on device 1.0; give a whole number"),
-        ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
-        ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
-        ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
-        (0, "is an int, not a mapping; give the number of a device for each node's id"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("device_of", "said"), [
+    ({"a": 0, "b": 0, "c": -1}, "puts node 'c' on device -1; give a whole number from 0 to 2, the accelerators"),
+    ({"a": 0, "b": 3, "c": 1}, "puts node 'b' on device 3; give a whole number from 0 to 2"),
+    ({"a": 0, "b": True, "c": 1}, "puts node 'b' on device true; give a whole number"),
+    ({"a": 0, "b": 1.0, "c": 1}, "puts node 'b' on device 1.0; give a whole number"),
+    ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
+    ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
+    ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
+    (0, "is an int, not a mapping; give the number of a device for each node's id"),
+], ids=str)  # fmt: skip
 def test_an_assignment_to_what_is_not_there_is_refused(device_of: Any, said: str) -> None:
     problem = placement_from_json({**OWN, "cpus": 1})
     with pytest.raises(InputError) as caught:

@@ -114,19 +114,12 @@ def test_memory_in_all_digits_and_in_the_multiple_that_suits_it(
     assert message.endswith(f" more than its memory of {limit:.0f} bytes{multiples}.")
 
 
-@pytest.mark.parametrize(
-    ("sizes", "memory", "message"),
-    [
-        ((0.1, 0.2), 0.3, None),
-        (
-            (0.1, 0.2),
-            0.2999999999999999,
-            "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999",
-        ),
-        ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
-        ((1 / 3, 1 / 3, 1 / 3), 1, None),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "memory", "message"), [
+    ((0.1, 0.2), 0.3, None),
+    ((0.1, 0.2), 0.2999999999999999, "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999"),
+    ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
+    ((1 / 3, 1 / 3, 1 / 3), 1, None),
+])  # fmt: skip
 def test_what_fits_is_decided_on_decimals_as_written(
     sizes: tuple[float, ...], memory: float, message: str | None
 ) -> None:

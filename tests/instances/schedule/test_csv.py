@@ -280,10 +280,8 @@ def _changed(number: int, **changes: object) -> ScheduleProblem:
 
 HOMELESS = {
     "another kind": (_changed(0, kind="X"), 'blocks[0].kind is "X" (other)'),
-    "several devices": (
-        _changed(0, devices=("d0", "d1")),
-        "blocks[0].devices are 2; in PyTorch's CSV a pass has one",
-    ),
+    "several devices": (_changed(0, devices=("d0", "d1")),
+        "blocks[0].devices are 2; in PyTorch's CSV a pass has one"),
     "no stage": (_changed(1, stage=None), "blocks[1].stage is missing"),
     "a name as stage": (_changed(1, stage="head"), "blocks[1].stage is 'head'"),
     "a gap": (
@@ -295,11 +293,9 @@ HOMELESS = {
     "two forward passes": (_changed(2, stage=0), "blocks[2].stage is 0, whose F is 'F0' already"),
     "two homes": (_changed(1, devices=("d1",)), "other blocks of stage 0 run on 'd0'"),
     "only half a backward pass": (_changed(1, kind="I"), "of stage 0 have the backward passes I"),
-    "an offset": (
-        whole_pipeline(2, 1).replace(edges=(BlockEdge("F0", "F1", offset=1),)),
-        "edges[0].offset is 1; PyTorch's CSV knows one iteration alone",
-    ),
-}
+    "an offset": (whole_pipeline(2, 1).replace(edges=(BlockEdge("F0", "F1", offset=1),)),
+        "edges[0].offset is 1; PyTorch's CSV knows one iteration alone"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOMELESS)

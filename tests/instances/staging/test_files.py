@@ -113,13 +113,8 @@ LEAF = ("stages", 0, "children", 0, "configurations")
 FAULTS: list[tuple[Callable[[object], object], Any, tuple[str | int, ...], object, str]] = [
     (staging_from_json, OWN, ("layers", 0, "configurations", "01"), [], "layers[0].configurations"),
     (staging_from_json, OWN, (*WAY_PATH, "gather_in"), {"1": 6}, "layers[1].configurations.1[0].gather_in"),
-    (
-        staging_from_json,
-        OWN,
-        (*WAY_PATH, "gather_in"),
-        [[1, 6], [1, 7]],
-        "layers[1].configurations.1[0].gather_in[1]",
-    ),
+    (staging_from_json, OWN, (*WAY_PATH, "gather_in"), [[1, 6], [1, 7]],
+     "layers[1].configurations.1[0].gather_in[1]"),
     (LeveledPlan.from_json, TREE.to_json(), LEAF, [["a"]], "plan.stages[0].children[0].configurations[0]"),
     (LeveledPlan.from_json, TREE.to_json(), LEAF, [["a", "x"]] * 2, "plan.stages[0].children[0].configurations[1]"),
     *(
@@ -138,7 +133,7 @@ FAULTS: list[tuple[Callable[[object], object], Any, tuple[str | int, ...], objec
             ((*PUBLISHED_WAY, "syncTimeFw"), [0], "nodes[1].TMPCs.1[0].syncTimeFw"),
         )
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("read", "good", "path", "value", "field"), FAULTS, ids=[fault[-1] for fault in FAULTS])

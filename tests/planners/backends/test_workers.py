@@ -87,15 +87,11 @@ def test_a_native_model_is_built_in_the_worker(builders: str) -> None:
     assert "ortools" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("start", "outcome", "value"),
-    [
-        ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, StartOutcome.REJECTED, None),
-    ],
-    ids=["complete", "partial", "too few"],
-)
+@pytest.mark.parametrize(("start", "outcome", "value"), [
+    ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+    ({"pick[0]": 1, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+    ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, StartOutcome.REJECTED, None),
+], ids=["complete", "partial", "too few"])  # fmt: skip
 def test_starts_of_native_models(
     builders: str, start: dict[str, float], outcome: StartOutcome, value: float | None
 ) -> None:

@@ -114,17 +114,10 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
 
 
 @pytest.mark.at_once(4)
-@pytest.mark.parametrize(
-    ("objective", "small", "forbidden", "least"),
-    [
-        ("max-load", True, False, 30),
-        ("gpipe", True, False, 15),
-        ("max-load", False, False, 30),
-        ("max-load", True, True, 1),
-        ("gpipe", True, True, 1),
-        ("max-load", False, True, 20),
-    ],
-)
+@pytest.mark.parametrize(("objective", "small", "forbidden", "least"), [
+    ("max-load", True, False, 30), ("gpipe", True, False, 15), ("max-load", False, False, 30),
+    ("max-load", True, True, 1), ("gpipe", True, True, 1), ("max-load", False, True, 20),
+])  # fmt: skip
 def test_equals_the_best_of_all_plans(
     objective: str, small: bool, forbidden: bool, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,12 +13,8 @@ from pipeplan.instances.training.iteration import timing_of
 from pipeplan.planners.training.runs import Run, fit
 
 DEGREES = (
-    {"data": 8},
-    {"tensor": 8},
-    {"tensor": 2, "data": 4},
-    {"pipeline": 2, "data": 4},
-    {"context": 4, "data": 2},
-)
+    {"data": 8}, {"tensor": 8}, {"tensor": 2, "data": 4}, {"pipeline": 2, "data": 4}, {"context": 4, "data": 2},
+)  # fmt: skip
 START = replace(PLAIN, products=0.8, attention=0.6, memory=0.8, links=0.8)
 
 

@@ -91,36 +91,30 @@ def test_runs_on_another_number_of_the_same_gpus(tmp_path: Path) -> None:
         measured_runs(table(tmp_path, "8xa100-80gb,3.0", header="devices,seconds"), own)
 
 
-@pytest.mark.parametrize(
-    ("header", "row", "sentence"),
-    [
-        (
-            "virtual,schedule,seconds",
-            "2,interleaved-1f1b,1",
-            "row 2: it cannot have been run: Several chunks on a rank",
-        ),
-        ("tensor,seconds", "16,1.0", "row 2: configuration has 16 x 1 x 1 ranks for 8 GPUs"),
-        ("micro_batch,seconds", "3,1.0", "row 2: configuration: micro-batch is 3, and 8 data-parallel ranks"),
-        ("zero,seconds", "3,1.0", "row 2: it cannot have been run: megatron has no ZeRO stage 3"),
-        ("expert,seconds", "2,1.0", "row 2: it cannot have been run: Expert parallelism divides the number"),
-        ("model,seconds", "lama-3-8b,1.0", "row 2: There is no model named 'lama-3-8b'"),
-        ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
-        ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
-        ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
-        ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,1e300", "row 2: seconds is '1e300'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,1e20", "row 2: seconds is 1e+20, and this configuration is predicted to take"),
-        ("tensor,seconds", "2,1e-300", "row 2: seconds is 1e-300, and this configuration is predicted to take"),
-        ("tensor,peak_gib", "2,1e20", "row 2: peak_gib is 1e+20, and this configuration is predicted to take"),
-        ("tensor,peak_gib", "2,1e-300", "row 2: peak_gib is 1e-300, and this configuration is predicted to take"),
-        ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
-        ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
-        ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
-        ("tensor,tensor,seconds", "2,2,1.0", "content has the column 'tensor' twice; give it once."),
-        ("layout,seconds", "=cmd(),1.0", "row 2: layout holds '='; give E"),
-    ],
-)
+@pytest.mark.parametrize(("header", "row", "sentence"), [
+    ("virtual,schedule,seconds", "2,interleaved-1f1b,1",
+     "row 2: it cannot have been run: Several chunks on a rank"),
+    ("tensor,seconds", "16,1.0", "row 2: configuration has 16 x 1 x 1 ranks for 8 GPUs"),
+    ("micro_batch,seconds", "3,1.0", "row 2: configuration: micro-batch is 3, and 8 data-parallel ranks"),
+    ("zero,seconds", "3,1.0", "row 2: it cannot have been run: megatron has no ZeRO stage 3"),
+    ("expert,seconds", "2,1.0", "row 2: it cannot have been run: Expert parallelism divides the number"),
+    ("model,seconds", "lama-3-8b,1.0", "row 2: There is no model named 'lama-3-8b'"),
+    ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
+    ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
+    ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
+    ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,1e300", "row 2: seconds is '1e300'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,1e20", "row 2: seconds is 1e+20, and this configuration is predicted to take"),
+    ("tensor,seconds", "2,1e-300", "row 2: seconds is 1e-300, and this configuration is predicted to take"),
+    ("tensor,peak_gib", "2,1e20", "row 2: peak_gib is 1e+20, and this configuration is predicted to take"),
+    ("tensor,peak_gib", "2,1e-300", "row 2: peak_gib is 1e-300, and this configuration is predicted to take"),
+    ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
+    ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
+    ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
+    ("tensor,tensor,seconds", "2,2,1.0", "content has the column 'tensor' twice; give it once."),
+    ("layout,seconds", "=cmd(),1.0", "row 2: layout holds '='; give E"),
+])  # fmt: skip
 def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row: str, sentence: str) -> None:
     path = table(tmp_path, row, header=header)
     with pytest.raises(PipeplanError) as found:
@@ -242,24 +236,14 @@ def test_a_log_of_torchtitan_says_configuration_time_and_peak(tmp_path: Path) ->
     assert run.peak_bytes == 44.3 * GIB
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("nothing of the kind", "content is neither a table of runs nor a log of Megatron or torchtitan"),
-        (MEGATRON[MEGATRON.index(" [2025") :], "content holds no arguments of Megatron; give the log from its"),
-        (
-            TITAN[TITAN.index("[titan] 2025-07-29 19:53:09") :],
-            "content names neither the device mesh nor the batches",
-        ),
-        (
-            MEGATRON.replace(
-                "tensor_model_parallel_size ...................... 2", "tensor_model_parallel_size ... 3"
-            ),
-            "",
-        ),
-        (MEGATRON.replace("num_layers ...................................... 32", "num_layers ... 33"), ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("nothing of the kind", "content is neither a table of runs nor a log of Megatron or torchtitan"),
+    (MEGATRON[MEGATRON.index(" [2025") :], "content holds no arguments of Megatron; give the log from its"),
+    (TITAN[TITAN.index("[titan] 2025-07-29 19:53:09") :], "content names neither the device mesh nor the batches"),
+    (MEGATRON.replace("tensor_model_parallel_size ...................... 2", "tensor_model_parallel_size ... 3"),
+     ""),
+    (MEGATRON.replace("num_layers ...................................... 32", "num_layers ... 33"), ""),
+])  # fmt: skip
 def test_logs_that_say_too_little_are_refused_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     path = log(tmp_path, text)
     with pytest.raises(PipeplanError) as found:

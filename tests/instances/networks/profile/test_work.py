@@ -67,20 +67,11 @@ def test_a_node_without_kernels_has_no_other_times() -> None:
 # ---- the packaged profiles -----------------------------------------------------------------------------
 
 PUBLISHED = {
-    "bert-large": 335_141_888,
-    "densenet121": 7_978_856,
-    "gpt2": 124_439_808,
-    "gpt2-xl": 1_557_611_200,
-    "inception-v3": 23_834_568,
-    "vgg16": 138_357_544,
-    "llama-3-8b": 8_030_261_248,
-    "llama-3-70b": 70_553_706_496,
-    "mixtral-8x7b": 46_702_792_704,
-    "t5-large": 737_668_096,
-    "whisper-medium": 763_857_920,
-    "clip-vit-large-patch14": 427_616_513,
-    "resnet-50": 25_557_032,
-}
+    "bert-large": 335_141_888, "densenet121": 7_978_856, "gpt2": 124_439_808, "gpt2-xl": 1_557_611_200,
+    "inception-v3": 23_834_568, "vgg16": 138_357_544, "llama-3-8b": 8_030_261_248, "llama-3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704, "t5-large": 737_668_096, "whisper-medium": 763_857_920,
+    "clip-vit-large-patch14": 427_616_513, "resnet-50": 25_557_032,
+}  # fmt: skip
 """Parameters of the published weights."""
 
 

@@ -148,22 +148,16 @@ def sentence(case: Case, to: str, plan: Configuration | None = None, **changes: 
     return str(found.value).partition(": ")[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "said"),
-    [
-        (
-            "dense, interleaved",
-            (Recompute(("full",)), *case_of("dense, interleaved").plan.recompute[1:]),
-            "megatron computes the same again in every chunk; choose one word for all.",
-        ),
-        (
-            "dense, modules computed again, fp8",
-            (Recompute(("mlp",), 3),) * 2,
-            "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or "
-            "full:3.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "words", "said"), [
+    ("dense, interleaved", (Recompute(("full",)), *case_of("dense, interleaved").plan.recompute[1:]),
+     "megatron computes the same again in every chunk; choose one word for all."),
+    (
+        "dense, modules computed again, fp8",
+        (Recompute(("mlp",), 3),) * 2,
+        "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or "
+        "full:3.",
+    ),
+])  # fmt: skip
 def test_recomputation_that_has_no_words(name: str, words: tuple[Recompute, ...], said: str) -> None:
     case = case_of(name)
     assert sentence(case, "megatron", replace(case.plan, recompute=words)) == said
