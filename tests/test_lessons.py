@@ -351,19 +351,16 @@ def test_a_check_says_what_shape_of_answer_it_asks_for(path: Path) -> None:
     assert [(check, ast.literal_eval(example)) for example, check in asked] == proposed
 
 
-@pytest.mark.parametrize(
-    ("example", "answer", "words"),
-    [
-        ("lambda a, b: ...", 5, "expected a function of a, b, got 5"),
-        ("lambda a, b: ...", lambda a: a, "expected a function of a, b, got another function; missing|too many"),
-        ("lambda a, b: ...", lambda a, b: ..., "expected a value of your function, got Ellipsis"),
-        ("...", ..., "expected a number, got Ellipsis"),
-        ("...", "12", "expected a number, got '12'"),
-        ("[..., ...]", 3, "expected several answers, got 3"),
-        ('"..."', 3, "expected a text, got 3"),
-        ("(lambda a: ..., lambda a: ...)", (1, 2), "expected a function of a, got 1"),
-    ],
-)
+@pytest.mark.parametrize(("example", "answer", "words"), [
+    ("lambda a, b: ...", 5, "expected a function of a, b, got 5"),
+    ("lambda a, b: ...", lambda a: a, "expected a function of a, b, got another function; missing|too many"),
+    ("lambda a, b: ...", lambda a, b: ..., "expected a value of your function, got Ellipsis"),
+    ("...", ..., "expected a number, got Ellipsis"),
+    ("...", "12", "expected a number, got '12'"),
+    ("[..., ...]", 3, "expected several answers, got 3"),
+    ('"..."', 3, "expected a text, got 3"),
+    ("(lambda a: ..., lambda a: ...)", (1, 2), "expected a function of a, got 1"),
+])  # fmt: skip
 def test_an_answer_of_another_shape_is_refused_in_a_sentence(
     course: Any, example: str, answer: Any, words: str
 ) -> None:

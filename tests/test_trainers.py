@@ -248,15 +248,12 @@ def test_memory_is_counted_so_that_its_limit_is_sharp(alone: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ("--tensor-model-parallel-size 2", "invalid choice: 2"),
-        ("--overlap-grad-reduce", "unrecognized arguments"),
-        ("--world-size 3 --pipeline-model-parallel-size 2", "must divide the processes"),
-        ("--pipeline-model-parallel-layout Et*3,L", "with all units"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "said"), [
+    ("--tensor-model-parallel-size 2", "invalid choice: 2"),
+    ("--overlap-grad-reduce", "unrecognized arguments"),
+    ("--world-size 3 --pipeline-model-parallel-size 2", "must divide the processes"),
+    ("--pipeline-model-parallel-layout Et*3,L", "with all units"),
+])  # fmt: skip
 def test_what_it_cannot_do_is_refused(flags: str, said: str) -> None:
     code, log = trained(*flags.split())
     assert code == 2

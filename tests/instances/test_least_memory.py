@@ -30,15 +30,12 @@ def test_what_is_not_bytes_is_asked_for_exactly() -> None:
     assert option(0.3, "GiB") == "--memory 0.3"
 
 
-@pytest.mark.parametrize(
-    ("amounts", "texts"),
-    [
-        ((2**31, 40 * 10**9, 5 * 2**30), ["2 GiB", "37.26 GiB", "5 GiB"]),  # in the order in which they are given
-        ((4 * 10**9, 80 * 10**9), ["4 GB", "80 GB"]),
-        ((2**29, 2**34), ["512 MiB", "16384 MiB"]),
-        ((18, 50), ["18 bytes", "50 bytes"]),
-        ((), []),
-    ],
-)
+@pytest.mark.parametrize(("amounts", "texts"), [
+    ((2**31, 40 * 10**9, 5 * 2**30), ["2 GiB", "37.26 GiB", "5 GiB"]),  # in the order in which they are given
+    ((4 * 10**9, 80 * 10**9), ["4 GB", "80 GB"]),
+    ((2**29, 2**34), ["512 MiB", "16384 MiB"]),
+    ((18, 50), ["18 bytes", "50 bytes"]),
+    ((), []),
+])  # fmt: skip
 def test_amounts_of_a_table_are_in_one_unit(amounts: tuple[int, ...], texts: list[str]) -> None:
     assert list(in_one_unit(amounts).values()) == texts

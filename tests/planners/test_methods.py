@@ -110,15 +110,12 @@ LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
 
 
-@pytest.mark.parametrize(
-    ("options", "found", "stages"),
-    [
-        ({"variant": "plain", "non_contiguous": True}, True, side_by_side("highs")),
-        ({"variant": "strong", "non_contiguous": False}, True, side_by_side("cp-sat")),
-        (FREE, False, (CP, BOTH)),
-        (FREE, True, (OPENING, LNS[0], DEVICES, CP, LNS[1], BOTH)),
-    ],
-)
+@pytest.mark.parametrize(("options", "found", "stages"), [
+    ({"variant": "plain", "non_contiguous": True}, True, side_by_side("highs")),
+    ({"variant": "strong", "non_contiguous": False}, True, side_by_side("cp-sat")),
+    (FREE, False, (CP, BOTH)),
+    (FREE, True, (OPENING, LNS[0], DEVICES, CP, LNS[1], BOTH)),
+])  # fmt: skip
 def test_the_portfolio_of_placements(options: Any, found: bool, stages: tuple[Stage, ...]) -> None:
     formulation = FORMULATIONS["ip-tarnawski"].load()
     assert formulation.portfolio(None, options, found=found) == stages

@@ -307,22 +307,19 @@ def moved(times: Mapping[int, float]) -> PatternPlan:
     return replace(PLAN, transfers=(times,))
 
 
-@pytest.mark.parametrize(
-    ("plan", "rule", "words"),
-    [
-        (replace(PLAN, allocation=(0, 0, 2)), "gpus", "Layer 3 is on GPU 2; the problem has the GPUs 0 to 1."),
-        (replace(PLAN, allocation=(0, 0, -1)), "gpus", "on GPU -1"),
-        (started(1, 1), "precedence", "F2 starts at 1, 1 before F1 ends at 2."),
-        (started(5, 11), "precedence", "B1 starts at 11, 1 before B2 ends at 12."),
-        (moved({2: 3, 4: 9}), "transfer", "The transfer of edge 2 starts at 3, 1 before F2 ends at 4."),
-        (moved({2: 4.5, 4: 9}), "transfer", "F3 starts at 5, 0.5 before the transfer of edge 2 ends at 5.5."),
-        (moved({4: 9}), "transfer", "The transfer of edge 2 (F2 -> F3) has no start."),
-        (moved({1: 2, 2: 4, 4: 9}), "transfer", "Edge 1 has a transfer but does not lead from GPU to GPU."),
-        (started(5, 15), "exclusive-gpu", "On GPU 0 F2 and B1, some periods apart, overlap for 1"),
-        (replace(PLAN, period=7), "exclusive-gpu", "in every period of 7."),
-        (replace(PLAN, period=5), "exclusive-link", "On the link of GPUs 0 and 1"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "rule", "words"), [
+    (replace(PLAN, allocation=(0, 0, 2)), "gpus", "Layer 3 is on GPU 2; the problem has the GPUs 0 to 1."),
+    (replace(PLAN, allocation=(0, 0, -1)), "gpus", "on GPU -1"),
+    (started(1, 1), "precedence", "F2 starts at 1, 1 before F1 ends at 2."),
+    (started(5, 11), "precedence", "B1 starts at 11, 1 before B2 ends at 12."),
+    (moved({2: 3, 4: 9}), "transfer", "The transfer of edge 2 starts at 3, 1 before F2 ends at 4."),
+    (moved({2: 4.5, 4: 9}), "transfer", "F3 starts at 5, 0.5 before the transfer of edge 2 ends at 5.5."),
+    (moved({4: 9}), "transfer", "The transfer of edge 2 (F2 -> F3) has no start."),
+    (moved({1: 2, 2: 4, 4: 9}), "transfer", "Edge 1 has a transfer but does not lead from GPU to GPU."),
+    (started(5, 15), "exclusive-gpu", "On GPU 0 F2 and B1, some periods apart, overlap for 1"),
+    (replace(PLAN, period=7), "exclusive-gpu", "in every period of 7."),
+    (replace(PLAN, period=5), "exclusive-link", "On the link of GPUs 0 and 1"),
+])  # fmt: skip
 def test_a_broken_rule_is_named_with_its_numbers(plan: PatternPlan, rule: str, words: str) -> None:
     messages = [violation.message for violation in verify_pattern(PROBLEM, plan) if violation.rule == rule]
     assert any(words in message for message in messages), verify_pattern(PROBLEM, plan)
@@ -352,19 +349,16 @@ def test_batches_of_a_pattern_keep_their_order() -> None:
     assert [rules(FIGURE_5, plan) for plan in later] == [["order"], ["order"]]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"period": 0}, "The period is 0, not a positive number."),
-        ({"period": math.nan}, "not a positive number"),
-        ({"allocation": (0, 0)}, "2 entries for 3 layers"),
-        ({"starts": ()}, "no row of starts"),
-        ({"starts": ((0, 1),)}, "2 entries for 6 tasks"),
-        ({"transfers": ()}, "1 row of starts and 0 of transfers"),
-        ({"transfers": ({2: math.inf},)}, "not a finite number"),
-        ({"period": 1e-9}, "periods, more than the 10000"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"period": 0}, "The period is 0, not a positive number."),
+    ({"period": math.nan}, "not a positive number"),
+    ({"allocation": (0, 0)}, "2 entries for 3 layers"),
+    ({"starts": ()}, "no row of starts"),
+    ({"starts": ((0, 1),)}, "2 entries for 6 tasks"),
+    ({"transfers": ()}, "1 row of starts and 0 of transfers"),
+    ({"transfers": ({2: math.inf},)}, "not a finite number"),
+    ({"period": 1e-9}, "periods, more than the 10000"),
+])  # fmt: skip
 def test_what_cannot_be_laid_out_breaks_its_shape(changes: dict[str, Any], words: str) -> None:
     plan = replace(PLAN, **changes)
     violations = verify_pattern(PROBLEM, plan)

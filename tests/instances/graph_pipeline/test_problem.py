@@ -16,11 +16,9 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
 
 
-@pytest.mark.parametrize(
-    ("q", "seconds"),
-    [(1, 3), (2, 4), (8, 16), (1.5, 3.5), (5, 10), (16, 32), (0.5, 2.5)],
-    ids=["point", "point", "point", "between", "between", "beyond", "before"],
-)
+@pytest.mark.parametrize(("q", "seconds"), [
+    (1, 3), (2, 4), (8, 16), (1.5, 3.5), (5, 10), (16, 32), (0.5, 2.5),
+], ids=["point", "point", "point", "between", "between", "beyond", "before"])  # fmt: skip
 def test_a_curve_is_exact_at_its_points_and_linear_elsewhere(q: float, seconds: float) -> None:
     assert MEASURED(q) == pytest.approx(seconds, rel=1e-12)
     assert TimeCurve((4, 5), (1, 9))(1) == 0, "never negative"

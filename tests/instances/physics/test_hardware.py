@@ -26,16 +26,13 @@ def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
     assert known_gpu(said).name == meant
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
-        ("h1000", "There is no GPU named 'h1000'; choose one of"),
-        ("a10g", "There is no GPU named 'a10g'; choose one of"),
-        ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
-        ("", "There is no GPU named ''"),
-    ],
-)
+@pytest.mark.parametrize(("said", "answer"), [
+    ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
+    ("h1000", "There is no GPU named 'h1000'; choose one of"),
+    ("a10g", "There is no GPU named 'a10g'; choose one of"),
+    ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
+    ("", "There is no GPU named ''"),
+])  # fmt: skip
 def test_an_unknown_gpu_is_refused_with_those_that_are_near(said: str, answer: str) -> None:
     with pytest.raises(UsageError) as caught:
         known_gpu(said)

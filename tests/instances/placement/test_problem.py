@@ -153,16 +153,13 @@ def with_times(*times: float | None, **facts: Any) -> PlacementProblem:
 # ---- the door ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "remedy"),
-    [
-        ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
-        ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
-        ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
-        ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
-        ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
-    ],
-)
+@pytest.mark.parametrize(("change", "field", "remedy"), [
+    ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
+    ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
+    ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
+    ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
+    ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
+])  # fmt: skip
 def test_a_cluster_that_makes_no_sense_is_refused(change: dict[str, Any], field: str, remedy: str) -> None:
     with pytest.raises(InputError, match=f"^{field} .*; .*{remedy}"):
         PAIR.replace(**change)

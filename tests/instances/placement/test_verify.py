@@ -54,15 +54,12 @@ def test_an_unknown_notion_of_contiguity_is_refused_with_the_list() -> None:
 # ---- assignment and devices ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("plan", "sentence"),
-    [
-        (split((), ("b", "c"), (4,)), "Node 'a' is on no device."),
-        (split(("a",), ("b", "c"), (4, "a")), "Node 'a' is placed 2 times (on 'acc0', 'cpu0')."),
-        (split(("a", "a"), ("b", "c"), (4,)), "Node 'a' is placed 2 times (on 'acc0')."),
-        (split(("a",), ("b", "c"), (4, "4")), "Device 'cpu0' holds the unknown node '4'."),
-    ],
-)
+@pytest.mark.parametrize(("plan", "sentence"), [
+    (split((), ("b", "c"), (4,)), "Node 'a' is on no device."),
+    (split(("a",), ("b", "c"), (4, "a")), "Node 'a' is placed 2 times (on 'acc0', 'cpu0')."),
+    (split(("a", "a"), ("b", "c"), (4,)), "Node 'a' is placed 2 times (on 'acc0')."),
+    (split(("a",), ("b", "c"), (4, "4")), "Device 'cpu0' holds the unknown node '4'."),
+])  # fmt: skip
 def test_a_missing_a_repeated_and_an_unknown_node_are_named(plan: PlacementPlan, sentence: str) -> None:
     assert said(plan) == [("assignment", sentence)]
 
@@ -172,19 +169,16 @@ def cut(plan: PlacementPlan, d: int, *pieces: tuple[str, ...]) -> PlacementPlan:
     return PlacementPlan(tuple(devices))
 
 
-@pytest.mark.parametrize(
-    ("pieces", "sentence"),
-    [
-        ((("b",),), "Node 'c' of device 'acc1' is in none of its 1 subgraphs."),
-        ((("b", "c"), ("b",)), "The subgraphs of device 'acc1' hold node 'b' 2 times."),
-        ((("b", "c"), ("a",)), "The subgraphs of device 'acc1' hold node 'a', which the device does not."),
-        (
-            (("c",), ("b",)),
-            "The piece subgraphs[0] of device 'acc1' runs before subgraphs[1], but its node 'c' needs node 'b' of that "
-            "later piece.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "sentence"), [
+    ((("b",),), "Node 'c' of device 'acc1' is in none of its 1 subgraphs."),
+    ((("b", "c"), ("b",)), "The subgraphs of device 'acc1' hold node 'b' 2 times."),
+    ((("b", "c"), ("a",)), "The subgraphs of device 'acc1' hold node 'a', which the device does not."),
+    (
+        (("c",), ("b",)),
+        "The piece subgraphs[0] of device 'acc1' runs before subgraphs[1], but its node 'c' needs node 'b' of that "
+        "later piece.",
+    ),
+])  # fmt: skip
 def test_pieces_partition_a_device_in_processing_order(pieces: tuple[tuple[str, ...], ...], sentence: str) -> None:
     assert said(cut(GOOD, 1, *pieces)) == [("subgraphs", sentence)]
 
@@ -235,16 +229,13 @@ def test_an_unknown_objective_is_refused_with_the_list(training: PlacementProble
         evaluate(training, placed(acc0="f F g G")).objective("speed")
 
 
-@pytest.mark.parametrize(
-    ("plan", "sentence"),
-    [
-        (placed(acc0="f g G"), "Node 'F' is on no device."),
-        (placed(acc0="f g G F", acc1="f"), "Node 'f' is placed twice."),
-        (placed(acc0="f g G F F"), "Node 'F' is placed twice."),
-        (placed(acc0="f g G F x"), "Device 'acc0' holds the unknown node 'x'."),
-        (PlacementPlan(()), "Node 'f' is on no device."),
-    ],
-)
+@pytest.mark.parametrize(("plan", "sentence"), [
+    (placed(acc0="f g G"), "Node 'F' is on no device."),
+    (placed(acc0="f g G F", acc1="f"), "Node 'f' is placed twice."),
+    (placed(acc0="f g G F F"), "Node 'F' is placed twice."),
+    (placed(acc0="f g G F x"), "Device 'acc0' holds the unknown node 'x'."),
+    (PlacementPlan(()), "Node 'f' is on no device."),
+])  # fmt: skip
 def test_what_is_no_assignment_has_no_loads(training: PlacementProblem, plan: PlacementPlan, sentence: str) -> None:
     with pytest.raises(NotAnAssignmentError) as caught:
         evaluate(training, plan)

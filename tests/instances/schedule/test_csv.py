@@ -103,15 +103,12 @@ def test_a_circle_of_three_devices_is_told_from_one_to_the_next() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("order", "words"),
-    [
-        ("F0.0 F0.1 B0.0", "lacks block 'B0' of micro-batch 1"),
-        ("F0.0 F0.1 B0.0 B0.1 F1.0", "has, though it does not run there, block 'F1' of micro-batch 0"),
-        ("F0.0 F0.1 B0.0 B0.1 F0.1", "has block 'F0' of micro-batch 1 twice"),
-        ("F0.0 F0.1 B0.0 B0.1 F0.2", "has, though it does not run there, block 'F0' of micro-batch 2"),
-    ],
-)
+@pytest.mark.parametrize(("order", "words"), [
+    ("F0.0 F0.1 B0.0", "lacks block 'B0' of micro-batch 1"),
+    ("F0.0 F0.1 B0.0 B0.1 F1.0", "has, though it does not run there, block 'F1' of micro-batch 0"),
+    ("F0.0 F0.1 B0.0 B0.1 F0.1", "has block 'F0' of micro-batch 1 twice"),
+    ("F0.0 F0.1 B0.0 B0.1 F0.2", "has, though it does not run there, block 'F0' of micro-batch 2"),
+])  # fmt: skip
 def test_an_order_has_each_run_of_its_device_once(order: str, words: str) -> None:
     problem = two_stages()
     with pytest.raises(InputError, match=words):

@@ -55,20 +55,17 @@ def block(name: str, time: float, change: float = 0, workspace: float = 0) -> Bl
 # ---- shape ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("plan", "sentence"),
-    [
-        (finite(F=[0, 2], X=[2, 5]), "Block 'B' has no start."),
-        (finite(F=[0, 2], X=[2, 5], B=[5, 8], C=[9, 9]), "There is no block 'C' in the problem"),
-        (finite(F=[0, 2], X=[2, 5], B=[5]), "Block 'B' has 1 starts for 2 micro-batches."),
-        (finite(F=[0, 2], X=[2, 5], B=[5, 8, 20]), "Block 'B' has 3 starts for 2 micro-batches."),
-        (finite(F=[-1, 2], X=[2, 5], B=[5, 8]), "Block 'F' starts at -1, before 0."),
-        (periodic(0, F=0, X=2, B=5), "The period is 0; it must be above 0."),
-        (periodic(-3, F=0, X=2, B=5), "The period is -3; it must be above 0."),
-        (periodic(3, F=-2, X=2, B=5), "Block 'F' starts at -2, before 0."),
-        (periodic(Fraction(1, 10**9), F=0, X=2, B=5), "too many periods"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "sentence"), [
+    (finite(F=[0, 2], X=[2, 5]), "Block 'B' has no start."),
+    (finite(F=[0, 2], X=[2, 5], B=[5, 8], C=[9, 9]), "There is no block 'C' in the problem"),
+    (finite(F=[0, 2], X=[2, 5], B=[5]), "Block 'B' has 1 starts for 2 micro-batches."),
+    (finite(F=[0, 2], X=[2, 5], B=[5, 8, 20]), "Block 'B' has 3 starts for 2 micro-batches."),
+    (finite(F=[-1, 2], X=[2, 5], B=[5, 8]), "Block 'F' starts at -1, before 0."),
+    (periodic(0, F=0, X=2, B=5), "The period is 0; it must be above 0."),
+    (periodic(-3, F=0, X=2, B=5), "The period is -3; it must be above 0."),
+    (periodic(3, F=-2, X=2, B=5), "Block 'F' starts at -2, before 0."),
+    (periodic(Fraction(1, 10**9), F=0, X=2, B=5), "too many periods"),
+])  # fmt: skip
 def test_what_cannot_be_laid_out_is_said_at_once(plan: AnySchedule, sentence: str) -> None:
     assert sentence in said(THERE_AND_BACK, plan)
 

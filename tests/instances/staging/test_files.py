@@ -45,11 +45,9 @@ def test_a_field_that_went_is_read_where_it_says_nothing() -> None:
 
 
 @pytest.mark.workloads
-@pytest.mark.parametrize(
-    ("name", "layers", "edges"),
-    [("bert32a100.json", 37, 67), ("resnet.json", 177, 193)],
-    ids=["bert32", "resnet50"],
-)
+@pytest.mark.parametrize(("name", "layers", "edges"), [
+    ("bert32a100.json", 37, 67), ("resnet.json", 177, 193),
+], ids=["bert32", "resnet50"])  # fmt: skip
 def test_published_files_are_read(workloads: Path, name: str, layers: int, edges: int) -> None:
     data = json.loads((workloads / "piper" / name).read_text("utf-8"))
     problem = staging_from_published(data)

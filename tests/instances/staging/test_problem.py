@@ -185,14 +185,11 @@ def test_memory_is_that_of_the_type() -> None:
     assert not verify_stages(TYPED, typed_plan("slow", "fast"))
 
 
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        (("fast", "fast"), "The plan uses 2 devices of type"),
-        (("fast", None), "Stage 1 does not say on which type of devices it is."),
-        (("fast", "new"), "Stage 1 is on devices of type"),
-    ],
-)
+@pytest.mark.parametrize(("kinds", "said"), [
+    (("fast", "fast"), "The plan uses 2 devices of type"),
+    (("fast", None), "Stage 1 does not say on which type of devices it is."),
+    (("fast", "new"), "Stage 1 is on devices of type"),
+])  # fmt: skip
 def test_rules_of_types_are_broken(kinds: tuple[str | None, str | None], said: str) -> None:
     found = verify_stages(TYPED, typed_plan(*kinds))
     assert any(said in violation.message for violation in found)

@@ -139,17 +139,14 @@ def test_spelling_does_not_matter_and_near_names_are_told() -> None:
         known_model("lama-3-70b")
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "dense", "counted"),
-    [
-        ("llama-3-70b", 12, None, {"embedding": 1, "dense": 12, "head": 1}),
-        ("deepseek-v2", 4, 1, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),
-        ("deepseek-v2", 4, None, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),  # it has one dense layer
-        ("deepseek-v3", 100, None, {"embedding": 1, "dense": 3, "experts": 97, "prediction": 1, "head": 1}),
-        ("deepseek-v3", 2, None, {"embedding": 1, "dense": 2, "prediction": 1, "head": 1}),
-        ("deepseek-v3", None, 0, {"embedding": 1, "experts": 61, "prediction": 1, "head": 1}),
-    ],
-)
+@pytest.mark.parametrize(("name", "layers", "dense", "counted"), [
+    ("llama-3-70b", 12, None, {"embedding": 1, "dense": 12, "head": 1}),
+    ("deepseek-v2", 4, 1, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),
+    ("deepseek-v2", 4, None, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),  # it has one dense layer
+    ("deepseek-v3", 100, None, {"embedding": 1, "dense": 3, "experts": 97, "prediction": 1, "head": 1}),
+    ("deepseek-v3", 2, None, {"embedding": 1, "dense": 2, "prediction": 1, "head": 1}),
+    ("deepseek-v3", None, 0, {"embedding": 1, "experts": 61, "prediction": 1, "head": 1}),
+])  # fmt: skip
 def test_a_model_is_cut_or_lengthened(
     name: str, layers: int | None, dense: int | None, counted: dict[str, int]
 ) -> None:
@@ -158,16 +155,13 @@ def test_a_model_is_cut_or_lengthened(
     assert {unit: count for unit, count in model.counted.items() if count} == counted
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "dense", "said"),
-    [
-        ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
-        ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
-        ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
-        ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
-        ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
-    ],
-)
+@pytest.mark.parametrize(("name", "layers", "dense", "said"), [
+    ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
+    ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
+    ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
+    ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
+    ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
+])  # fmt: skip
 def test_a_cut_that_makes_no_sense_is_refused(name: str, layers: int | None, dense: int | None, said: str) -> None:
     with pytest.raises((InputError, UsageError)) as caught:
         with_layers(known_model(name), layers, dense)

@@ -307,18 +307,15 @@ def test_the_order_of_rows_changes_nothing(begun: Campaign, tmp_path: Path) -> N
     assert verdicts[0] == verdicts[1] == verdicts[2]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"seconds": 120}, "these look like milliseconds"),
-        ({"seconds": "0,12"}, "more cells than there are columns"),
-        ({"seconds": "fast"}, "seconds is 'fast'"),
-        ({"seconds": -1}, "seconds is '-1'"),
-        ({"seconds": 0.12, "outcome": "oom"}, "outcome is 'oom'"),
-        ({"seconds": 0.12, "outcome": "failed"}, "seconds is given for a run that is failed"),
-        ({"seconds": 0.12, "memry": 1}, "has the column 'memry'"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"seconds": 120}, "these look like milliseconds"),
+    ({"seconds": "0,12"}, "more cells than there are columns"),
+    ({"seconds": "fast"}, "seconds is 'fast'"),
+    ({"seconds": -1}, "seconds is '-1'"),
+    ({"seconds": 0.12, "outcome": "oom"}, "outcome is 'oom'"),
+    ({"seconds": 0.12, "outcome": "failed"}, "seconds is given for a run that is failed"),
+    ({"seconds": 0.12, "memry": 1}, "has the column 'memry'"),
+])  # fmt: skip
 def test_a_mistyped_row_is_refused_with_its_number(
     begun: Campaign, tmp_path: Path, wrong: dict[str, object], says: str
 ) -> None:
@@ -513,19 +510,16 @@ def test_a_number_that_another_process_has_by_now_is_left_alone(desk: Desk, work
 # ---- words of a command --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "is empty"),
-        ("python 'x", "close every quote"),
-        ("python train.py", "names no configuration"),
-        ("python train.py --x={flags}", "word of its own"),
-        ("python train.py {toml}", "has {toml}, which megatron does not have"),
-        ("python train.py {flags.__class__}", "names no configuration"),
-        ("./nowhere.sh {flags}", "no program that is found"),
-        ("./plain.sh {flags}", "chmod"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "is empty"),
+    ("python 'x", "close every quote"),
+    ("python train.py", "names no configuration"),
+    ("python train.py --x={flags}", "word of its own"),
+    ("python train.py {toml}", "has {toml}, which megatron does not have"),
+    ("python train.py {flags.__class__}", "names no configuration"),
+    ("./nowhere.sh {flags}", "no program that is found"),
+    ("./plain.sh {flags}", "chmod"),
+])  # fmt: skip
 def test_a_command_that_cannot_be_run_is_refused_before_anything_runs(text: str, says: str, work: Path) -> None:
     (work / "plain.sh").write_text("true")
     with pytest.raises(InputError, match=says):

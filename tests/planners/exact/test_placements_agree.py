@@ -59,8 +59,9 @@ def by_model(
 @pytest.mark.parametrize(("problem", "value", "apart"), [
     (COLOUR_AT_LIMIT, 2.0, 2.0), (over_by(17), 6.0, 6.0), (over_by(1000), 6.0, 6.0), (over_by(0), 2.0, 2.0),
     (CPUS_ALONE, 2.0, 2.0), (FORBIDDEN_CPU, 2.5, 2.4), (FORBIDDEN_ACCELERATOR, 3.8, 2.7),
-],
-ids=["colour", "17 bytes", "1000 bytes", "full", "CPUs alone", "forbidden CPU", "forbidden accelerator"])  # fmt: skip
+], ids=[
+    "colour", "17 bytes", "1000 bytes", "full", "CPUs alone", "forbidden CPU", "forbidden accelerator",
+])  # fmt: skip
 def test_known_values(problem: PlacementProblem, value: float, apart: float, method: str) -> None:
     """`apart`: where devices may hold any nodes."""
     if method in THROUGHPUT:

@@ -62,15 +62,12 @@ def test_every_thread_runs_in_every_cycle_and_the_best_counts() -> None:
     assert (outcome.stop, outcome.claimed, outcome.bound) == (Stop.COMPLETED, 6.0, 4.0)
 
 
-@pytest.mark.parametrize(
-    ("limits", "bound", "found", "claimed", "stop", "runs"),
-    [
-        ({}, None, lambda cycle, thread: 5, 20, Stop.COMPLETED, 6),  # what breaks a rule never counts
-        ({}, None, lambda cycle, thread: 4, 4, Stop.PROVEN, 1),  # the bound is met
-        ({"rel_gap": 0.2}, 10.0, falling, 12, Stop.COMPLETED, 4),  # 12 is within 20 % of somebody else's 10
-        ({"time_limit_s": 0.0}, None, falling, 20, Stop.TIME, 0),  # the starts alone
-    ],
-)
+@pytest.mark.parametrize(("limits", "bound", "found", "claimed", "stop", "runs"), [
+    ({}, None, lambda cycle, thread: 5, 20, Stop.COMPLETED, 6),  # what breaks a rule never counts
+    ({}, None, lambda cycle, thread: 4, 4, Stop.PROVEN, 1),  # the bound is met
+    ({"rel_gap": 0.2}, 10.0, falling, 12, Stop.COMPLETED, 4),  # 12 is within 20 % of somebody else's 10
+    ({"time_limit_s": 0.0}, None, falling, 20, Stop.TIME, 0),  # the starts alone
+])  # fmt: skip
 def test_when_it_ends(
     limits: dict[str, float],
     bound: float | None,

@@ -150,17 +150,14 @@ def test_a_start_of_another_micro_batch_is_kept_and_proves_nothing() -> None:
     assert "--micro-batch 4 asks for such plans" in result.messages[0]
 
 
-@pytest.mark.parametrize(
-    ("start", "options", "why"),
-    [
-        (_plan(ROW, 4, 2, 4), {}, "micro-batches of several sizes"),
-        (_plan(ROW, 4, 2, 4), {"mixed_micro_batches": True}, None),
-        (_plan(ROW, 4, 4, 4), {"micro_batch": 4}, None),
-        (_plan(ROW, 4, 4, 4), {}, None),
-        (_plan(ROW, 4, 4, 4), {"degrees": "none"}, None),
-        (_plan(ROW, 4, 4, 4), {"micro_batch": 2}, "micro-batches of 4 samples"),
-    ],
-)
+@pytest.mark.parametrize(("start", "options", "why"), [
+    (_plan(ROW, 4, 2, 4), {}, "micro-batches of several sizes"),
+    (_plan(ROW, 4, 2, 4), {"mixed_micro_batches": True}, None),
+    (_plan(ROW, 4, 4, 4), {"micro_batch": 4}, None),
+    (_plan(ROW, 4, 4, 4), {}, None),
+    (_plan(ROW, 4, 4, 4), {"degrees": "none"}, None),
+    (_plan(ROW, 4, 4, 4), {"micro_batch": 2}, "micro-batches of 4 samples"),
+])  # fmt: skip
 def test_which_stage_graphs_are_outside(start: StageGraphPlan, options: dict[str, Any], why: str | None) -> None:
     assert _why(ROW, start, options) == why
 

@@ -123,16 +123,13 @@ def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [
-        ("2,2500,", "these look like milliseconds; divide the column by 1000."),
-        ("2,2500000,", "these look like microseconds; divide the column by 1000000."),
-        ("2,,40000", "these look like MiB; divide the column by 1024."),
-        ("2,,40000000000", "these look like bytes; divide the column by 1073741824."),
-        ("2,2500000000000,", "give what was measured, or a model, a batch and GPUs that are those of the run."),
-    ],
-)
+@pytest.mark.parametrize(("row", "sentence"), [
+    ("2,2500,", "these look like milliseconds; divide the column by 1000."),
+    ("2,2500000,", "these look like microseconds; divide the column by 1000000."),
+    ("2,,40000", "these look like MiB; divide the column by 1024."),
+    ("2,,40000000000", "these look like bytes; divide the column by 1073741824."),
+    ("2,2500000000000,", "give what was measured, or a model, a batch and GPUs that are those of the run."),
+])  # fmt: skip
 def test_amounts_in_another_unit_are_asked_back(tmp_path: Path, row: str, sentence: str) -> None:
     with pytest.raises(InputError, match="row 2: ") as found:
         measured_runs(table(tmp_path, row, header="tensor,seconds,peak_gib"), llama())
@@ -377,15 +374,12 @@ def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:
         saved_fit(path, other)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("[]", "is a list, not an object"),
-        ('{"schema": "pipeplan.result/1"}', "schema"),
-        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"products": 2}}', "efficiencies.products is 2"),
-        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"prodcts": 1}}', "prodcts"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("[]", "is a list, not an object"),
+    ('{"schema": "pipeplan.result/1"}', "schema"),
+    ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"products": 2}}', "efficiencies.products is 2"),
+    ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"prodcts": 1}}', "prodcts"),
+])  # fmt: skip
 def test_files_that_are_no_fit(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "fit.json"
     path.write_text(text, "utf-8")

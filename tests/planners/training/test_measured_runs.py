@@ -39,16 +39,13 @@ def test_three_published_mappings_come_in_the_order_in_which_they_were_measured(
 
 
 @pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
-@pytest.mark.parametrize(
-    ("file", "fitted", "group", "mean", "median", "worst"),
-    [
-        # Calculon, on the same rows: mean 3.65 %, worst 8.87 %.
-        ("a100_2205_05198.json", (), "a100", 0.0365, None, 0.0887),
-        ("b200_measured.json", LLAMA, "B200 llama3-70b", 0.055, None, 0.13),
-        ("b200_measured.json", (*LLAMA, *DEEPSEEK), "B200 deepseekv2", 0.10, None, None),
-        ("gh200_opt350_measured.json", (), "gh200", None, 0.08, None),
-    ],
-)
+@pytest.mark.parametrize(("file", "fitted", "group", "mean", "median", "worst"), [
+    # Calculon, on the same rows: mean 3.65 %, worst 8.87 %.
+    ("a100_2205_05198.json", (), "a100", 0.0365, None, 0.0887),
+    ("b200_measured.json", LLAMA, "B200 llama3-70b", 0.055, None, 0.13),
+    ("b200_measured.json", (*LLAMA, *DEEPSEEK), "B200 deepseekv2", 0.10, None, None),
+    ("gh200_opt350_measured.json", (), "gh200", None, 0.08, None),
+])  # fmt: skip
 def test_measured_times_are_met(
     file: str,
     fitted: tuple[str, ...],

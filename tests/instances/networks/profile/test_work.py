@@ -202,15 +202,12 @@ def test_one_type_says_memory_and_links() -> None:
     assert lower(ROW, devices="2xh100", memory_bytes=1e9).problem.memory_bytes == 1e9
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"kind": "chain"}, "A chain problem has devices of one type"),
-        ({"kind": "graph-pipeline", "batch": 4}, "give --kind staging or --kind placement"),
-        ({"kind": "staging", "memory_bytes": 1e9}, "drop --memory"),
-        ({"kind": "staging", "levels": ((2, 1e9), (2, 1e8))}, "levels"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"kind": "chain"}, "A chain problem has devices of one type"),
+    ({"kind": "graph-pipeline", "batch": 4}, "give --kind staging or --kind placement"),
+    ({"kind": "staging", "memory_bytes": 1e9}, "drop --memory"),
+    ({"kind": "staging", "levels": ((2, 1e9), (2, 1e8))}, "levels"),
+])  # fmt: skip
 def test_what_mixed_gpus_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, UsageError), match=message):
         lower(ROW, **{"devices": MIXED, **given})
