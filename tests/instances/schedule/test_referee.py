@@ -183,12 +183,6 @@ def test_at_one_instant_what_takes_no_time_comes_before_starts() -> None:
     assert rules(at_two, finite(a=[2], now=[4])) == {"memory"}
 
 
-def test_what_takes_no_time_takes_and_gives_in_turn() -> None:
-    """Each has a workspace of 1 and room for one of them."""
-    turns = on_one(block("a", 0, 0, 1), block("b", 0, 0, 1), memory=1)
-    assert rules(turns, finite(a=[0], b=[0])) == set()
-
-
 def test_at_one_instant_micro_batches_come_in_turn() -> None:
     """`take` of both micro-batches before any `give` would hold 2."""
     turns = on_one(block("take", 0, 1), block("give", 0, -1), memory=1, batches=2)
@@ -196,25 +190,10 @@ def test_at_one_instant_micro_batches_come_in_turn() -> None:
     assert rules(turns, finite(take=[0, 0], give=[1, 1])) == {"memory"}
 
 
-def test_within_a_micro_batch_the_topological_position_counts() -> None:
-    """`give` is first in the file and, by an edge, second in time."""
-    turns = on_one(block("give", 0, -1), block("take", 0, 1), memory=1)
-    assert rules(turns, finite(give=[0], take=[0])) == {"memory"}
-    ordered = turns.replace(edges=(BlockEdge("take", "give"),))
-    assert rules(ordered, finite(give=[0], take=[0])) == set()
-
-
 def test_at_one_instant_the_order_in_the_file_counts_last() -> None:
     file = on_one(block("take", 0, 1), block("give", 0, -1), memory=1)
     assert rules(file, finite(take=[0], give=[0])) == set()
     assert rules(file.replace(blocks=file.blocks[::-1]), finite(take=[0], give=[0])) == {"memory"}
-
-
-def test_an_edge_with_an_offset_leaves_the_topological_position_alone() -> None:
-    turns = on_one(block("give", 0, -1), block("take", 0, 1), memory=1).replace(
-        edges=(BlockEdge("take", "give", 0, 1),)
-    )
-    assert rules(turns, finite(give=[0], take=[0])) == {"memory"}
 
 
 # ---- (d) periodic --------------------------------------------------------------------------------------

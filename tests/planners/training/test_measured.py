@@ -145,66 +145,8 @@ def test_a_log_of_another_model_is_asked_back(tmp_path: Path) -> None:
 
 # ---- logs ----------------------------------------------------------------------------------------------
 
-MEGATRON = """\
-using world size: 8, data-parallel size: 2, context-parallel size: 1, tensor-model-parallel size: 2
------------------------- arguments ------------------------
-  account_for_embedding_in_pipeline_split ......... False
-  add_bias_linear ................................. False
-  attention_dropout ............................... 0.0
-  bf16 ............................................ True
-  context_parallel_size ........................... 1
-  cross_entropy_loss_fusion ....................... True
-  data_parallel_size .............................. 2
-  cross_entropy_loss_fusion ....................... True
-  expert_model_parallel_size ...................... 1
-  fp8 ............................................. None
-  global_batch_size ............................... 32
-  hidden_dropout .................................. 0.0
-  hidden_size ..................................... 4096
-  lr .............................................. 0.0003
-  micro_batch_size ................................ 1
-  num_attention_heads ............................. 32
-  num_layers ...................................... 32
-  num_layers_per_virtual_pipeline_stage ........... 4
-  pipeline_model_parallel_size .................... 2
-  recompute_granularity ........................... full
-  recompute_method ................................ uniform
-  recompute_modules ............................... ['core_attn']
-  recompute_num_layers ............................ 1
-  seq_length ...................................... 8192
-  sequence_parallel ............................... True
-  swiglu .......................................... True
-  tensor_model_parallel_size ...................... 2
-  untie_embeddings_and_output_weights ............. True
-  use_distributed_optimizer ....................... True
-  world_size ...................................... 8
--------------------- end of arguments ---------------------
- [2025-05-27 15:23:07] iteration        1/      50 | consumed samples:           32 | \
-elapsed time per iteration (ms): 21607.0 | throughput per GPU (TFLOP/s/GPU): 4.4 | global batch size:    32 |
-[Rank 0] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 40960.5 | reserved: 45000.0 | \
-max reserved: 45000.0
-[Rank 4] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 51200.0 | reserved: 55000.0 | \
-max reserved: 55000.0
- [2025-05-27 15:23:09] iteration        2/      50 | elapsed time per iteration (ms): 2500.0/2500.0 |
- [2025-05-27 15:23:11] iteration        3/      50 | elapsed time per iteration (ms): 2000.0 |
- [2025-05-27 15:23:13] iteration        4/      50 | elapsed time per iteration (ms): 2002.0 |
- [2025-05-27 15:23:15] iteration        5/      50 | elapsed time per iteration (ms): 2020.0 |
-"""
-TITAN = """\
-[titan] 2025-07-29 19:53:00,100 - root - INFO - Starting job: Llama 3 8B training
-[titan] 2025-07-29 19:53:01,100 - root - INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, \
-dp_shard=4, cp=1, tp=1, ep=1, etp=1
-[titan] 2025-07-29 19:53:02,100 - root - INFO - Applied full activation checkpointing to the model
-[titan] 2025-07-29 19:53:03,100 - root - INFO - Using pipeline schedule 1F1B with 8 microbatches and 2 stages.
-[titan] 2025-07-29 19:53:04,100 - root - INFO - Trainer is initialized with local batch size 8, global batch size 32, \
-gradient accumulation steps 1, sequence length 8192, total steps 1000 (warmup 200)
-[titan] 2025-07-29 19:53:09,100 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.25000  grad_norm: \
- 2.0000  \x1b[36mmemory: 41.00GiB(51.84%)  \x1b[34mtps: 300  \x1b[36mtflops: 17.00  \x1b[35mmfu: 1.70%\x1b[39m
-[titan] 2025-07-29 19:53:19,100 - root - INFO - step: 10  loss:  9.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
-tps: 8,192  tflops: 474.00  mfu: 47.90%
-[titan] 2025-07-29 19:53:29,100 - root - INFO - step: 20  loss:  8.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
-tps: 8,192  tflops: 474.00  mfu: 47.90%
-"""
+LOGS = Path(__file__).parents[2] / "problems" / "logs"
+MEGATRON, TITAN = ((LOGS / f"{name}.txt").read_text("utf-8") for name in ("megatron", "torchtitan"))
 
 
 def log(folder: Path, text: str) -> str:
