@@ -61,14 +61,9 @@ class Method:
 
     def solve(self, problem: Problem, seconds: float | None = None, warm_start: Any = "auto") -> Result:
         return pipeplan.solve(
-            problem,
-            formulation=self.formulation,
-            planner=self.planner,
-            solver=self.solver,
-            options=self.options,
-            limits=SolveOptions(time_limit_s=seconds, threads=1),
-            warm_start=warm_start,
-        )
+            problem, formulation=self.formulation, planner=self.planner, solver=self.solver, options=self.options,
+            limits=SolveOptions(time_limit_s=seconds, threads=1), warm_start=warm_start,
+        )  # fmt: skip
 
 
 def _placements() -> Iterator[Method]:

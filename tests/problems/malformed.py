@@ -1,7 +1,7 @@
 """Malformed files, one fault each: every door (reader, command line) must answer each with one helpful sentence.
 
-`MALFORMED` holds problem files, `MALFORMED_PLANS` plan and result files. `write(case, folder)` makes the file. Faults that
-need no code stand in `malformed.toml`.
+`MALFORMED` holds problem files, `MALFORMED_PLANS` plan and result files. `write(case, folder)` makes the file. Faults
+that need no code stand in `malformed.toml`.
 """
 
 from __future__ import annotations

@@ -18,15 +18,9 @@ from pipeplan.instances.staging.problem import Configuration, Edge, Layer, Stagi
 WAY = Configuration("w", 2, 3, 4, 5, {1: 6}, {})
 EVERYTHING = StagingProblem(
     layers=(Layer(1, {1: (Configuration("w", 1.5),)}, "first"), Layer("1", {1: (WAY,), 2: (), 4: (WAY,)})),
-    edges=(Edge(1, "1", 7.25),),
-    devices=4,
-    bandwidth=0.5,
-    micro_batches=3,
-    memory_bytes=1e9,
-    levels=(StagingLevel(2, 3.0), StagingLevel(2, 0.5)),
-    name="everything",
-    time_unit=None,
-)
+    edges=(Edge(1, "1", 7.25),), devices=4, bandwidth=0.5, micro_batches=3, memory_bytes=1e9,
+    levels=(StagingLevel(2, 3.0), StagingLevel(2, 0.5)), name="everything", time_unit=None,
+)  # fmt: skip
 PLAIN = EVERYTHING.replace(levels=())
 
 

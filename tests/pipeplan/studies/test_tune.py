@@ -90,25 +90,10 @@ def test_candidates_are_the_list_of_plan_configure_and_take_its_times(begun: Cam
 
 def test_a_campaign_is_read_as_it_was_written(begun: Campaign, tmp_path: Path) -> None:
     plan = begun.candidates[3].plan
-    full = begun.with_run(
-        Made(
-            1,
-            plan,
-            "measured",
-            "a, row 2",
-            0.1,
-            1e9,
-            17,
-            "88",
-            "run-1-abc",
-            "2026-11-29T10:00:00+00:00",
-            None,
-            "said",
-        )
-    ).with_run(Made(2, plan, "interrupted"))
-    full = replace(
-        full, proxies=(Cheap("a, row 3", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1),)
-    )
+    day, folder = "2026-11-29T10:00:00+00:00", "run-1-abc"
+    run = Made(1, plan, "measured", "a, row 2", 0.1, 1e9, 17, "88", folder, day, None, "said")
+    cheap = Cheap("a, row 3", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1)
+    full = replace(begun.with_run(run).with_run(Made(2, plan, "interrupted")), proxies=(cheap,))
     desk = Desk(begun, str(tmp_path / "c.json"))
     desk.put(full)
     assert read_campaign(tmp_path / "c.json") == full
@@ -485,17 +470,9 @@ def test_a_number_that_another_process_has_by_now_is_left_alone(desk: Desk, work
         births = [str(birth_of(victims[0].pid)), "1"]
         campaign = desk.campaign
         for n, (plan, victim, born) in enumerate(zip((first, second), victims, births, strict=True), 1):
-            campaign = campaign.with_run(
-                Made(
-                    n,
-                    plan,
-                    "started",
-                    pid=victim.pid,
-                    born=born,
-                    folder=f"run-{n}-x",
-                    started="2020-01-01T00:00:00+00:00",
-                )
-            )
+            day, folder = "2020-01-01T00:00:00+00:00", f"run-{n}-x"
+            run = Made(n, plan, "started", pid=victim.pid, born=born, folder=folder, started=day)
+            campaign = campaign.with_run(run)
         desk.put(replace(campaign, runs=campaign.runs[1:]))
         (made,) = CommandRunner(trainer(work, "good")).resume(desk)
         assert (made.state, made.said) == ("interrupted", "it was killed from outside before its end")

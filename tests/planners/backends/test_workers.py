@@ -195,14 +195,10 @@ hard = from_rows([0.0] * 40 + [1.0] * 10, rows, [0.0] * 50, [1.0] * 40 + [1e4] *
 def script(body: str, folder: Path) -> subprocess.Popen[str]:
     """A user's program in another folder, in a session of its own (so that its Ctrl-C is not ours)."""
     return subprocess.Popen(
-        [sys.executable, "-c", HEAD + textwrap.dedent(body)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [sys.executable, "-c", HEAD + textwrap.dedent(body)], cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=hear_ctrl_c,
-    )
+    )  # fmt: skip
 
 
 def is_running(pid: int) -> bool:

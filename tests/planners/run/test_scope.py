@@ -33,18 +33,10 @@ from pipeplan.planners.run.solve import solve
 ONE_BATCH, TWO_BATCHES = "patterns of one batch per period", "patterns of 2 batches per period"
 
 CHAIN = ChainProblem(
-    forward=(2, 2),
-    backward=(2, 2),
-    activations=(2, 1, 1, 0, 2),
-    weights=(1, 2),
-    gpus=2,
-    memory_bytes=6.0,
-    transfer_times=(1, 0, 1),
-    duplex="half",
-    weight_copies=1,
-    memory_mode="inputs",
+    forward=(2, 2), backward=(2, 2), activations=(2, 1, 1, 0, 2), weights=(1, 2), gpus=2, memory_bytes=6.0,
+    transfer_times=(1, 0, 1), duplex="half", weight_copies=1, memory_mode="inputs",
     name="6 with one batch per period, 5 with two",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

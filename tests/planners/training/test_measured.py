@@ -145,8 +145,8 @@ def test_a_log_of_another_model_is_asked_back(tmp_path: Path) -> None:
 
 # ---- logs ----------------------------------------------------------------------------------------------
 
-LOGS = Path(__file__).parents[2] / "problems" / "logs"
-MEGATRON, TITAN = ((LOGS / f"{name}.txt").read_text("utf-8") for name in ("megatron", "torchtitan"))
+PROBLEMS = Path(__file__).parents[2] / "problems"
+MEGATRON, TITAN = ((PROBLEMS / f"{name}_log.txt").read_text("utf-8") for name in ("megatron", "torchtitan"))
 
 
 def log(folder: Path, text: str) -> str:
