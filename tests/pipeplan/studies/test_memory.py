@@ -25,7 +25,7 @@ from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
 from pipeplan.studies.memory import memory_study
-from pipeplan.studies.sweep import Curve, NothingKnownError, Settings, sweep
+from pipeplan.studies.sweep import Curve, Settings, sweep
 
 
 def leveled(seed: int) -> StagingProblem:
@@ -54,12 +54,6 @@ def test_flat_curves_are_those_of_enumeration(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_curves_on_levels_are_those_of_enumeration(seed: int) -> None:
     check(sweep(leveled(seed), Settings(levels=4)), best_leveled)
-
-
-def test_no_time_is_said() -> None:
-    nothing = pipeplan.SolveOptions(time_limit_s=0.0)
-    with pytest.raises(NothingKnownError, match="give a longer --time-limit"):
-        sweep(load_packaged("tiny-stages"), Settings(limits=nothing))
 
 
 def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
