@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parent.parent
 SEARCHES = tuple(
     str(ROOT / "planners" / name)
-    for name in (
+    for name in [
         "chain",
         "exact",
         "graph_pipeline",
@@ -21,7 +21,7 @@ SEARCHES = tuple(
         "search.py",
         "staging",
         "training",
-    )
+    ]
 )
 """Folders and modules of searches; what is around them (the front door, solvers in other processes) is none."""
 

@@ -41,30 +41,11 @@ OTHERS: Mapping[str, str] = {
 }
 """Other commands, by the name of the file that holds their answer."""
 
-CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
-    (
-        "latency-",
-        ".options.contiguity",
-    ): "one sample at a time knows no stages, so no contiguity was ever asked for",
-    **{
-        (
-            "chain-ilp-printed",
-            f".{leaf}",
-        ): "which of its plans is let through first is the solver's version's choice"
-        for leaf in ("objective", "claimed", "gap", "messages[2]")
-    },
-    ("staging-infeasible", ".messages[0]"): "the least memory is said first",
-    ("staging-infeasible", ".messages[1]"): "and then the layer that was said alone",
-    ("placement-infeasible", ".messages"): "there was none, and now the least memory is said",
-    ("placement-infeasible", ".messages[0]"): "this is it",
-    ("graph-pipeline-infeasible", ".messages[2]"): "the least memory is said behind what there was",
-    ("schedule-ilp", ".model_size.rows"): "the program reads the problem by itself, and narrows windows further",
-    ("schedule-ilp", ".model_size.nonzeros"): "the same",
-    ("schedule-ilp", ".proof.checks[0]"): "values are whole steps, so that the cut-off has other digits",
-    ("schedule-ilp", ".proof.checks[1]"): "an integer solver takes the program now, and is a second opinion",
-    ("staging-mip", ".options.variant"): "the program has one form",
+NOT_COMPARED: Mapping[str, str] = {
+    "chain-ilp-printed": ".objective .claimed .gap .messages[2]",  # which of its plans is let through first
+    "schedule-ilp": ".proof.checks[0] .proof.checks[1]",  # what an integer solver refutes in its time
 }
-"""By the start of a case's name and the path of a field: why it is no longer compared."""
+"""Fields that are a solver's version's choice, by the name of a case."""
 
 MASKED = ("seconds", "history", "version", "threads", "asked", "search", "schedules", "refuted")
 """What differs from run to run or from machine to machine, wherever it stands, and what a case itself says."""

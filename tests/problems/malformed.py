@@ -62,22 +62,16 @@ OWN: dict[str, Any] = {
 }
 
 PUBLISHED: dict[str, Any] = {
-    "maxSizePerFPGA": 10.0,
-    "maxFPGAs": 2,
-    "maxCPUs": 0,
+    "maxSizePerFPGA": 10.0, "maxFPGAs": 2, "maxCPUs": 0,
     "nodes": [
-        {
-            "id": i,
-            "supportedOnFpga": 1,
-            "cpuLatency": 10.0,
-            "fpgaLatency": 1.0,
-            "isBackwardNode": int(i == 4),
-            "size": 1.0,
-        }
+        {"id": i, "supportedOnFpga": 1, "cpuLatency": 10.0, "fpgaLatency": 1.0, "isBackwardNode": int(i == 4),
+         "size": 1.0}
         for i in (1, 2, 3, 4)
     ],
-    "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5}, {"sourceId": 1, "destId": 3, "cost": 0.5},
-        {"sourceId": 2, "destId": 4, "cost": 0.25}, {"sourceId": 3, "destId": 4, "cost": 0.25}],
+    "edges": [
+        {"sourceId": 1, "destId": 2, "cost": 0.5}, {"sourceId": 1, "destId": 3, "cost": 0.5},
+        {"sourceId": 2, "destId": 4, "cost": 0.25}, {"sourceId": 3, "destId": 4, "cost": 0.25},
+    ],
 }  # fmt: skip
 
 PROFILE = """\

@@ -52,32 +52,16 @@ def test_published_files_are_read(workloads: Path, name: str, layers: int, edges
 # ---- the published format in detail ---------------------------------------------------------------------
 
 PUBLISHED: dict[str, Any] = {
-    "maxDevices": 2,
-    "maxMemoryPerDevice": 100.0,
-    "bandwidth": 10.0,
-    "mbsInBatch": 8,
+    "maxDevices": 2, "maxMemoryPerDevice": 100.0, "bandwidth": 10.0, "mbsInBatch": 8,
     "nodes": [
-        {
-            "id": i,
-            "name": f"node {i}",
-            "TMPCs": {
-                "1": [
-                    {
-                        "id": "vanilla",
-                        "timePerSample": 1.0 + i,
-                        "parameterSize": 2.0,
-                        "memoryUsageA": 3.0,
-                        "memoryUsageB": 4.0,
-                        "syncTimeFw": {"0": 0.5} if i == 1 else {},
-                        "syncTimeBw": {"1": 0.25} if i == 0 else {},
-                    }
-                ]
-            },
-        }
+        {"id": i, "name": f"node {i}", "TMPCs": {"1": [{
+            "id": "vanilla", "timePerSample": 1.0 + i, "parameterSize": 2.0, "memoryUsageA": 3.0, "memoryUsageB": 4.0,
+            "syncTimeFw": {"0": 0.5} if i == 1 else {}, "syncTimeBw": {"1": 0.25} if i == 0 else {},
+        }]}}
         for i in (0, 1)
     ],
     "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 9.0}],
-}
+}  # fmt: skip
 
 
 def test_forward_sync_is_about_incoming_and_backward_sync_about_outgoing_edges() -> None:
