@@ -42,9 +42,6 @@ def agrees(result: Any, expected: float | None) -> None:
         assert result.objective == pytest.approx(expected, rel=1e-6)
 
 
-# ---- samples in flight -------------------------------------------------------------------------------------
-
-
 # ---- optimal -----------------------------------------------------------------------------------------------
 
 

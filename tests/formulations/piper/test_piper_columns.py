@@ -76,9 +76,6 @@ def test_of_too_many_stages_no_list_is_made(monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(map(len, every_stage(chain(4)).stages_from)) == 10
 
 
-# ---- columns ---------------------------------------------------------------------------------------------
-
-
 # ---- the contract ----------------------------------------------------------------------------------------
 
 

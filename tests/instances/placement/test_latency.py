@@ -27,26 +27,6 @@ def latency(edges: str, *devices: str, lonely: str = "") -> float | None:
     return evaluate_latency(graph(edges, lonely), split(*devices)).latency
 
 
-def timetable(edges: str, *devices: str) -> list[tuple[str, str, float, float]]:
-    found = evaluate_latency(graph(edges), split(*devices))
-    return [(piece.device, "".join(map(str, piece.nodes)), piece.start, piece.finish) for piece in found.pieces]
-
-
-# ---- CPUs ------------------------------------------------------------------------------------------------
-
-
-# ---- accelerators ----------------------------------------------------------------------------------------
-
-
-def test_transfers_extend_a_piece_on_both_sides() -> None:
-    """a -> b -> c, the middle on B: in 100, work 2, out 100; every tensor once for its writer, once for its reader."""
-    assert timetable("ab bc", "a", "b", "c") == [
-        ("A", "a", 0, 101),
-        ("B", "b", 101, 101 + 202),
-        ("C", "c", 303, 303 + 104),
-    ]
-
-
 # ---- pieces ----------------------------------------------------------------------------------------------
 
 

@@ -133,6 +133,3 @@ def test_the_command_says_the_unit(plan: Callable[..., Any], tmp_path: Path) -> 
     assert "small: 2 half-activation of memory per device is the least with a plan (proven" in said.out
     assert "more memory does not help" in said.out
     assert "bytes" not in said.out
-
-
-# ---- better devices ------------------------------------------------------------------------------------

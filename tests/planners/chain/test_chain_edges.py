@@ -113,9 +113,6 @@ def test_what_the_windows_refute_has_no_pattern(seed: int) -> None:
                 assert not Search(problem, allocation, period, 1).found()
 
 
-# ---- links ----------------------------------------------------------------------------------------------------
-
-
 # ---- sizes ----------------------------------------------------------------------------------------------------
 
 TENTHS = ChainProblem((1, 1), (1, 1), (0.1, 0.2, 0, 0, 0), (0, 0), 1, 0.3, memory_mode="inputs")
@@ -194,6 +191,3 @@ def test_what_no_solver_with_tolerances_can_see_is_said() -> None:
         solve(forbidding, formulation="ilp-beaumont")
     near = solve(problem.replace(transfer_times=(1e6, *problem.edge_times[1:])), formulation="ilp-beaumont")
     assert (near.stop, near.objective) == (Stop.PROVEN, shortest(forbidding, "cp-beaumont"))
-
-
-# ---- units ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,3 @@ def test_more_groups_than_a_machine_word_has_bits() -> None:
     lattice = all_ideals(build(PlacementProblem(nodes, edges, accelerators=4, cpus=0)), 1000)
     assert sets(lattice) == [frozenset(range(size)) for size in range(count + 1)]
     assert lattice.prefix([float(g) for g in range(count)])[-1] == count * (count - 1) / 2
-
-
-# ---- merging -------------------------------------------------------------------------------------------

@@ -274,6 +274,3 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
     old = result_from_json(told)
     assert isinstance(old, Result)
     assert (old.scope, old.proof, old.stop) == (None, None, Stop.PROVEN)
-
-
-# ---- any start, any problem ----------------------------------------------------------------------------

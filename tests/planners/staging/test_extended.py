@@ -37,9 +37,6 @@ def test_a_flush_by_hand(batches: int, stages: int, value: float) -> None:
     assert (costs.flushed_time_per_micro_batch, costs.to_json()["slots"]) == (value, costs.slots)
 
 
-# ---- device types --------------------------------------------------------------------------------------
-
-
 # ---- what is refused -----------------------------------------------------------------------------------
 
 
