@@ -1,4 +1,4 @@
-"""What stands in the models: suffix sets, stages between them, columns and their ranges, numbered equations."""
+"""Models by columns: numbers of sets that are published, what is refused or refuted at once, and bounds of columns alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples in flight: the paper's table of ten rows, its figure 5, and the formula that replaces the table."""
+"""Samples in flight: the paper's table of ten rows, and the formula that replaces it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Large-neighbourhood search: starts, cycles of runs and when it stops, for both searches; the annealing loop's
-books."""
+"""Large-neighbourhood search: starts, cycles of runs and when it stops, for both searches."""
 
 from __future__ import annotations
 

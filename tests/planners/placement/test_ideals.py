@@ -1,4 +1,4 @@
-"""Ideals, their keys and their transfers, against the definitions; and merging what costs nothing."""
+"""Ideals of more groups than a machine word has bits."""
 
 from __future__ import annotations
 

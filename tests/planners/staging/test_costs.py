@@ -1,4 +1,4 @@
-"""The exact choice of configurations: every choice tried, and large stages of equal and unequal layers."""
+"""The exact choice of configurations: every choice tried, and a large stage of equal layers."""
 
 from __future__ import annotations
 
