@@ -1,4 +1,4 @@
-"""Models by columns: numbers of sets that are published, what is refused or refuted at once, and bounds of columns alone."""
+"""Models by columns: published numbers of sets, what is refused or refuted at once, and bounds of columns alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What no period falls below: cycles of waits and memory, and a clock that stands still while all devices run one block."""
+"""What no period falls below: cycles of waits and memory, and a clock that stands still while
+all devices run one block."""
 
 from __future__ import annotations
 
