@@ -138,15 +138,10 @@ def _many_seeds(items: list[pytest.Item]) -> None:
 
 
 COMPILED = {
-    "planners/chain": "chain",
-    "formulations/beaumont": "chain",
-    "planners/graph_pipeline": "graph_pipeline",
-    "formulations/graphpipe": "graph_pipeline",
-    "planners/staging": "staging",
-    "formulations/piper": "staging",
-    "planners/placement": "placement",
-    "planners/training": "training",
-}
+    "planners/chain": "chain", "formulations/beaumont": "chain", "planners/graph_pipeline": "graph_pipeline",
+    "formulations/graphpipe": "graph_pipeline", "planners/staging": "staging", "formulations/piper": "staging",
+    "planners/placement": "placement", "planners/training": "training",
+}  # fmt: skip
 """Folders of tests that need machine code of their own, and what that code is called."""
 
 

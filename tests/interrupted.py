@@ -9,20 +9,18 @@ from types import FrameType
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-SEARCHES = tuple(
-    str(ROOT / "planners" / name)
-    for name in (
-        "chain",
-        "exact",
-        "graph_pipeline",
-        "memory",
-        "placement",
-        "schedule",
-        "search.py",
-        "staging",
-        "training",
-    )
+PLANNERS = (
+    "chain",
+    "exact",
+    "graph_pipeline",
+    "memory",
+    "placement",
+    "schedule",
+    "search.py",
+    "staging",
+    "training",
 )
+SEARCHES = tuple(str(ROOT / "planners" / name) for name in PLANNERS)
 """Folders and modules of searches; what is around them (the front door, solvers in other processes) is none."""
 
 Answer = TypeVar("Answer")

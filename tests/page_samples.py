@@ -60,10 +60,7 @@ def page_text(name: str, folder: Path) -> str:
     if name in PLANNED:
         problem = load_packaged(name.partition(" ")[0])
         return result_page(problem, solve(problem, planner=PLANNED[name]))
-    others = {
-        LONG_NAMES: _long_names,
-        TRAINING: lambda: result_page(small_training(), configured(JUDGED)),
-    }
+    others = {LONG_NAMES: _long_names, TRAINING: lambda: result_page(small_training(), configured(JUDGED))}
     return _comparison(folder) if name == COMPARISON else others[name]()
 
 

@@ -58,15 +58,10 @@ OVERRUN = Path(__file__).parent.parent / "benchmarks" / "overrun.py"
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    ("instance", "default"),
-    [
-        ("tiny-chain", "ip-tarnawski"),
-        ("golden-4", "exact-beaumont"),
-        ("tiny-levels", "dp-piper"),
-        ("tiny-graph", "graphpipe"),
-    ],
-)
+@pytest.mark.parametrize(("instance", "default"), [
+    ("tiny-chain", "ip-tarnawski"), ("golden-4", "exact-beaumont"), ("tiny-levels", "dp-piper"),
+    ("tiny-graph", "graphpipe"),
+])  # fmt: skip
 def test_the_default_method_comes_first_then_quick_ones(instance: str, default: str) -> None:
     methods = overrun.methods_for(load_packaged(instance))
     assert methods[0].name == default
@@ -188,19 +183,16 @@ def test_a_proven_optimum_is_as_wanted(row: Any, proven: Any) -> None:
     assert script.cells(row, proven)[5] == "zb-greedy 105, +1.94 %"
 
 
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        ({"value": 104.0}, "not the known optimum 103"),
-        ({"value": 106.0}, "worse than the released heuristic"),
-        ({"value": None, "verified": False}, "no verified plan"),
-        ({"verified": False}, "no verified plan"),
-        ({"bound": 102.0, "proven": False}, "not proven"),
-        ({"wall_s": 61.0, "work_s": 100.0}, "more than 60 s"),
-        ({"rules": {"zb-h1": 102.0}}, "worse than zb-h1"),
-        ({"refused": ("zb-h1",)}, "the plan of zb-h1 is refused"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "fault"), [
+    ({"value": 104.0}, "not the known optimum 103"),
+    ({"value": 106.0}, "worse than the released heuristic"),
+    ({"value": None, "verified": False}, "no verified plan"),
+    ({"verified": False}, "no verified plan"),
+    ({"bound": 102.0, "proven": False}, "not proven"),
+    ({"wall_s": 61.0, "work_s": 100.0}, "more than 60 s"),
+    ({"rules": {"zb-h1": 102.0}}, "worse than zb-h1"),
+    ({"refused": ("zb-h1",)}, "the plan of zb-h1 is refused"),
+])  # fmt: skip
 def test_what_is_not_as_wanted_is_told(row: Any, proven: Any, changes: dict[str, Any], fault: str) -> None:
     assert fault in script.faults(row, replace(proven, **changes))
 

@@ -98,14 +98,11 @@ def test_cases(case): pass
 """
 
 
-@pytest.mark.parametrize(
-    ("folder", "options", "summary"),
-    [
-        ("here", (), "1 failed, 2 passed, 2 deselected"),
-        ("here", ("--slow",), "1 failed, 4 passed"),
-        ("nowhere", (), "1 passed, 2 skipped, 2 deselected"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "options", "summary"), [
+    ("here", (), "1 failed, 2 passed, 2 deselected"),
+    ("here", ("--slow",), "1 failed, 4 passed"),
+    ("nowhere", (), "1 passed, 2 skipped, 2 deselected"),
+])  # fmt: skip
 def test_workloads_are_not_skipped_and_markers_may_name_cases(
     tmp_path: Path, folder: str, options: tuple[str, ...], summary: str
 ) -> None:

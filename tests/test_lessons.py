@@ -13,6 +13,7 @@ import math
 import re
 import symtable
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -242,117 +243,9 @@ class Exercise:
         return f"check_{self.name.partition('.')[2]}"
 
 
-ROW_7 = "p.w(t, u) <= p.z(p.lay(t), p.lay(u))"
-
-WRONG = {
-    "1.1": (
-        "lambda stage, stages, batches: stages - stage + 1",
-        "lambda stage, stages, batches: batches",
-        "lambda stage, stages, batches: min(batches, stages)",
-    ),
-    "1.2": ("STAGES - 1", "9 * STAGES"),
-    "1.3": ("1", "8"),
-    "1.4": ("5.0", "32 * 3.85"),
-    "2.1": ("7", "9"),
-    "2.2": ("3**5", "40"),
-    "2.3": ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus"),
-    "3.1": ("2", "15", "39"),
-    "3.2": ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)"),
-    "3.3": ("0.3", "0.05"),
-    "3.4": (
-        # The two orders mixed up; one direction alone, without and with a switch.
-        f"lambda p, t, u: [p.tau[t] >= p.tau[u] + p.d[u] - p.K * p.w(t, u), {ROW_7}]",
-        f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t], {ROW_7}]",
-        f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t] - p.K * (1 - p.w(t, u)), {ROW_7}]",
-    ),
-    "3.5": (
-        "lambda p, i, j: p.sigma(i, j) >= p.S(i) - 8 * p.L * (1 - p.z(i, j))",
-        "lambda p, i, j: p.sigma(i, j) >= p.S(j) - 8 * p.L * p.z(i, j)",
-        "lambda p, i, j: p.sigma(i, j) <= 8 * p.L * p.z(i, j)",
-    ),
-    "3.6": (
-        "lambda p, t: sum(p.W[j] * p.z(p.lay(t), j) for j in range(1, p.L + 1)) + p.a[t - 1] + p.a[t] <= p.M",
-        "lambda p, t: sum((p.W[j] + 2 * p.L * p.a[j - 1]) * p.z(p.lay(t), j) for j in range(1, p.L + 1)) <= p.M",
-    ),
-    "3.7": ("(1, 1, 1)", "(20, 32, 36)"),
-    "4.1": ("2", "11"),
-    "4.2": ("Fraction(1, 2)", "1"),
-    "4.3": ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3"),
-    "4.4": ("(1, 2, 1)", "(1, 1, 1, 1)", "(4, 4, 1, 1)"),
-    "5.1": ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)"),
-    "5.2": ("lambda limit: value", "lambda limit: math.inf"),
-    "5.3": ("lambda ideal: ideal", "lambda ideal: set()"),
-    "6.1": ("[6, 3, 2, 1]", "[4, 3, 2, 1]", "[3, 2, 1]"),
-    "6.2": ("35", "5"),
-    "6.3": ("lambda options, limit: sum(min(ways)[0] for ways in options)", "lambda options, limit: math.inf"),
-    "6.4": ("1", "60"),
-    "7.1": ("lambda value, bound: 1 + (value - bound) / value", "lambda value, bound: 2 * value / bound"),
-    "7.2": ("lambda runs, method, tau: 1.0", "lambda runs, method, tau: 0.0"),
-    "7.3": ("{'gnmt-training'}", "set(NETWORKS[:3]) | {'bert'}"),
-    "7.4": (
-        "random_dag(nodes=20, accelerators=3, cpus=0, seed=1)",
-        "random_dag(nodes=3, accelerators=3, cpus=0, seed=1)",
-    ),
-    "8.1": (
-        "(lambda p, n, f, b: n * (f + b), lambda p, n: 0)",
-        "(lambda p, n, f, b: (n + p - 1) * (f + b), lambda p, n: (p - 1) / n)",
-    ),
-    "8.2": ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]'),
-    "8.3": ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))"),
-    "8.4": ("100", "10_000"),
-    "9.1": ("lambda rank, p, V: p - rank", "lambda rank, p, V: V * p + p - 1"),
-    "9.2": (
-        # Each W at once; all forward passes first, which wait for each other; one too many of them.
-        "'1F0,1F1,1I0,1W0,1F2,1I1,1W1,1F3,1I2,1W2,1I3,1W3'",
-        "'1F0,1F1,1F2,1F3,1I0,1I1,1I2,1I3,1W0,1W1,1W2,1W3'",
-        "'1F0,1F1,1F2,1I0,1F3,1I1,1W0,1I2,1W1,1I3,1W2,1W3'",
-    ),
-    "9.3": ("1", "12"),
-    "9.4": ("14", "8", "16"),
-    "9.5": ("lambda memory: 15", "lambda memory: 120 / memory", "lambda memory: 92 / memory"),
-    "10.1": (
-        "lambda h, kv, inner: 2 * (12 * h * h + 13 * h)",
-        "lambda h, kv, inner: 2 * (4 * h * h + 3 * h * inner + 2 * h)",
-        "lambda h, kv, inner: 2 * (2 * h * h + 2 * h * kv + 3 * h * inner)",
-        "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
-    ),
-    "10.2": ("BLOCKS // 2", "0", "2.5"),
-    "10.3": (
-        "lambda times, m: m * max(times)",
-        "lambda times, m: m * sum(times)",
-        "lambda times, m: (m + len(times) - 1) * max(times)",
-    ),
-    "10.4": ("lambda e: 1 + e", "lambda e: 1 + 2 * e", "lambda e: ((1 + e) / (1 - e)) ** 2"),
-    "11.1": ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}"),
-    "11.2": ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]'),
-    "11.3": (
-        "lambda problem: 0.0",
-        "lambda problem: sum(n.accelerator_time for n in problem.nodes) / problem.accelerators",
-    ),
-    "11.4": (
-        "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
-        "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
-    ),
-    "11.5": ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26"),
-    "11.6": ("(12, 16)", "(2, 1)"),
-    "11.7": (
-        "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
-        "lambda problem: StageGraphPlan((GraphStage(('a1', 'a2', 'b1', 'b2', 'join'), 4, 4, in_flight=4),), ())",
-    ),
-    "12.1": (
-        "lambda S, t: S / t * (h * (12 + 4 * k / a) + 6 * f + 4 * a)",
-        "lambda S, t: S / t * (h * (12 + 4 * k / a) + 4 * a)",
-        "lambda S, t: S / t * (h * (8 + 4 * k / a) + 4 * a)",
-    ),
-    "12.2": ("lambda e: 1.0", "lambda e: (1 + 2 * e) / (1 - 2 * e)", "lambda e: (1 + e) / (1 - e)"),
-    "12.3": (
-        "lambda low, high: (1 + max(high - 1, 1 - low)) / (1 - max(high - 1, 1 - low))",
-        "lambda low, high: 1 + high - low",
-    ),
-    "13.1": ("lambda rho, delta: math.exp(rho) / (1 + delta)", "lambda rho, delta: math.exp(2 * rho)"),
-    "13.2": ("22", "0", "5"),
-}
-"""Answers of each exercise that its check refuses, as arguments of the check."""
+WRONG: dict[str, list[str]] = tomllib.loads(
+    (LESSONS.parent / "tests/problems/wrong_answers.toml").read_text("utf-8")
+)
 
 EXERCISES = [Exercise(name, wrong) for name, wrong in WRONG.items()]
 
@@ -377,19 +270,16 @@ def test_a_check_says_what_shape_of_answer_it_asks_for(path: Path) -> None:
     assert [(check, ast.literal_eval(example)) for example, check in asked] == proposed
 
 
-@pytest.mark.parametrize(
-    ("example", "answer", "words"),
-    [
-        ("lambda a, b: ...", 5, "expected a function of a, b, got 5"),
-        ("lambda a, b: ...", lambda a: a, "expected a function of a, b, got another function; missing|too many"),
-        ("lambda a, b: ...", lambda a, b: ..., "expected a value of your function, got Ellipsis"),
-        ("...", ..., "expected a number, got Ellipsis"),
-        ("...", "12", "expected a number, got '12'"),
-        ("[..., ...]", 3, "expected several answers, got 3"),
-        ('"..."', 3, "expected a text, got 3"),
-        ("(lambda a: ..., lambda a: ...)", (1, 2), "expected a function of a, got 1"),
-    ],
-)
+@pytest.mark.parametrize(("example", "answer", "words"), [
+    ("lambda a, b: ...", 5, "expected a function of a, b, got 5"),
+    ("lambda a, b: ...", lambda a: a, "expected a function of a, b, got another function; missing|too many"),
+    ("lambda a, b: ...", lambda a, b: ..., "expected a value of your function, got Ellipsis"),
+    ("...", ..., "expected a number, got Ellipsis"),
+    ("...", "12", "expected a number, got '12'"),
+    ("[..., ...]", 3, "expected several answers, got 3"),
+    ('"..."', 3, "expected a text, got 3"),
+    ("(lambda a: ..., lambda a: ...)", (1, 2), "expected a function of a, got 1"),
+])  # fmt: skip
 def test_an_answer_of_another_shape_is_refused_in_a_sentence(
     course: Any, example: str, answer: Any, words: str
 ) -> None:

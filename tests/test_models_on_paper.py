@@ -222,16 +222,13 @@ TITLES = {
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="the search is JavaScript")
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("memory 1F1B", "training-memory"),
-        ("pipeline stages", "from-your-model"),
-        ("which parallelism", "configure"),
-        ("How do I choose pipeline stages for my model?", "from-your-model"),
-        ("ip-tarnawski", "models/ip-tarnawski"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "found"), [
+    ("memory 1F1B", "training-memory"),
+    ("pipeline stages", "from-your-model"),
+    ("which parallelism", "configure"),
+    ("How do I choose pipeline stages for my model?", "from-your-model"),
+    ("ip-tarnawski", "models/ip-tarnawski"),
+])  # fmt: skip
 def test_a_question_finds_the_page_that_answers_it_first(typed: str, found: str) -> None:
     """Every page has the words somewhere, for which Sphinx gives 5, or 15 where one is in its title."""
     code = (ROOT / "docs/search_score.js").read_text("utf-8")

@@ -112,17 +112,14 @@ def denials(text: str) -> list[str]:
     return [found[0] for found in pattern.finditer(" ".join(text.split()))]
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "It runs nothing.",
-        "It measures nothing.",
-        "There is no runtime, no code generation and no export to a training framework yet.",
-        "Interleaved 1F1B and zero-bubble schedules are not among them.",
-        "Direct readers for PyTorch modules and tables do not exist yet.",
-        "Not with pipeplan. Take the stages to your framework.",
-    ],
-)
+@pytest.mark.parametrize("sentence", [
+    "It runs nothing.",
+    "It measures nothing.",
+    "There is no runtime, no code generation and no export to a training framework yet.",
+    "Interleaved 1F1B and zero-bubble schedules are not among them.",
+    "Direct readers for PyTorch modules and tables do not exist yet.",
+    "Not with pipeplan. Take the stages to your framework.",
+])  # fmt: skip
 def test_a_denial_is_seen(sentence: str) -> None:
     assert denials(sentence)
 

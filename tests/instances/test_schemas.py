@@ -91,20 +91,12 @@ STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
 TRAINING = training_to_json(random_training(3))
 CONFIGURATION = random_configuration(random_training(3), 3).to_json()
 GOOD = {
-    "chain-1": CHAIN,
-    "placement-1": {**OWN, "name": "p", "time_unit": "s"},
-    "plan-1": PLAN,
+    "chain-1": CHAIN, "placement-1": {**OWN, "name": "p", "time_unit": "s"}, "plan-1": PLAN,
     "result-1": {**RESULT, "seconds": {"solve": 1.5}, "warm_start": {"outcome": "accepted"}, "verified": True},
-    "staging-1": STAGING,
-    "staged-plan-1": STAGED_PLAN,
-    "graph-pipeline-1": GRAPH_PIPELINE,
-    "stage-graph-1": STAGE_GRAPH,
-    "profile-1": PROFILE,
-    "schedule-1": SCHEDULE,
-    "schedule-plan-1": SCHEDULE_PLAN,
-    "training-1": TRAINING,
-    "configuration-plan-1": CONFIGURATION,
-}
+    "staging-1": STAGING, "staged-plan-1": STAGED_PLAN, "graph-pipeline-1": GRAPH_PIPELINE,
+    "stage-graph-1": STAGE_GRAPH, "profile-1": PROFILE, "schedule-1": SCHEDULE, "schedule-plan-1": SCHEDULE_PLAN,
+    "training-1": TRAINING, "configuration-plan-1": CONFIGURATION,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

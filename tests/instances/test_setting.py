@@ -52,17 +52,11 @@ def test_a_problem_is_of_the_setting_and_says_so() -> None:
     assert "made anew for --sequence 8192 and --micro-batch 2" in lowered.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "answer"),
-    [
-        (
-            "gpt2",
-            {"sequence": 512},
-            "'gpt2' was made for micro-batch 8, sequence 1024; import it again: plan import hf",
-        ),
-        ("resnet-50", {"micro_batch": 512}, "config.json --batch 512 --hardware h100-80gb"),
-    ],
-)
+@pytest.mark.parametrize(("name", "options", "answer"), [
+    ("gpt2", {"sequence": 512},
+     "'gpt2' was made for micro-batch 8, sequence 1024; import it again: plan import hf"),
+    ("resnet-50", {"micro_batch": 512}, "config.json --batch 512 --hardware h100-80gb"),
+])  # fmt: skip
 def test_what_shapes_do_not_say_is_refused_with_what_to_type(name: str, options: Any, answer: str) -> None:
     with pytest.raises(UsageError) as caught:
         at(name, **options)

@@ -97,15 +97,10 @@ class _Tiny:
         time_unit, size_unit = _in_units([*times, *moves]), _in_units([*weights, *sizes])
         limit = None if problem.memory_bytes is None else math.floor(as_written(problem.memory_bytes) / size_unit)
         return cls(
-            problem,
-            tuple(int(time / time_unit) for time in times),
-            tuple(int(time / time_unit) for time in moves),
-            tuple(int(weight / size_unit) for weight in weights),
-            tuple(int(size / size_unit) for size in sizes),
-            limit,
-            time_unit,
-            size_unit,
-        )
+            problem, tuple(int(time / time_unit) for time in times), tuple(int(time / time_unit) for time in moves),
+            tuple(int(weight / size_unit) for weight in weights), tuple(int(size / size_unit) for size in sizes),
+            limit, time_unit, size_unit,
+        )  # fmt: skip
 
     def cut(self, allocation: tuple[int, ...]) -> list[int]:
         """The edges that lead from GPU to GPU, as positions."""

@@ -176,17 +176,10 @@ def more_in_flight(b_x: int, k_x: int, b_y: int, k_y: int) -> int:
     """What x holds beyond what y after it holds: the first of the published rows that applies."""
     x, y, m = k_x * b_x, k_y * b_y, max(b_x, b_y)
     rows = (
-        (m < x < y, 2 * m),
-        (m == x < y, m),
-        (b_x <= b_y < y < x, x - y + 2 * b_y),
-        (b_x <= b_y == y < x, x),
-        (b_y <= b_x < y < x, x - y + 2 * b_x),
-        (b_y <= b_x == y < x, x),
-        (m == y == x, y),
-        (m < y == x, 2 * m),
-        (b_x <= x < b_y <= y, b_y),
-        (b_y <= y < b_x <= x, x - y + b_x),
-    )
+        (m < x < y, 2 * m), (m == x < y, m), (b_x <= b_y < y < x, x - y + 2 * b_y), (b_x <= b_y == y < x, x),
+        (b_y <= b_x < y < x, x - y + 2 * b_x), (b_y <= b_x == y < x, x), (m == y == x, y), (m < y == x, 2 * m),
+        (b_x <= x < b_y <= y, b_y), (b_y <= y < b_x <= x, x - y + b_x),
+    )  # fmt: skip
     return next(more for applies, more in rows if applies)
 
 

@@ -61,14 +61,9 @@ class Method:
 
     def solve(self, problem: Problem, seconds: float | None = None, warm_start: Any = "auto") -> Result:
         return pipeplan.solve(
-            problem,
-            formulation=self.formulation,
-            planner=self.planner,
-            solver=self.solver,
-            options=self.options,
-            limits=SolveOptions(time_limit_s=seconds, threads=1),
-            warm_start=warm_start,
-        )
+            problem, formulation=self.formulation, planner=self.planner, solver=self.solver, options=self.options,
+            limits=SolveOptions(time_limit_s=seconds, threads=1), warm_start=warm_start,
+        )  # fmt: skip
 
 
 def _placements() -> Iterator[Method]:
@@ -158,16 +153,10 @@ def _trainings() -> Iterator[Method]:
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {
-    "placement": tuple(_placements()),
-    "latency": tuple(_latencies()),
-    "chain": tuple(_chains()),
-    "staging": tuple(_stagings()),
-    "types": tuple(_types()),
-    "levels": tuple(_levels()),
-    "graph-pipeline": tuple(_graph_pipelines()),
-    "schedule": tuple(_schedules()),
-    "training": tuple(_trainings()),
-}
+    "placement": tuple(_placements()), "latency": tuple(_latencies()), "chain": tuple(_chains()),
+    "staging": tuple(_stagings()), "types": tuple(_types()), "levels": tuple(_levels()),
+    "graph-pipeline": tuple(_graph_pipelines()), "schedule": tuple(_schedules()), "training": tuple(_trainings()),
+}  # fmt: skip
 
 
 # ---- the truth -------------------------------------------------------------------------------------------

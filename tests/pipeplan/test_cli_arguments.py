@@ -46,17 +46,14 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         quantities.size(text)
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "words"),
-    [
-        (quantities.size, "40gb", "did you mean 40GB?"),
-        (quantities.size, "1.5 gib", "did you mean 1.5GiB?"),
-        (quantities.rate, "5gb/s", "did you mean 5GB/s?"),
-        (quantities.rate, "5Gb/s", "5Gb/s are 0.625GB/s"),
-        (quantities.rate, "100Gbps", "100Gbps are 12.5GB/s"),
-        (quantities.duration, "3MIN", "did you mean 3min?"),
-    ],
-)
+@pytest.mark.parametrize(("read", "text", "words"), [
+    (quantities.size, "40gb", "did you mean 40GB?"),
+    (quantities.size, "1.5 gib", "did you mean 1.5GiB?"),
+    (quantities.rate, "5gb/s", "did you mean 5GB/s?"),
+    (quantities.rate, "5Gb/s", "5Gb/s are 0.625GB/s"),
+    (quantities.rate, "100Gbps", "100Gbps are 12.5GB/s"),
+    (quantities.duration, "3MIN", "did you mean 3min?"),
+])  # fmt: skip
 def test_a_unit_in_other_letters_is_guessed_and_not_taken(read: Any, text: str, words: str) -> None:
     with pytest.raises(typer.BadParameter, match=re.escape(words)):
         read(text)

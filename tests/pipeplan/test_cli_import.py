@@ -65,16 +65,10 @@ def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Pl
 
 
 @pytest.mark.sweeps("graph-pipeline-method3")
-@pytest.mark.parametrize(
-    ("kind", "method"),
-    [
-        (None, ()),
-        ("staging", ()),
-        ("placement", ()),
-        ("graph-pipeline", ("--formulation", "cp-graphpipe")),
-        pytest.param("chain", (), marks=pytest.mark.sweeps),
-    ],
-)
+@pytest.mark.parametrize(("kind", "method"), [
+    (None, ()), ("staging", ()), ("placement", ()), ("graph-pipeline", ("--formulation", "cp-graphpipe")),
+    pytest.param("chain", (), marks=pytest.mark.sweeps),
+])  # fmt: skip
 def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, method: tuple[str, ...]) -> None:
     named = () if kind is None else ("--kind", kind)
     said = done(plan("solve", table, *FOUR, *named, *method, "--json"))
@@ -112,14 +106,11 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
 
 
 @pytest.mark.slow("cluster0")
-@pytest.mark.parametrize(
-    "cluster",
-    [
-        EIGHT,
-        (*FOUR, "--kind", "placement", "--optimizer", "adam", "--in-flight", 3),
-        (*FOUR, "--data-parallel", "--tensor-parallel", "1,2", "--efficiency", "0.9", "--batch", 16),
-    ],
-)
+@pytest.mark.parametrize("cluster", [
+    EIGHT,
+    (*FOUR, "--kind", "placement", "--optimizer", "adam", "--in-flight", 3),
+    (*FOUR, "--data-parallel", "--tensor-parallel", "1,2", "--efficiency", "0.9", "--batch", 16),
+])  # fmt: skip
 def test_a_result_knows_its_cluster(plan: Plan, table: Path, tmp_path: Path, cluster: tuple[Any, ...]) -> None:
     """Who has the result need not repeat the options; who names a cluster means that one."""
     result, page = tmp_path / "r.json", tmp_path / "r.html"
@@ -213,16 +204,13 @@ def test_small_examples_count_in_units_of_their_own(plan: Plan, name: str, tmp_p
     assert plan("convert", name, "-o", tmp_path / "out.json", "--memory", 30).code == 0
 
 
-@pytest.mark.parametrize(
-    ("field", "before", "after", "meant"),
-    [
-        ("memory_bytes", "4294967296", "4", "write 4GB if"),
-        ("bandwidth", "32000000000.0", "32", "write 32GB/s if"),
-        ("memory_rate", "936000000000.0", "936", "write 9.36e+11 if you mean 936 GB/s"),
-        ("bf16", "71000000000000.0", "71", "write 7.1e+13 if you mean 71 TFLOP/s"),
-        ("latency_seconds", "2.5e-06", "2.5", "write 2.5e-06 if you mean 2.5 us"),
-    ],
-)
+@pytest.mark.parametrize(("field", "before", "after", "meant"), [
+    ("memory_bytes", "4294967296", "4", "write 4GB if"),
+    ("bandwidth", "32000000000.0", "32", "write 32GB/s if"),
+    ("memory_rate", "936000000000.0", "936", "write 9.36e+11 if you mean 936 GB/s"),
+    ("bf16", "71000000000000.0", "71", "write 7.1e+13 if you mean 71 TFLOP/s"),
+    ("latency_seconds", "2.5e-06", "2.5", "write 2.5e-06 if you mean 2.5 us"),
+])  # fmt: skip
 def test_files_of_named_gpus_have_figures_of_hardware(
     plan: Plan, field: str, before: str, after: str, meant: str, tmp_path: Path
 ) -> None:

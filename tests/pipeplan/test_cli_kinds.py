@@ -202,14 +202,11 @@ def test_the_cluster_of_a_graph_pipeline_can_be_overridden(plan: Plan, chained: 
 
 
 @pytest.mark.sweeps("method0", "method1")
-@pytest.mark.parametrize(
-    "method",
-    [
-        ("--planner", "shortest-iteration"),
-        ("--planner", "graphpipe"),
-        ("--formulation", "cp-graphpipe", "--objective", "iteration"),
-    ],
-)
+@pytest.mark.parametrize("method", [
+    ("--planner", "shortest-iteration"),
+    ("--planner", "graphpipe"),
+    ("--formulation", "cp-graphpipe", "--objective", "iteration"),
+])  # fmt: skip
 def test_what_would_be_wider_can_be_asked_for(plan: Plan, method: tuple[str, ...]) -> None:
     """Instead of the method, or beside it."""
     wider = json.loads(plan("solve", "tiny-graph", *method, "--json").out)["wider"].split()

@@ -353,17 +353,10 @@ def written(folder: Path, name: str, data: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])
-@pytest.mark.parametrize(
-    ("period", "start", "code"),
-    [
-        (0, 0, 3),
-        (-3, 0, 3),
-        (7, "-1/" + "3" * 400, 3),
-        ("1/" + "3" * 400, 0, 3),
-        (7, "1" * 400, 2),
-        ("1" * 400, 0, 2),
-    ],
-)
+@pytest.mark.parametrize(("period", "start", "code"), [
+    (0, 0, 3), (-3, 0, 3), (7, "-1/" + "3" * 400, 3), ("1/" + "3" * 400, 0, 3), (7, "1" * 400, 2),
+    ("1" * 400, 0, 2),
+])  # fmt: skip
 def test_a_schedule_that_cannot_be_laid_out_is_refused(
     plan: Plan, tmp_path: Path, command: str, period: int | str, start: int | str, code: int
 ) -> None:

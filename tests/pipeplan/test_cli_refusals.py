@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -27,245 +28,10 @@ from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.registry import all_methods
 from pipeplan.planners.run.choose import resolve_options
 
-SHORT = {
-    "llama": "llama-3-8b --devices 16xh100-80gb --sequence 8192 --batch 64",
-    "eight": "llama-3-8b --devices 8xh100-80gb --sequence 8192 --batch 128",
-    "four": "--devices 4 --memory 40GB --bandwidth 12GB/s",
-    "row": "row.json row-plan.json --micro-batches 4",
-}
-"""Words that many rows share, by the name in braces that stands for them."""
-
-SOLVE = {
-    "solve tiny-chain --formulation nothing": "choose one of ip-tarnawski",
-    "solve tiny-chain --planner nobody": "choose one of exact",
-    "solve tiny-chain --planner greedy --option variant=plain": "'variant'; it belongs to ip-tarnawski",
-    "solve tiny-chain --planner greedy --formulation ip-tarnawski": "uses no formulation",
-    "solve tiny-chain --option variant=fancy": "give one of strong, plain",
-    "solve tiny-chain --native x=1": "name one solver",
-    "solve tiny-chain --native x --solver highs": "KEY=VALUE",
-    "solve tiny-chain --progress loud": "auto, json, none",
-    "solve tiny-chain --gap nan": "--gap is nan",
-    "solve tiny-chain --gap 5": "--gap is 5, which is 500 %; give at most 1, and 0.01 for 1 %.",
-    "solve tiny-chain --output -": "--output is '-'; name a file",
-    "solve tiny-chain --output no/such/folder/out.json": "does not exist",
-    "solve tiny-chain --output .": "folder",
-    "solve tiny-chain --threads 0": "threads",
-    "solve tiny-chain --threads 2.0": "--threads is '2.0', not a whole number; give a whole number, as in 4.",
-    "solve tiny-chain --bandwidth 25GiB/s": "--bandwidth",
-    "solve tiny-chain --devices 0": "at least one device",
-    "solve tiny-chain --warm-start nowhere.json": "nowhere.json",
-    "solve tiny-chain --export-model model.txt": ".mps",
-    "solve tiny-chain --option cpu-slowdown=half": (
-        "--option cpu-slowdown is 'half', not a number; give a number, as in 0.5."
-    ),
-    "solve tiny-chain extra": "There is one argument too many, 'extra'; leave it out, or write two words in quotes.",
-    "solve tiny-chain --batch 2": "--batch is for staging, graph-pipeline, schedule and training problems",
-    "solve tiny-chain --planner greedy --cross-check": "There is no cross-check for 'greedy'",
-    "solve tiny-chain --objective speed": "give one of max-load, gpipe, latency",
-    "solve tiny-chain --formulation ip-tarnawski-latency --subgraphs-per-device 0": "whole number from 1 to",
-    "solve tiny-chain --memory-limit 8": "write 8GB if ",
-    "solve golden-4 --formulation cp-beaumont --warm-start dp": "--warm-start dp is for",
-    "solve golden-4 --cpus 2": "--cpus is for placement problems: a chain runs on GPUs alone",
-    "solve golden-4 --planner dp-piper": "plans problems of kind 'staging'",
-    "solve golden-4 --cross-check": "There is no cross-check for 'exact-beaumont'",
-    "solve golden-4 --kind staging": "--kind is staging, but the problem is a chain",
-    "solve golden-4 --optimizer adam": "--optimizer is for profiles and tables",
-    "solve golden-4 --picture plan.gif": "name a file that ends in .svg, .png or .pdf",
-    "solve golden-4 --picture no/plan.svg": "a folder that does not exist",
-    "solve tiny-stages --planner dp-piper --variant plain": "has no option 'variant'",
-    "solve typed.json --devices 5": "device_types make 4 devices, not 5",
-    "solve typed.json --memory 1GB": "memories",
-    "solve timeless.json --planner exact-schedule": "no period is the shortest",
-    "solve tiny-graph --planner graphpipe --option k=two": "'two', not a whole number; give a whole number, as in 4.",
-    "solve tiny-graph --planner graphpipe --option k": "--option k lacks its value; write it as --option k=VALUE.",
-    "solve tiny-graph --planner graphpipe --option jion=tree": "'jion' (did you mean 'join'?); 'graphpipe' has ",
-    "solve tiny-graph --option mixed-micro-batches=maybe": (
-        "write --option mixed-micro-batches alone, or --option mixed-micro-batches=false."
-    ),
-    "solve tiny-graph --option kay": "There is no option 'kay'; --option takes allocation, ",
-    "solve t.csv": (
-        "t.csv: cluster is missing: a model or a table of layers names none; "
-        "add --devices 4 --memory 40GB --bandwidth 300GB/s."
-    ),
-    "solve t.csv --devices 0 --memory 40GB --bandwidth 9GB/s": "t.csv: --devices is 0; give at least 1",
-    "solve t.csv {four} --kind row": "--kind is 'row'; give one of placement, chain, staging",
-    "solve t.csv {four} --time-unit s": "--option time-unit is for files that name no unit of time",
-    "solve t.csv {four} --tensor-parallel 1,two": "no list of degrees",
-    "solve tt.csv {four}": "does not exist (did you mean 't.csv'?); check the path",
-    "solve t.csv --devices 12 --levels 4x300GB/s,2x12GB/s --memory 40GB": "--devices: --levels 4x300GB/s,3x12GB/s.",
-    "solve t.csv --devices 10 --levels 4x300GB/s,2x12GB/s --memory 40GB": (
-        "levels make 8 devices, not 10; let the numbers of all levels multiply to --devices"
-    ),
-    "solve t.profile.json {four} --bytes-per-parameter 2": "--bytes-per-parameter is for tables",
-    "solve config.json": "is a model's configuration, which names no times; run plan import hf config.json",
-    "solve net.py": "is a Python file; run plan import torch net.py:build",
-    "solve gone.py": "gone.py: file does not exist",
-    "solve layers.xlsx {four}": "is a spreadsheet, which pipeplan does not read; save the sheet as .csv",
-    "solve net.onnx": "is an ONNX model, which pipeplan does not read; run plan import torch my.py:build",
-    "solve schedule.csv {four}": "is PyTorch's file of a schedule, an order without times; give it as PLAN",
-    "solve llama-3-8b --devices 2xa100-80gb,2xt5": "no GPU named 't5'",
-    "solve llama-3-8b --devices 2xa100-80gb,2xt4 --kind chain": "devices of one type",
-    "solve llama-3-8b {four} --zero 1": "add --data-parallel",
-    "solve bert-large-training --devices 2xa100-80gb,2xt4": "already holds its times",
-    "solve resnet-50 --devices 8 --memory 80GB --bandwidth 300GB/s --micro-batch 2": (
-        "plan import hf config.json --batch 2"
-    ),
-    "solve case-study --memory 80": "write 80GB if ",
-    "solve resnet18-training-chain --bandwidth 12": "write 12GB/s if ",
-    "solve bert-large-stages --levels 2x450,4x50": "write 450GB/s if ",
-}
-
-OF_PLANS = {
-    "verify tiny-chain placed.json --contiguity always": "none, device, chain",
-    "verify tiny-chain placed.json --contiguity chian": "(did you mean 'chain'?)",
-    "verify tiny-chain placed.json --objective iteration": "give one of max-load, gpipe",
-    "verify tiny-chain empty.json --subgraphs-per-device 2": "only with --objective latency",
-    "verify tiny-graph piped.json --objective gpipe": "give one of time-per-sample, iteration",
-    "verify tiny-stages staged.json --objective gpipe": "--objective is 'gpipe'; give one of throughput, flush.",
-    "verify golden-4 chained.json --objective max-load": "--objective says nothing about a chain problem; drop it.",
-    "verify ends.json late.json": "later than 1e300",
-    "show ends.json late.json": "later than 1e300",
-    "show tiny-chain placed.json --objective speed": "max-load, gpipe",
-    "show golden-4 --picture plan.svg": "There is no plan to draw",
-    "show tiny-stages plan.json --unrolled": "--unrolled is for patterns of chains",
-    "show schedule.csv": "is PyTorch's file of a schedule, an order without times; give it as PLAN",
-    "simulate tiny-chain placed.json": "give --micro-batches",
-    "simulate tiny-chain placed.json --schedule gpip": "(did you mean 'gpipe'?)",
-    "explore tiny-stages": "There is one argument too many, 'tiny-stages'",
-    "schedule {row} --split-backward x": "--split-backward is 'x': 'x' is not a share",
-    "schedule {row} --virtual 2": "GPU 0 has 1 layer, too few for 2 chunks",
-    "schedule {row} --shape w": "--shape",
-    "schedule {row} --objective speed": "--objective",
-    "schedule row.json row-plan.json --objective makespan": "give --micro-batches",
-    "convert tiny-chain -o - --json": "drop --json, or name a file.",
-    "convert tiny-chain -o .": "folder",
-    "convert tiny-chain -o x.json --inference": "--inference is for profiles and tables",
-    "convert bert-large-training -o out.json --memory 80": "write 80GB if ",
-}
-
-CURVES = {
-    "memory nothing-like-it": "nothing-like-it",
-    "memory tiny-stages --non-contiguous": "'dp-piper' has no option 'non-contiguous'",
-    "memory tiny-stages --picture curve.svg --points 0": "drop one of them",
-    "memory tiny-stages --memory 5GB": "drop --memory",
-    "memory tiny-chain --points four": "--points is 'four', not a whole number; give a whole number, as in 4.",
-    "memory tiny-chain --points -1": "--points is -1; give a number of at least 0.",
-    "memory tiny-chain --points 1001": "--points is 1001; give a number of at most 1000.",
-    "memory bert-large-stages --bandwidth 12": "write 12GB/s if ",
-    "memory t.csv --bandwidth 12GB/s": "t.csv: cluster is missing",
-    "pareto tiny-graph": "tiny-graph is a graph-pipeline problem",
-    "pareto typed.json": "device_types have memories of their own",
-    "pareto --method dp": "no method 'dp'; choose from exact-beaumont",
-    "pareto --method contigous": "(did you mean 'contiguous'?)",
-    "pareto --points 1": "points is 1",
-    "pareto --points 3 --memory 34B": "give one of them",
-    "pareto tiny-stages --method contiguous": "--method says nothing about the curve of a staging problem",
-    "pareto golden-4 --objective span": "--objective says nothing",
-    "pareto tiny-training": "tiny-training is a training problem",
-    "pareto resnet18-training-chain --memory 80": "write 80GB if ",
-}
-
-COMPARE = {
-    "compare": "Name instances and at least one --method",
-    "compare tiny-chain -m dp --quick": "--quick runs a part of a suite",
-    "compare tiny-chain --suite piper-fig1": "A suite itself says what is compared",
-    "compare tiny-chain -m dp --seeds 0,x": "--seeds is '0,x'",
-    "compare --suite tarnawski-table1 --workloads /nowhere/at/all": "which is not a folder",
-    "compare tiny-chain -m dp --threads 0": "threads is 0",
-    "compare tiny-chain -m dp --devices 0": "accelerators",
-    "compare tiny-chain -m dp --devices 2 --devices x": (
-        "--devices is 'x', not a whole number; give a whole number, as in 4."
-    ),
-    "compare tiny-chain -m gredy": "(did you mean 'greedy'?)",
-    "compare tiny-chain -m dp:objective": "write options as NAME:OPTION=VALUE",
-    "compare golden-4 -m dp": "none is among the instances",
-    "compare bert-large-stages -m dp-piper --memory 80": "write 80GB if ",
-}
-
-MADE = {
-    "generate nothing": "choose one of chain",
-    "generate chain --width 3": "'chain' has no parameter --width; it has --nodes, --devices",
-    "generate chain --nodes 0": "nodes",
-    "generate layered --density nan": "density",
-    "generate --seed 3": "Name what to generate",
-    "generate resnet-like --layers 1000000000": "give a whole number from 2 to 10000",
-    "generate mmt --no-join": "'mmt' has no parameter --join",
-    "generate mmt --half-samples -1": "half_samples is negative (-1.0)",
-    "generate mmt --cluster frontier": "choose one of summit-v100",
-    "generate mmt --cluster summit-v10": "(did you mean 'summit-v100'?)",
-    "generate llama-3-8b --width 4": "'llama-3-8b' is a packaged profile",
-    "import table": "Name the table, or give --template for an example.",
-    "import table t.csv": "Say where the profile goes: give -o my.profile.json, or --json.",
-    "import table t.csv --template": "--template prints an example and reads nothing",
-    "import table t.txt --json": "file has the ending .txt; give a table: .csv, .tsv",
-    "import table gone.csv --json": "gone.csv: file does not exist; check the path",
-    "import table t.csv -o no/where.json": "no/where.json lies in a folder that does not exist",
-}
-
-JUDGED = {
-    "tensor=2 micro-batch=3": "micro-batch is 3",
-    "pipeline=40": "ranks for 16 GPUs",
-    "tensor=3": "whose product divides the GPUs",
-    "tensor=2 data=4": "leave it out",
-    "tensr=2": 'write "tensor"',
-    "tensor": "write key=value",
-    "tensor=2 tensor=4": "is given twice",
-    "tensor=two": "give a whole number",
-    "tensor='2": "close every quote",
-    "pipeline=2 layout=20/20": "the model has 34",
-    "pipeline=4 layout=17/17": "give pipeline x virtual chunks",
-    "pipeline=2 layout=Et*99|t*2,L": "that are not the model's",
-    "pipeline=2 layout=34/0": "empty chunk",
-    "pipeline=4 virtual=3": "do not divide among 4 x 3 chunks",
-    "pipeline=2 virtual=2 micro-batch=8": "as many micro-batches at a time",
-    "virtual=2 layout=17/17": "at least two pipeline stages",
-    "expert=2": "expert=1 where there are none",
-    "zero=3": "choose zero=0 or zero=1",
-    "pipeline=2 schedule=zb-h1": "choose 1f1b or interleaved-1f1b",
-    "schedule=2f2b": "give one of 1f1b",
-    "recompute=moe_acct": 'write "moe_act"',
-    "tensor=16 context=1 pipeline=1 micro-batch=64 zero=9": "give a whole number",
-    "other.json": "is of the kind pattern",
-}
-"""Configurations of llama-3-8b on 16 GPUs, in words."""
-
-CONFIGURE = {
-    **{f'configure {{llama}} --judge "{words}"': says for words, says in JUDGED.items()},
-    "configure llama-3-8c --devices 16xh100-80gb --sequence 8192 --batch 64": "did you mean 'llama-3-8b'?",
-    "configure nowhere/config.json --devices 16xh100-80gb --sequence 8192 --batch 64": "file does not exist",
-    "configure net.py --devices 8xh100-80gb --sequence 64 --batch 8": "is a Python file; run",
-    "configure llama-3-8b --sequence 8192 --batch 64": "as in --devices ",
-    "configure llama-3-8b --devices 16xh100-80gb --batch 64": "as in --sequence ",
-    "configure llama-3-8b --devices 16xh100-80gb --sequence 8192": "as in --batch ",
-    "configure llama-3-8b --devices 3x8xh100 --sequence 8184 --batch 64 --judge tensor=3": (
-        "choose a divisor of the 32 heads"
-    ),
-    "configure {llama} --devices 16xh101": "There is no GPU named 'h101'",
-    "configure {llama} --devices 13xh100-80gb": "give a multiple of 8",
-    "configure {llama} --devices 16": 'as in "64xh100-80gb"',
-    "configure {llama} --devices 0xh100-80gb": "--devices",
-    "configure {llama} --sequence 0": "--sequence is 0",
-    "configure {llama} --batch -4": "--batch is -4",
-    "configure {llama} --levels 8x450GB/s,3x50GB/s": "--levels multiply to 24 GPUs",
-    "configure {llama} --framework megatrn": "did you mean 'megatron'?",
-    "configure {llama} --precision fp32": "give one of bf16, fp16, fp8",
-    "configure {llama} --devices 8xa100-80gb --precision fp8": "which a100-80gb does not have",
-    "configure {llama} --efficiency product=0.5": "did you mean 'products'?",
-    "configure {llama} --efficiency products=1.5": "--efficiency products is 1.5",
-    "configure {llama} --efficiency launch_seconds=4": "write 4e-06 if ",
-    "configure {llama} --memory-error 120%": "--memory-error is 1.2",
-    "configure {llama} --dense-layers 3": "drop --dense-layers",
-    "configure {eight} --levels 8x450": "write 450GB/s if ",
-    "configure {eight} --levels 8x450000000GB/s": "write 450GB/s if ",
-    "configure {llama} --fix tensr=2": 'write "tensor"',
-    "configure {llama} --fix tensor": "KEY=VALUE",
-    "configure {llama} --framework deepspeed --judge context=2": "DeepSpeed has no context parallelism",
-    'configure {llama} --framework deepspeed --judge "pipeline=2 zero=2"': "gradients",
-    "configure {llama} --framework torchtitan --judge tensor=16": "divides the key-value heads",
-    "configure {llama} --judge tensor=2 --judge tensor=4 -o mine.json": "--why-not",
-}
-
-REFUSED = {**SOLVE, **OF_PLANS, **CURVES, **COMPARE, **MADE, **CONFIGURE}
+DATA = tomllib.loads((Path(__file__).parents[1] / "problems" / "refused_commands.toml").read_text("utf-8"))
+JUDGED = {f'configure {{llama}} --judge "{words}"': says for words, says in DATA["judged"].items()}
+GROUPED = [DATA[group] for group in ("solve", "of_plans", "curves", "compare", "made")]
+REFUSED = {words: says for group in (*GROUPED, JUDGED, DATA["configure"]) for words, says in group.items()}
 """What is typed, and what the sentence says."""
 
 BLOCK = {"id": "b0", "kind": "F", "devices": ["d0"], "time": 5}
@@ -323,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_makes_no_sense_is_one_sentence(plan: Plan, folder: Path, words: str) -> None:
     before = sorted(folder.iterdir())
-    refused(plan(*shlex.split(words.format_map(SHORT))), REFUSED[words])
+    refused(plan(*shlex.split(words.format_map(DATA["short"]))), REFUSED[words])
     assert sorted(folder.iterdir()) == before
 
 

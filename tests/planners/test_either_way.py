@@ -27,11 +27,8 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
             "planners.chain.schedule.CHECK_LIMIT_S",
         ),
     ),
-    "chain, wholes": (
-        "golden-4",
-        {"planner": "exact-beaumont"},
-        ("planners.chain.exact.RELAXATION_LIMIT_S", "planners.chain.exact.SCHEDULE_LIMIT_S"),
-    ),
+    "chain, wholes": ("golden-4", {"planner": "exact-beaumont"},
+        ("planners.chain.exact.RELAXATION_LIMIT_S", "planners.chain.exact.SCHEDULE_LIMIT_S")),
     "walks": (
         "golden-4",
         {"planner": "exact-beaumont"},
@@ -41,23 +38,14 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
             "planners.chain.layer_sets.SLICE_S",
         ),
     ),
-    "schedule": (
-        "three-blocks",
-        {"planner": "exact-schedule"},
-        ("planners.schedule.exact.QUICK_S", "planners.schedule.exact.FEW_ANNEALED_S"),
-    ),
-    "turns of a period's model": (
-        "three-blocks",
-        {"formulation": "cp-periodic"},
-        ("formulations.zero_bubble.periodic_cp.FIRST_TURN_S",),
-    ),
-    "attempts that are good enough": (
-        "tiny-chain",
-        {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"},
-        ("planners.exact.QUIET_S",),
-    ),
+    "schedule": ("three-blocks", {"planner": "exact-schedule"},
+        ("planners.schedule.exact.QUICK_S", "planners.schedule.exact.FEW_ANNEALED_S")),
+    "turns of a period's model": ("three-blocks", {"formulation": "cp-periodic"},
+        ("formulations.zero_bubble.periodic_cp.FIRST_TURN_S",)),
+    "attempts that are good enough": ("tiny-chain",
+        {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"}, ("planners.exact.QUIET_S",)),
     "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp_pruned.CHUNK_SECONDS",)),
-}
+}  # fmt: skip
 """A problem, a method, and the constants that the method compares with measured seconds. When a chain's
 search begins to walk is tested with the walks."""
 

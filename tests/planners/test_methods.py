@@ -86,12 +86,8 @@ def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> No
 
 def test_cross_checks_go_both_ways() -> None:
     asked = {
-        "dp": "ip-tarnawski",
-        "greedy": None,
-        "equi": "dp-piper",
-        "cp-graphpipe": "graphpipe",
-        "cp-periodic": None,
-    }
+        "dp": "ip-tarnawski", "greedy": None, "equi": "dp-piper", "cp-graphpipe": "graphpipe", "cp-periodic": None,
+    }  # fmt: skip
     checks = {name: cross_check_of((PLANNERS | FORMULATIONS)[name]) for name in asked}
     assert {name: check and check.name for name, check in checks.items()} == asked
 
@@ -114,15 +110,12 @@ LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
 
 
-@pytest.mark.parametrize(
-    ("options", "found", "stages"),
-    [
-        ({"variant": "plain", "non_contiguous": True}, True, side_by_side("highs")),
-        ({"variant": "strong", "non_contiguous": False}, True, side_by_side("cp-sat")),
-        (FREE, False, (CP, BOTH)),
-        (FREE, True, (OPENING, LNS[0], DEVICES, CP, LNS[1], BOTH)),
-    ],
-)
+@pytest.mark.parametrize(("options", "found", "stages"), [
+    ({"variant": "plain", "non_contiguous": True}, True, side_by_side("highs")),
+    ({"variant": "strong", "non_contiguous": False}, True, side_by_side("cp-sat")),
+    (FREE, False, (CP, BOTH)),
+    (FREE, True, (OPENING, LNS[0], DEVICES, CP, LNS[1], BOTH)),
+])  # fmt: skip
 def test_the_portfolio_of_placements(options: Any, found: bool, stages: tuple[Stage, ...]) -> None:
     formulation = FORMULATIONS["ip-tarnawski"].load()
     assert formulation.portfolio(None, options, found=found) == stages

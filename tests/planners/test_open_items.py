@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from interrupted import Lines
 
 from pipeplan.planners.search import OpenItems
-
-
-def test_the_least_item_comes_first_also_of_those_that_are_added() -> None:
-    items, seen = OpenItems([(3.0, "c"), (1.0, "a")]), []
-    for bound, name in items:
-        seen.append(name)
-        if name == "a":
-            items.add((bound + 1, "b"))
-    assert seen == ["a", "b", "c"]
-    assert items.least == math.inf
-    assert not items.left
-
-
-def test_what_was_taken_counts_until_the_next_one_is_asked_for() -> None:
-    items = OpenItems([(2.0,), (1.0,)])
-    for bound, *_ in items:
-        assert items.least == bound
-        break
-    assert items.least == 1.0
-    assert sorted(items.left) == [(1.0,), (2.0,)]
 
 
 def test_no_interrupt_between_two_lines_loses_an_item() -> None:

@@ -205,15 +205,11 @@ def graph_pipeline(rng: random.Random, most_operators: int = 5) -> GraphPipeline
     copies, workspace = rng.choice((2.0, 1.0, 2.5, 0.1)), rng.choice((0.0, 0.0, sizes()))
     sums = list(_graph_sums(rng, operators, mini_batch, copies, workspace))
     problem = GraphPipelineProblem(
-        operators,
-        tuple((names[u], names[v]) for u, v in edges),
-        mini_batch,
-        devices=rng.choice((1, 2, 2, 3, 4)),
+        operators, tuple((names[u], names[v]) for u, v in edges), mini_batch, devices=rng.choice((1, 2, 2, 3, 4)),
         memory_bytes=limit_at(rng, sums),
-        link=rng.choice((Link(), Link(8.0, 0.1), Link(0.3), Link(1e9, 0.0), Link(0.1, 1e-9))),
-        weight_copies=copies,
+        link=rng.choice((Link(), Link(8.0, 0.1), Link(0.3), Link(1e9, 0.0), Link(0.1, 1e-9))), weight_copies=copies,
         workspace_bytes=workspace,
-    )
+    )  # fmt: skip
     if rng.random() < 0.7:
         return problem
     return problem.replace(node_link=rng.choice((Link(), Link(2.0, 0.3))), devices_per_node=rng.randint(1, 2))
@@ -350,14 +346,9 @@ def staging(rng: random.Random, most_layers: int = 4) -> StagingProblem:
         near_in = [names[u] for u, w in edges if w == v and rng.random() < 0.3]
         near_out = [names[w] for u, w in edges if u == v and rng.random() < 0.3]
         return Configuration(
-            f"{t}.{number}",
-            times(),
-            weight_bytes=bytes_(),
-            memory_per_batch=sizes(),
-            memory_fixed=sizes(),
-            gather_in={name: bytes_() for name in near_in},
-            gather_out={name: bytes_() for name in near_out},
-        )
+            f"{t}.{number}", times(), weight_bytes=bytes_(), memory_per_batch=sizes(), memory_fixed=sizes(),
+            gather_in={name: bytes_() for name in near_in}, gather_out={name: bytes_() for name in near_out},
+        )  # fmt: skip
 
     def ways(v: int) -> dict[int, tuple[Configuration, ...]]:
         degrees = [t for t in (1, 2, 3) if rng.random() < (0.9 if t == 1 else 0.4)] or [2]
@@ -476,16 +467,9 @@ def _fullest(rng: random.Random, problem: TrainingProblem) -> Iterator[Fraction]
 
 
 MAKERS: Mapping[str, Callable[..., Problem]] = {
-    "placement": placement,
-    "latency": latency,
-    "chain": chain,
-    "staging": staging,
-    "types": types,
-    "levels": levels,
-    "graph-pipeline": graph_pipeline,
-    "schedule": schedule,
-    "training": training,
-}
+    "placement": placement, "latency": latency, "chain": chain, "staging": staging, "types": types,
+    "levels": levels, "graph-pipeline": graph_pipeline, "schedule": schedule, "training": training,
+}  # fmt: skip
 KINDS = tuple(MAKERS)
 
 

@@ -21,19 +21,15 @@ DIAMOND = Profile(
         ProfileNode("right", TimeCurve((1, 2, 4), (1.0, 1.5, 2.5)), TimeCurve((2,), (4.0,)), 6.0),
         ProfileNode("head", 2.0, 4.0, 5.0, parameters={"head.weight": 4.0}),
     ),
-    tensors=(
-        ProfileTensor("x", "stem", ("left", "right"), 12.0, shape=(2, 3), dtype="float32"),
-        ProfileTensor("mask", "stem", ("right",), 4.0, gradient=False),
-        ProfileTensor("l", "left", ("head",), 7.0),
-        ProfileTensor("r", "right", ("head",), 9.0),
-        ProfileTensor("loss", "head", (), 1.0),
-    ),
+    tensors=(ProfileTensor("x", "stem", ("left", "right"), 12.0, shape=(2, 3), dtype="float32"),
+        ProfileTensor("mask", "stem", ("right",), 4.0, gradient=False), ProfileTensor("l", "left", ("head",), 7.0),
+        ProfileTensor("r", "right", ("head",), 9.0), ProfileTensor("loss", "head", (), 1.0)),
     name="diamond",
     micro_batch=2,
     time_unit="ms",
     source={"how": "by hand"},
     tied=(("stem.weight", "head.weight"),),
-)
+)  # fmt: skip
 
 ROW = Profile(
     nodes=tuple(ProfileNode(name, 1.0, 2.0, 10.0, parameters={name: 4.0}) for name in "abcd"),

@@ -27,15 +27,9 @@ def gpt2() -> Made:
 def t5() -> Made:
     """Every layer of the decoder reads what the encoder made."""
     config = transformers.T5Config(
-        d_model=16,
-        d_kv=8,
-        d_ff=32,
-        num_layers=2,
-        num_heads=2,
-        vocab_size=WORDS,
-        use_cache=False,
+        d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=WORDS, use_cache=False,
         decoder_start_token_id=0,
-    )
+    )  # fmt: skip
     model = transformers.T5ForConditionalGeneration(config)
     return model, (), {"input_ids": _words(8), "labels": _words(6)}
 

@@ -306,11 +306,7 @@ def placement_problems(draw: st.DrawFn, max_nodes: int = 8) -> PlacementProblem:
         for i, node_id in enumerate(node_ids)
     ]
     return PlacementProblem(
-        nodes=tuple(nodes),
-        edges=tuple((node_ids[u], node_ids[v]) for u, v in chosen),
-        accelerators=accelerators,
-        cpus=cpus,
-        memory_bytes=draw(st.none() | any_amounts) if cpus else None,
-        name=draw(texts),
+        nodes=tuple(nodes), edges=tuple((node_ids[u], node_ids[v]) for u, v in chosen), accelerators=accelerators,
+        cpus=cpus, memory_bytes=draw(st.none() | any_amounts) if cpus else None, name=draw(texts),
         time_unit=draw(st.sampled_from(["s", "ms", None])),
-    )
+    )  # fmt: skip

@@ -12,18 +12,9 @@ from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
 
 GPU = Gpu("round", 80e9, {"bf16": 1e15, "fp8": 2e15}, 1e13)
 PLAIN = Efficiencies(
-    products=1,
-    half_side=0,
-    grouped_products=1,
-    products_fp8=1,
-    attention=1,
-    memory=1,
-    launch_seconds=0,
-    links=1,
-    collective_seconds=0,
-    context_hidden=0,
-    data_hidden=0,
-)
+    products=1, half_side=0, grouped_products=1, products_fp8=1, attention=1, memory=1, launch_seconds=0, links=1,
+    collective_seconds=0, context_hidden=0, data_hidden=0,
+)  # fmt: skip
 """Hardware as its data sheet says, with nothing hidden."""
 
 

@@ -140,17 +140,10 @@ def test_a_plan_of_another_allocation_is_rejected_and_no_start() -> None:
 # ---- how it is given --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "0,1,1,0",
-        "[0, 1, 1, 0]",
-        " 0, 1,1,0 ",
-        [0, 1, 1, 0],
-        {"allocation": [0, 1, 1, 0]},
-        {"plan": {"allocation": [0, 1, 1, 0]}},
-    ],
-)
+@pytest.mark.parametrize("given", [
+    "0,1,1,0", "[0, 1, 1, 0]", " 0, 1,1,0 ", [0, 1, 1, 0], {"allocation": [0, 1, 1, 0]},
+    {"plan": {"allocation": [0, 1, 1, 0]}},
+])  # fmt: skip
 def test_it_is_a_list_or_a_file(tmp_path: Path, given: Any) -> None:
     path = tmp_path / "given.json"
     path.write_text(json.dumps(given), "utf-8")
@@ -158,16 +151,13 @@ def test_it_is_a_list_or_a_file(tmp_path: Path, given: Any) -> None:
     assert given_allocation(G4, {"allocation": allocation}) == (0, 1, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("0,1", "has 2 entries for 4 layers"),
-        ("0,1,,0", "is '0,1,,0'"),
-        ("0,1,2,0", "puts layer 3 on GPU 2"),
-        ("nowhere.json", "neither a list nor a file"),
-        *((data, "option allocation") for data in ({"plan": None}, 7, ["0", 1, 1, 0], [0, True, 1, 0])),
-    ],
-)
+@pytest.mark.parametrize(("given", "words"), [
+    ("0,1", "has 2 entries for 4 layers"),
+    ("0,1,,0", "is '0,1,,0'"),
+    ("0,1,2,0", "puts layer 3 on GPU 2"),
+    ("nowhere.json", "neither a list nor a file"),
+    *((data, "option allocation") for data in ({"plan": None}, 7, ["0", 1, 1, 0], [0, True, 1, 0])),
+])  # fmt: skip
 def test_what_is_no_allocation_is_refused_in_one_sentence(tmp_path: Path, given: Any, words: str) -> None:
     """As a text, or in a file."""
     path = tmp_path / "given.json"

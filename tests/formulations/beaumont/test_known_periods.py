@@ -94,18 +94,14 @@ def with_errata(problem: ChainProblem, *errata: str) -> tuple[float | None, list
     return round(outcome.objective, 5), [violation.rule for violation in verify_pattern(problem, plan)]
 
 
-@pytest.mark.parametrize(
-    ("known", "erratum", "broken"),
-    [
-        pytest.param(e1_overlap(), "E1", "exclusive-gpu", id="tasks of one GPU overlap"),
-        pytest.param(e1_load(), "E1", "exclusive-gpu", id="and are more than the period"),
-        pytest.param(e2_negative_shift(), "E2", "memory", id="negative copies hide memory"),
-        pytest.param(
-            e3_phantom_transfer(), "E3", None, id="transfers that do not happen: valid, and far from the best"
-        ),
-        pytest.param(e4_ties(), "E4", "memory", id="a plan that does not exist"),
-    ],
-)
+@pytest.mark.parametrize(("known", "erratum", "broken"), [
+    pytest.param(e1_overlap(), "E1", "exclusive-gpu", id="tasks of one GPU overlap"),
+    pytest.param(e1_load(), "E1", "exclusive-gpu", id="and are more than the period"),
+    pytest.param(e2_negative_shift(), "E2", "memory", id="negative copies hide memory"),
+    pytest.param(e3_phantom_transfer(), "E3", None,
+        id="transfers that do not happen: valid, and far from the best"),
+    pytest.param(e4_ties(), "E4", "memory", id="a plan that does not exist"),
+])  # fmt: skip
 def test_each_erratum_alone_does_its_harm(known: KnownChain, erratum: str, broken: str | None) -> None:
     value, rules = with_errata(known.problem, erratum)
     assert value is not None

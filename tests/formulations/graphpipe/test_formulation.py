@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from oracles.graph_pipeline import convex_sets, more_in_flight, shortest_iteration, tree_sets
+from oracles.graph_pipeline import convex_sets, shortest_iteration, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.formulations.graphpipe import columns as columns_module
-from pipeplan.formulations.graphpipe.columns import extra, find_columns, useful_groups
+from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.formulations.graphpipe.stage_sets import stage_sets
 from pipeplan.formulations.registry import FORMULATIONS
@@ -41,23 +40,6 @@ def agrees(result: Any, expected: float | None) -> None:
         assert result.found == Found.OPTIMAL
         assert result.verified
         assert result.objective == pytest.approx(expected, rel=1e-6)
-
-
-# ---- samples in flight -------------------------------------------------------------------------------------
-
-
-def test_the_formula_is_the_published_table() -> None:
-    for b_x, k_x, b_y, k_y in product((1, 2, 3, 4, 8), range(1, 6), (1, 2, 3, 4, 8), range(1, 6)):
-        assert extra((b_x, k_x), (b_y, k_y)) == more_in_flight(b_x, k_x, b_y, k_y)
-
-
-def test_groups_beyond_the_largest_micro_batch_are_left_out() -> None:
-    """They save no memory; one size alone needs none at all."""
-    assert useful_groups((1, 2, 4), 8) == {1: (1, 2, 4), 2: (1, 2), 4: (1,)}
-    assert useful_groups((1, 2, 4), 3) == {1: (1, 2), 2: (1, 2), 4: (1,)}
-    assert useful_groups((6,), 8) == {6: (1,)}
-    with pytest.raises(InputError, match="k"):
-        useful_groups((1,), 0)
 
 
 # ---- optimal -----------------------------------------------------------------------------------------------
@@ -150,17 +132,6 @@ def test_its_families_are_the_definitions(seed: int) -> None:
 
     assert list(stage_sets(problem, "convex")) == bits(convex_sets(problem))
     assert list(stage_sets(problem, "series-parallel")) == bits(tree_sets(problem))
-
-
-def test_times_are_rounded_down_by_less_than_a_step() -> None:
-    """So a bound of the model is one for the true times, and close to it."""
-    problem = random_graph_pipeline(random.Random(5), most_operators=6)
-    built: Any = FORMULATION.build(problem, {"family": "series-parallel", "micro_batch": 2}, native=True)
-    columns = find_columns(problem, stage_sets(problem, "series-parallel"), [2], None)
-    data = built.model.payload
-    assert len(columns) == len(data["columns"]) > 0
-    for column, (*_, steps, _) in zip(columns, data["columns"], strict=True):
-        assert 0 <= column.time * data["scale"] - steps < 1 + 1e-6
 
 
 def test_a_model_for_cp_sat_alone_is_not_exported_whatever_the_solver(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""What stands in the models: suffix sets, stages between them, columns and their ranges, numbered equations."""
+"""Models by columns: published numbers of sets, what is refused or refuted at once, and bounds of columns alone."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,12 @@ from problems.nasty import in_fifteen_digits, nasty, scaled
 import pipeplan
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import lattice
-from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
-from pipeplan.formulations.piper.columns import LARGEST_LOAD, load_unit
 from pipeplan.formulations.piper.formulation import FORMULATION, column_bound
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.errors import InputError, TooLargeError
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.planners.backends.model import compile_pyomo
 
 PAPER = {"semantics": "paper"}
 
@@ -80,60 +76,17 @@ def test_of_too_many_stages_no_list_is_made(monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(map(len, every_stage(chain(4)).stages_from)) == 10
 
 
-# ---- columns ---------------------------------------------------------------------------------------------
-
-
-def test_ranges_end_where_more_in_flight_costs_more() -> None:
-    """Room for 4: a layer kept takes y + 1 with y in flight, otherwise 1; y is what is carried plus 1."""
-    book = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
-    columns = find_candidates(book, None, 0.0).columns
-    of_first = sorted((c.low, c.high, c.cost) for c in columns if c.members == 0b01 and c.d == 1)
-    assert of_first == [(1, 2, 1.0), (3, 5, 1.5)]
-    of_last = [(c.low, c.high, c.cost) for c in columns if c.members == 0b10 and c.d == 1]
-    assert of_last == [(0, 0, 1.0)], "nothing is carried into the last stage"
-
-
-def test_a_column_is_dropped_for_another_that_can_always_stand_in() -> None:
-    """No worse in cost, devices, replicas and range; where the degrees have an exact sum, with as many replicas."""
-    base = Column(0, 1, members=1, t=2, d=2, low=0, high=4, cost=3.0)
-    worse = [replace(base, t=3), replace(base, high=3), replace(base, cost=4.0)]
-    faster, longer = replace(base, t=1, d=4, cost=2.0), replace(base, high=5, cost=4.0)
-    assert undominated([*worse, faster, base, longer]) == [faster, base, longer]
-    # As many devices but fewer replicas: earlier stages need less memory.
-    fewer = replace(base, t=4, d=1)
-    assert undominated([base, fewer]) == [fewer]
-
-
-def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
-    """Four layers of time 1 on four devices: below 2 no stage has two layers on one device."""
-    book = StageBook(chain(4), "paper")
-    everything, below = (find_candidates(book, cutoff, 0.0).columns for cutoff in (None, 1.9))
-    assert 0 < len(below) < len(everything)
-    assert all(bin(c.members).count("1") <= c.d * 1.9 for c in below)
-    assert not find_candidates(book, 0.9, 0.0).columns
-
-
 # ---- the contract ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "problem",
-    [
-        chain(3, memory_bytes=0.5),
-        StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1),
-    ],
+    [chain(3, memory_bytes=0.5), StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1)],
     ids=["too little memory", "a layer that needs more devices"],
 )
 def test_what_cannot_run_is_refuted_without_a_solver(problem: StagingProblem) -> None:
     assert isinstance(FORMULATION.build(problem, PAPER, native=False), Refuted)
     assert math.isfinite(FORMULATION.lower_bound(problem, PAPER))
-
-
-def test_a_cut_off_below_the_bound_is_refuted_at_once() -> None:
-    problem = chain(4)
-    bound = FORMULATION.lower_bound(problem, PAPER)
-    assert bound == pytest.approx(1.0, rel=1e-3)
-    assert isinstance(FORMULATION.build(problem, PAPER, native=False, cutoff=bound * 0.99), Refuted)
 
 
 def test_a_plan_of_other_layers_is_no_start() -> None:
@@ -163,19 +116,6 @@ def test_bert_is_proven_within_a_thousandth_by_the_columns_alone(
     assert 0.999 * optimum < bound <= optimum
     assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=0.999 * optimum), Refuted)
     assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=optimum), BuiltModel)
-
-
-def test_loads_are_counted_in_a_unit_that_keeps_their_numbers_small() -> None:
-    assert load_unit(3.0, 4.0) == 3.0
-    assert load_unit(3.0, 3.0 * LARGEST_LOAD) == 3.0 * LARGEST_LOAD
-    assert load_unit(0.0, 7.0) == 7.0
-    assert load_unit(0.0, 0.0) == 1.0
-    layers = tuple(Layer(v, {1: (Configuration("x", 1e16), Configuration("y", 2.5))}) for v in range(3))
-    problem = StagingProblem(layers, (Edge(0, 1, 1e12),), 2, 1.0, 2, memory_bytes=1.0)
-    model = FORMULATION.build(problem, {"semantics": "paper"}, native=False)
-    assert isinstance(model, BuiltModel)
-    matrix = compile_pyomo(model.model)
-    assert abs(matrix.coefficients).max() <= 4 * LARGEST_LOAD
 
 
 @pytest.mark.parametrize("seed", range(60))

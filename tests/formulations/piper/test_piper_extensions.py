@@ -15,7 +15,6 @@ from problems.stagings import random_staging, with_zero
 import pipeplan
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import candidates
-from pipeplan.formulations.piper.columns import counts_of
 from pipeplan.formulations.piper.formulation import FORMULATION
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Stop
@@ -189,15 +188,6 @@ def test_the_rows_of_each_extension_have_their_numbers() -> None:
     levels = load_packaged("tiny-levels")
     assert numbers(levels) == plain | {13, 14, 15, 16, 17, 18}
     assert numbers(levels, objective="flush") == plain | set(range(10, 19))
-
-
-def test_a_cut_off_bounds_the_number_of_slots() -> None:
-    """N = 4, no load below 1: within 2 there may be 8 slots; the more, the smaller the loads."""
-    counts = counts_of(9, 4, 1.0, 2.0, 1.0, 0.25)
-    assert [count.more for count in counts] == [0, 1, 2, 3, 4]
-    assert [count.slots for count in counts] == [4, 5, 6, 7, 8]
-    assert [count.most for count in counts] == [2.0, 1.75, 1.5, 1.25, 1.0]
-    assert len(counts_of(9, 4, 1.0, None, 1.0, 0.25)) == 9
 
 
 def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

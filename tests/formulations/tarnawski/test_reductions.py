@@ -8,14 +8,10 @@ import math
 import pytest
 from problems.placements import random_placement
 
-from pipeplan.formulations.contract import Refuted, near_cutoff
+from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.formulations.tarnawski.groups import GroupProblem, contract, merge
-from pipeplan.formulations.tarnawski.reductions import (
-    CutNetwork,
-    average_load_bound,
-    reduce_groups,
-)
+from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
+from pipeplan.formulations.tarnawski.reductions import CutNetwork, average_load_bound, reduce_groups
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
@@ -103,20 +99,6 @@ def test_least_loads_equal_enumeration(seed: int) -> None:
         assert groups.load(witness) == pytest.approx(least, abs=1e-6)
 
 
-def test_merging_keeps_sums_and_heals_nets() -> None:
-    problem = PlacementProblem(
-        (Node(0, 1, 2, 3, transfer_time=5), Node(1, 10, 20, 30, transfer_time=7), Node(2, 100, 200, 300)),
-        ((0, 1), (1, 2)),
-        accelerators=2,
-        cpus=1,
-    )
-    fused = merge(contract(problem, contiguous=True), {0: 0, 1: 0, 2: 2})
-    assert fused.count == 2
-    assert fused.total_times == (11, 100)
-    assert [(net.pins, net.cost) for net in fused.nets] == [((0, 1), 7)]
-    assert fused.arcs == ((0, 1),)
-
-
 def test_an_orphaned_backward_class_follows_the_mirrored_order() -> None:
     """Backward edge 10 -> 11 with 11 an orphan: the orphan's stage is not after the stage of 10's class."""
     nodes = (Node(0, 1, 1, color="a"), Node(10, 1, 1, backward=True, color="a"), Node(11, 1, 1, backward=True))
@@ -144,23 +126,3 @@ def test_the_average_bound_counts_cpu_work_of_what_no_accelerator_takes() -> Non
     nodes = tuple(Node(i, 1e12, 2.0, supported=False) for i in range(3))
     groups = contract(PlacementProblem((*nodes, Node(3, 1.0, 1e12)), (), 1, 1), contiguous=False)
     assert average_load_bound(groups) == pytest.approx(6.0)
-
-
-@pytest.mark.parametrize(
-    ("costs", "bound", "cutoff", "expected"),
-    [
-        ((1.0, 2.0), 1.0, None, None),
-        ((1.0, 2.0), 1.0, 1.5, 1.5),
-        ((1.0, 1e12), 1.0, None, 1e4),
-        ((1.0, 1e12), 1.0, 5.0, 5.0),
-        ((1.0, 1e12), 1.0, 1e9, 1e4),
-        ((1.0, 1e12), 1e4, None, 1e8),
-        ((1.0, 1e12), 1e8, None, None),
-        ((0.0, 2.0, 1e12), 0.0, None, 2e4),
-        ((0.0,), None, None, None),
-    ],
-)
-def test_plans_without_far_costs_are_asked_for_first(
-    costs: tuple[float, ...], bound: float | None, cutoff: float | None, expected: float | None
-) -> None:
-    assert near_cutoff(costs, bound, cutoff) == expected

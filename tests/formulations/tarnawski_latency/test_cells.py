@@ -13,7 +13,7 @@ from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.tarnawski_latency import cells as module
 from pipeplan.formulations.tarnawski_latency.atoms import Atoms, atoms_of
-from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of, stages_of_row
+from pipeplan.formulations.tarnawski_latency.cells import cell_bound, cells_of, row_of, stages_of_row
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base import clock
 from pipeplan.instances.base.compiled import always_compiled
@@ -121,33 +121,11 @@ def test_the_plan_of_a_row_is_a_plan(case: tuple[PlacementProblem, int]) -> None
 def chain_with_fork() -> PlacementProblem:
     """a - b - (c | d d' | e) - f - g, and an arc from b past the fork."""
     edges = (
-        ("a", "b"),
-        ("b", "c"),
-        ("b", "d"),
-        ("d", "d'"),
-        ("b", "e"),
-        *((v, "f") for v in ("c", "d'", "e", "b")),
-    )
+        ("a", "b"), ("b", "c"), ("b", "d"), ("d", "d'"), ("b", "e"), *((v, "f") for v in ("c", "d'", "e", "b")),
+    )  # fmt: skip
     nodes = tuple(Node(v, 3.0, 30.0, 1.0, 0.25) for v in ("a", "b", "c", "d", "d'", "e", "f"))
     last = Node("g", 3.0, 30.0, 1.0)
     return PlacementProblem((*nodes, last), (*edges, ("f", "g")), 4, 1, 4.0)
-
-
-def test_cut_nodes_divide_a_graph_into_cells() -> None:
-    inner = [cell.inner for cell in cells_of(atoms_of(chain_with_fork(), 1))]
-    assert inner == [(), (), (2, 3, 5, 4), (), ()]
-
-
-def test_an_arc_past_a_node_or_a_free_end_leaves_no_cut() -> None:
-    past = PlacementProblem(tuple(Node(v, 1.0, 1.0) for v in range(4)), ((0, 1), (1, 2), (0, 2), (2, 3)), 1, 1)
-    assert [(cell.before, cell.behind) for cell in cells_of(atoms_of(past, 1))] == [
-        (None, 0),
-        (0, 2),
-        (2, 3),
-        (3, None),
-    ]
-    free = PlacementProblem(tuple(Node(v, 1.0, 1.0) for v in range(4)), ((0, 1), (1, 2), (3, 2)), 1, 1)
-    assert cells_of(atoms_of(free, 1)) == (Cell(None, (0, 3, 1), 2), Cell(2, (), None))
 
 
 def test_the_plan_that_the_bound_has_in_mind_runs_branches_at_the_same_time() -> None:

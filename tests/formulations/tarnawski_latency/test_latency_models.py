@@ -10,7 +10,7 @@ from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of, plan_of, read_staged, staged_of, write_staged
-from pipeplan.formulations.tarnawski_latency.path_bound import critical_paths, joined_arcs, path_bound
+from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -54,17 +54,6 @@ def line(sizes: list[float], memory: float) -> PlacementProblem:
     return PlacementProblem(nodes, tuple((i, i + 1) for i in range(len(sizes) - 1)), 3, 1, memory)
 
 
-def test_a_row_of_nodes_is_the_critical_path() -> None:
-    assert critical_paths(atoms_of(line([1.0] * 5, 2.0), 1)) == [(0, 1, 2, 3, 4)]
-
-
-def test_colour_classes_are_one_atom_only_with_one_piece_per_accelerator() -> None:
-    nodes = tuple(Node(i, 1.0, 1.0, color="x") for i in range(3))
-    problem = PlacementProblem(nodes, (), 2, 1)
-    assert (atoms_of(problem, 1).count, atoms_of(problem, 2).count) == (1, 3)
-    assert atoms_of(problem, 2).classes == ((0, 1, 2),)
-
-
 def test_what_the_formulation_cannot_plan_is_refused_with_a_remedy() -> None:
     formulation = FORMULATIONS[NAME].load()
     options = {"subgraphs_per_device": 0, "variant": "strong", "objective": "latency"}
@@ -85,10 +74,6 @@ def test_what_has_no_room_beside_the_path_is_paid_for() -> None:
     nodes = (Node("a", 1.0, 90.0, 1.0, 1.0), Node("b", 1.0, 90.0, 1.0), Node("x", 0.0, 0.0, 1.0, 0.25))
     problem = PlacementProblem(nodes, (("a", "b"), ("x", "b")), 1, 1, 2.0)
     assert path_bound(atoms_of(problem, 1)) == pytest.approx(2.25) == optimum(problem, 1).objective
-
-
-def test_a_line_that_fits_is_joined_where_divisions_cost_too_much() -> None:
-    assert len(joined_arcs(atoms_of(line([1.0] * 5, 5.0), 1), 5.0)) == 4
 
 
 @pytest.mark.parametrize("solver", ["highs", "scip"])

@@ -16,8 +16,7 @@ from recipes.other_kinds import measured_uneven
 
 from pipeplan import SolveOptions, solve
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.formulations.zero_bubble.finite import grid_of
-from pipeplan.formulations.zero_bubble.finite_orders import in_order, sequences_of, tightest
+from pipeplan.formulations.zero_bubble.finite_orders import sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import (
     MOST_STEPS,
     FiniteProblem,
@@ -30,7 +29,6 @@ from pipeplan.formulations.zero_bubble.finite_problem import (
 )
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
-from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.backends import solve as solve_model
@@ -228,28 +226,7 @@ def test_the_uneven_pipeline_is_bound_by_its_last_stage() -> None:
     assert lower_bound(finite_problem(measured_uneven(), "a test"), "span") == 3623744
 
 
-@pytest.mark.parametrize("memory", [8, 10, 16])
-def test_in_reversed_time_the_bounds_hold_for_the_same_schedules(memory: int) -> None:
-    """Reversed twice, everything is as it was."""
-    finite = pipeline(4, 12, (5, 6, 4), 1, memory)
-    assert finite.backwards.backwards == finite
-    assert finite.backwards.memories[0].changes == {b: -c for b, c in finite.memories[0].changes.items()}
-    assert lower_bound(finite.backwards, "span") == lower_bound(finite, "span")
-
-
 # ---- orders and the best times for them ----------------------------------------------------------------
-
-
-def test_micro_batches_that_change_places_change_nothing() -> None:
-    problem = divided_pipeline(equal_stages(2, 1, 1, 1), 2, 4)
-    plan = tightest(finite_problem(problem, "a test"), _one_after_the_other(problem), "makespan")
-    swapped = SchedulePlan({block: starts[::-1] for block, starts in plan.starts.items()})
-    assert verify_schedule(problem, swapped) == ()
-    assert in_order(swapped) == plan
-
-
-def _one_after_the_other(problem: ScheduleProblem) -> tuple[tuple[tuple[int, int], ...], ...]:
-    return tuple(tuple((b, n) for n in range(2) for b in blocks) for blocks in problem.on_device)
 
 
 @pytest.mark.at_once(1)
@@ -265,33 +242,6 @@ def test_times_of_given_orders_are_never_worse(seed: int, objective: str) -> Non
         assert sequences_of(problem, best) == sequences_of(problem, plan)
         values = [evaluate_schedule(problem, found).objective(objective) for found in (best, plan)]
         assert values[0] <= values[1]
-
-
-def test_devices_that_wait_for_each_other_have_no_times() -> None:
-    problem = divided_pipeline(equal_stages(2, 1, 1, 1), 1, 4)
-    rows = [[(b, 0) for b in blocks] for blocks in problem.on_device]
-    rows[0] = [rows[0][1], rows[0][0], rows[0][2]]  # I of stage 0 before its F
-    assert tightest(finite_problem(problem, "a test"), tuple(map(tuple, rows)), "span") is None
-
-
-def crossing() -> ScheduleProblem:
-    """Two devices whose first blocks each wait for nobody, and lead to the last block of the other one, 3 and 6
-    later."""
-    devices = tuple(ScheduleDevice(name) for name in "de")
-    blocks = tuple(Block(f"{name}{i}", "X", (name,), 1) for name in "de" for i in range(2))
-    edges = (BlockEdge("d0", "d1"), BlockEdge("e0", "e1"), BlockEdge("d0", "e1", 1), BlockEdge("e0", "d1", 4))
-    return ScheduleProblem(devices, blocks, edges, 1)
-
-
-def test_the_least_span_may_be_half_a_step() -> None:
-    """The first start of e comes x after that of d: one span is at least 3 - x, the other one 6 + x."""
-    problem = crossing()
-    finite = finite_problem(problem, "a test")
-    plan = tightest(finite, (((0, 0), (1, 0)), ((2, 0), (3, 0))), "span")
-    assert plan is not None
-    assert evaluate_schedule(problem, plan).span == Fraction(9, 2)
-    assert verify_schedule(problem, plan) == ()
-    assert grid_of(finite, "span", None).factor == 2
 
 
 def test_fine_times_are_rounded_down_for_integer_solvers() -> None:

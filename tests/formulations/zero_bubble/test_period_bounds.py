@@ -1,4 +1,5 @@
-"""What no period falls below: each bound by itself, and a clock that stands still while all devices run one block."""
+"""What no period falls below: cycles of waits and memory, and a clock that stands still while
+all devices run one block."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from pipeplan.formulations.zero_bubble.period_bounds import (
     device_bound,
     exact_bound,
     load_bound,
-    most_periods,
     standstill_of,
     stashes_of,
 )
@@ -38,11 +38,6 @@ def training(memory: float | None, *, workspace: float = 0, lag: float = 0) -> S
     return ScheduleProblem(devices, blocks, edges)
 
 
-def test_the_busiest_device_bounds_the_period() -> None:
-    assert load_bound(training(None)) == 6
-    assert load_bound(shape("nn")) == 15, "blocks on all devices count on each"
-
-
 def test_a_cycle_of_waits_bounds_the_period() -> None:
     """F0 of the next but one micro-batch waits for B0: 1 + 3 + 3 + 2 and two lags of 2 for two periods."""
     problem = training(None, lag=2)
@@ -60,39 +55,6 @@ def test_memory_bounds_the_period_by_the_area_that_a_stash_fills() -> None:
     assert device_bound(training(5), 0) == Fraction(9, 2), "sharper than 18 / 5: copies are whole"
     assert device_bound(training(3), 0) == 9 == least_period(training(3))
     assert device_bound(training(None), 0) is None
-
-
-def test_workspace_leaves_less_room_for_copies() -> None:
-    """With a workspace of 1 at F0, a limit of 4 has room for one stash as the next micro-batch begins."""
-    assert device_bound(training(4, workspace=1), 0) == 9 == least_period(training(4, workspace=1))
-
-
-def test_two_stashes_fill_the_sum_of_their_areas() -> None:
-    problem = shape("x", 2, memory=2)
-    found = stashes_of(problem, 0)
-    assert device_bound(problem, 0) == sum(stash.amount * stash.residence for stash in found) / Fraction(2)
-
-
-def test_a_device_that_may_give_before_it_takes_has_no_area_bound() -> None:
-    problem = training(3)
-    apart = problem.replace(edges=(BlockEdge("F1", "B1"),))
-    assert stashes_of(apart, 0) is None
-    assert device_bound(apart, 0) is None
-
-
-def test_a_block_on_all_devices_leaves_whole_numbers_alone() -> None:
-    """No more than one block of a cycle runs beside it; and without it as many as there are devices."""
-    assert most_periods(shape("nn", 8)) == 1
-    assert most_periods(shape("v", 4)) == 4
-    assert most_periods(training(None, lag=100)) > 2, "lags run side by side with everything"
-
-
-def test_no_period_is_shorter_than_a_block() -> None:
-    problem = training(None)
-    long = problem.replace(
-        blocks=tuple(replace(block, time=7) for block in problem.blocks[:1]) + problem.blocks[1:]
-    )
-    assert exact_bound(long) == 9 == least_period(long)
 
 
 def together_problem(seed: int) -> ScheduleProblem:

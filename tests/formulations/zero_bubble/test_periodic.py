@@ -12,7 +12,7 @@ from oracles.schedule import least_period
 from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
 from pipeplan.formulations.zero_bubble.periodic_cp import FORMULATION as CP
 from pipeplan.formulations.zero_bubble.periodic_cp import laid_out
-from pipeplan.formulations.zero_bubble.periodic_facts import facts_of, grid_for, next_question
+from pipeplan.formulations.zero_bubble.periodic_facts import facts_of
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schedule.generators import shape
@@ -71,20 +71,6 @@ def test_whole_times_may_have_a_fraction_as_their_shortest_period() -> None:
     """A cycle of 7 that spans two micro-batches; one that spans three is shorter than the longest block."""
     assert shortest(loop(3, 2, 2, turns=3)) == 3
     assert shortest(loop(3, 2, 2, turns=2)) == Fraction(7, 2)
-
-
-def test_memory_may_ask_for_a_fraction() -> None:
-    """d0 has room for two micro-batches, each of which stays for 7; no device works for more than 3."""
-    devices = (ScheduleDevice("d0", 2), ScheduleDevice("d1"), ScheduleDevice("d2"))
-    blocks = (
-        Block("F0", "F", ("d0",), 1, memory={"d0": 1}),
-        Block("F1", "F", ("d1",), 3),
-        Block("B2", "B", ("d2",), 2),
-        Block("B0", "B", ("d0",), 1, memory={"d0": -1}),
-    )
-    edges = (BlockEdge("F0", "F1"), BlockEdge("F1", "B2"), BlockEdge("B2", "B0"))
-    problem = ScheduleProblem(devices, blocks, edges)
-    assert shortest(problem) == least_period(problem) == Fraction(7, 2)
 
 
 def test_times_without_a_common_unit_keep_their_digits() -> None:
@@ -146,22 +132,6 @@ def test_two_chains_on_eight_devices_with_six_units() -> None:
 
 
 # ---- questions, plans and refusals ---------------------------------------------------------------------
-
-
-def test_questions_grow_from_the_bound_and_stay_below_what_comes_next() -> None:
-    facts = facts_of(shape("nn", 4, 4))
-    first = next_question(facts, None, None)
-    assert 18 < first < 19
-    assert next_question(facts, first, None) is None, "any plan, where none is known"
-    assert next_question(facts, first, Fraction(21)) == pytest.approx(20, rel=1e-6), "19 is next"
-    assert next_question(facts, Fraction(20), Fraction(41, 2)) == Fraction(41, 2)
-
-
-def test_a_question_is_asked_for_the_largest_fraction_up_to_it() -> None:
-    facts = facts_of(loop(3, 2, 2, turns=2))
-    grid = grid_for(facts, Fraction(37, 10))
-    assert grid.period / grid.steps == Fraction(7, 2)
-    assert grid_for(facts, None).period / grid_for(facts, None).steps == 7
 
 
 def test_a_cutoff_below_the_bound_needs_no_solver() -> None:

@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.instances.base.errors import (
-    SHOWN_CHARACTERS,
-    InputError,
-    PipeplanError,
-    nearest,
-    printable,
-    show,
-)
+from pipeplan.instances.base.errors import SHOWN_CHARACTERS, InputError, PipeplanError, nearest, printable, show
 
 
 def test_the_sentence_names_file_field_and_remedy() -> None:
@@ -37,22 +30,11 @@ def test_an_error_survives_the_way_between_processes() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "null"),
-        (True, "true"),
-        (False, "false"),
-        ({"a": 1}, "an object"),
-        ([1], "a list"),
-        (1.5, "1.5"),
-        ("a\n", r"'a\n'"),
-        (10**29, "1" + "0" * 29),
-        (-(10**4000), "a whole number of 13288 bits"),
-        ("x" * 100, "'" + "x" * 57 + "...'"),
-        (range(10**60, 10**61), "range(" + "1" + "0" * 50 + "..."),
-    ],
-)
+@pytest.mark.parametrize(("value", "shown"), [
+    (None, "null"), (True, "true"), (False, "false"), ({"a": 1}, "an object"), ([1], "a list"), (1.5, "1.5"),
+    ("a\n", r"'a\n'"), (10**29, "1" + "0" * 29), (-(10**4000), "a whole number of 13288 bits"),
+    ("x" * 100, "'" + "x" * 57 + "...'"), (range(10**60, 10**61), "range(" + "1" + "0" * 50 + "..."),
+])  # fmt: skip
 def test_values_are_quoted_as_json_says_them(value: object, shown: str) -> None:
     assert show(value) == shown
 

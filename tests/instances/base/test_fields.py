@@ -59,20 +59,17 @@ def test_an_odd_member_makes_a_record_or_one_sentence(name: str) -> None:
     assert len(sentences) > 20
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: Model("m", mlp=[]), "model.mlp is a list, not a mlp; give a Mlp."),  # type: ignore[arg-type]
-        (lambda: replace(RECORDS["tiny-training"], gpu=[]), "gpu is a list, not a gpu; give a Gpu."),
-        (lambda: replace(RECORDS["tiny-training"], levels=7), "levels is 7, not a list; give a list."),
-        (lambda: replace(RECORDS["tiny-chain"], nodes=[[1]]), "nodes[0] is a list, not a node; give a Node."),
-        (lambda: replace(RECORDS["tiny-chain"], edges=["ab"]), "edges[0] is 'ab', not a pair; give two node ids"),
-        (lambda: ScheduleProblem((), [Block("a", "F", (), 1, memory=[])]), "blocks[0].memory is a list, not an object"),  # type: ignore[arg-type]
-        (lambda: Recompute("full"), "recompute.modules is 'full', not a list"),  # type: ignore[arg-type]
-        (lambda: Recompute(([],)), "recompute is a list, not a text"),  # type: ignore[arg-type]
-        (lambda: Scope({"schedule": []}), "scope: schedule is a list"),  # type: ignore[dict-item]
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "sentence"), [
+    (lambda: Model("m", mlp=[]), "model.mlp is a list, not a mlp; give a Mlp."),  # type: ignore[arg-type]
+    (lambda: replace(RECORDS["tiny-training"], gpu=[]), "gpu is a list, not a gpu; give a Gpu."),
+    (lambda: replace(RECORDS["tiny-training"], levels=7), "levels is 7, not a list; give a list."),
+    (lambda: replace(RECORDS["tiny-chain"], nodes=[[1]]), "nodes[0] is a list, not a node; give a Node."),
+    (lambda: replace(RECORDS["tiny-chain"], edges=["ab"]), "edges[0] is 'ab', not a pair; give two node ids"),
+    (lambda: ScheduleProblem((), [Block("a", "F", (), 1, memory=[])]), "blocks[0].memory is a list, not an object"),  # type: ignore[arg-type]
+    (lambda: Recompute("full"), "recompute.modules is 'full', not a list"),  # type: ignore[arg-type]
+    (lambda: Recompute(([],)), "recompute is a list, not a text"),  # type: ignore[arg-type]
+    (lambda: Scope({"schedule": []}), "scope: schedule is a list"),  # type: ignore[dict-item]
+])  # fmt: skip
 def test_a_wrong_member_is_named(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         make()

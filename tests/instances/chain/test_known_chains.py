@@ -74,14 +74,11 @@ def test_arguments_outside_a_theorem_are_refused() -> None:
         theorem_3((5, 7, 8, 6, 7, 7))
 
 
-@pytest.mark.parametrize(
-    ("numbers", "target", "splits"),
-    [
-        ((6, 6, 8, 6, 7, 7), 20, True),
-        ((6, 6, 6, 6, 7, 9), 20, False),
-        ((26, 33, 41, 30, 35, 35, 28, 31, 41), 100, True),
-    ],
-)
+@pytest.mark.parametrize(("numbers", "target", "splits"), [
+    ((6, 6, 8, 6, 7, 7), 20, True),
+    ((6, 6, 6, 6, 7, 9), 20, False),
+    ((26, 33, 41, 30, 35, 35, 28, 31, 41), 100, True),
+])  # fmt: skip
 def test_numbers_split_into_triples_or_not(numbers: tuple[int, ...], target: int, splits: bool) -> None:
     by_trying = any(
         all(sum(order[i : i + 3]) == target for i in range(0, len(order), 3))

@@ -22,12 +22,8 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import load_plan, load_result, plan_from_json
 
 GOOD: dict[str, Any] = {
-    "forward": [1, 2, 3],
-    "backward": [4, 5, 6],
-    "activations": [10, 20, 30, 40],
-    "weights": [1, 1, 2],
-    "gpus": 2,
-}
+    "forward": [1, 2, 3], "backward": [4, 5, 6], "activations": [10, 20, 30, 40], "weights": [1, 1, 2], "gpus": 2,
+}  # fmt: skip
 
 
 def chain(**changes: Any) -> ChainProblem:
@@ -63,24 +59,21 @@ def test_transfer_times_may_be_given_and_that_at_the_loss_is_ignored() -> None:
 FINITE = "finite number >= 0"
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "remedy"),
-    [
-        ({"forward": []}, "forward", "at least one layer"),
-        ({"backward": [4, 5]}, "backward", "give 3"),
-        ({"weights": [1]}, "weights", "give 3"),
-        ({"activations": [1, 2, 3]}, "activations", "give 7"),
-        ({"activations": [1, 2, 3, math.inf]}, "activations[3]", FINITE),
-        ({"gpus": 0}, "gpus", "from 1"),
-        ({"bandwidth": 0}, "bandwidth", "positive"),
-        ({"bandwidth": 1e-320}, "bandwidth", FINITE),
-        ({"bandwidth": 1, "transfer_times": [0] * 5}, "transfer_times", "one of the two"),
-        ({"transfer_times": [0] * 4}, "transfer_times", "give 5"),
-        ({"memory_mode": "all"}, "memory_mode", '"strict"'),
-        ({"time_unit": "sec"}, "time_unit", "write s"),
-        ({"time_unit": "slots"}, "time_unit", "give one of s, ms, us, µs, ns, min, h, d, or null"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "field", "remedy"), [
+    ({"forward": []}, "forward", "at least one layer"),
+    ({"backward": [4, 5]}, "backward", "give 3"),
+    ({"weights": [1]}, "weights", "give 3"),
+    ({"activations": [1, 2, 3]}, "activations", "give 7"),
+    ({"activations": [1, 2, 3, math.inf]}, "activations[3]", FINITE),
+    ({"gpus": 0}, "gpus", "from 1"),
+    ({"bandwidth": 0}, "bandwidth", "positive"),
+    ({"bandwidth": 1e-320}, "bandwidth", FINITE),
+    ({"bandwidth": 1, "transfer_times": [0] * 5}, "transfer_times", "one of the two"),
+    ({"transfer_times": [0] * 4}, "transfer_times", "give 5"),
+    ({"memory_mode": "all"}, "memory_mode", '"strict"'),
+    ({"time_unit": "sec"}, "time_unit", "write s"),
+    ({"time_unit": "slots"}, "time_unit", "give one of s, ms, us, µs, ns, min, h, d, or null"),
+])  # fmt: skip
 def test_a_broken_rule_is_named_with_its_remedy(changes: dict[str, Any], field: str, remedy: str) -> None:
     with pytest.raises(InputError) as caught:
         chain(**changes)
@@ -88,14 +81,11 @@ def test_a_broken_rule_is_named_with_its_remedy(changes: dict[str, Any], field: 
     assert remedy in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"forward": [1, 2, 4]}, {"backward": [4, 5, 7]}, {"weights": [1, 1, 1]}, {"gpus": 3}, {"memory_bytes": 9},
-        {"activations": [10, 20, 30, 41]}, {"bandwidth": 10}, {"duplex": "full"}, {"weight_copies": 1},
-        {"exclusive_buffers": True}, *({"memory_mode": mode} for mode in MEMORY_MODES if mode != "reserved"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("changes", [
+    {"forward": [1, 2, 4]}, {"backward": [4, 5, 7]}, {"weights": [1, 1, 1]}, {"gpus": 3}, {"memory_bytes": 9},
+    {"activations": [10, 20, 30, 41]}, {"bandwidth": 10}, {"duplex": "full"}, {"weight_copies": 1},
+    {"exclusive_buffers": True}, *({"memory_mode": mode} for mode in MEMORY_MODES if mode != "reserved"),
+])  # fmt: skip
 def test_the_hash_sees_what_can_change_a_plan_s_value(changes: dict[str, Any]) -> None:
     assert chain(**changes).hash != chain().hash
 
@@ -173,15 +163,12 @@ def test_fractions_are_written_as_numbers() -> None:
     assert data["starts"] == [1 / 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"starts": [[0, 1], [1, 2]]}, "plan.starts"),
-        ({"batches_per_period": 2}, "plan.starts"),
-        ({"transfers": {"one": 1}}, "plan.transfers"),
-        ({"transfers": [{}, {}]}, "plan.transfers"),
-    ],
-)
+@pytest.mark.parametrize(("change", "field"), [
+    ({"starts": [[0, 1], [1, 2]]}, "plan.starts"),
+    ({"batches_per_period": 2}, "plan.starts"),
+    ({"transfers": {"one": 1}}, "plan.transfers"),
+    ({"transfers": [{}, {}]}, "plan.transfers"),
+])  # fmt: skip
 def test_a_malformed_pattern_is_refused_at_its_fault(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as caught:
         PatternPlan.from_json({**ONE.to_json(), **change})

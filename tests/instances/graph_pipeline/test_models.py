@@ -102,16 +102,13 @@ def test_clusters_have_two_levels() -> None:
 # ---- the case study ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("in_a_row", "join", "micro_batch", "broken", "in_flight", "depth"),
-    [
-        (True, True, 2, set(), [8, 7, 6, 5, 4, 3, 2, 1], 8),
-        (True, True, 4, {"memory"}, [8, 7, 6, 5, 4, 3, 2, 1], 8),
-        (False, True, 4, set(), [5, 4, 3, 2, 4, 3, 2, 1], 5),
-        (False, True, 8, {"memory"}, [5, 4, 3, 2, 4, 3, 2, 1], 5),
-        (False, False, 4, set(), [4, 3, 2, 1, 4, 3, 2, 1], 4),
-    ],
-)
+@pytest.mark.parametrize(("in_a_row", "join", "micro_batch", "broken", "in_flight", "depth"), [
+    (True, True, 2, set(), [8, 7, 6, 5, 4, 3, 2, 1], 8),
+    (True, True, 4, {"memory"}, [8, 7, 6, 5, 4, 3, 2, 1], 8),
+    (False, True, 4, set(), [5, 4, 3, 2, 4, 3, 2, 1], 5),
+    (False, True, 8, {"memory"}, [5, 4, 3, 2, 4, 3, 2, 1], 5),
+    (False, False, 4, set(), [4, 3, 2, 1, 4, 3, 2, 1], 4),
+])  # fmt: skip
 def test_a_row_of_eight_stages_holds_micro_batches_of_two_and_the_graph_those_of_four(
     in_a_row: bool, join: bool, micro_batch: int, broken: set[str], in_flight: list[int], depth: int
 ) -> None:

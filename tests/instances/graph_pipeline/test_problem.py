@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
-from problems.graph_pipelines_with_plans import (
-    chain_plan,
-    chain_problem,
-    operator,
-)
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem, operator
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.files import save
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.lookup import load
-from pipeplan.instances.stored_results import load_plan
 
 MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
 
 
-@pytest.mark.parametrize(
-    ("q", "seconds"),
-    [(1, 3), (2, 4), (8, 16), (1.5, 3.5), (5, 10), (16, 32), (0.5, 2.5)],
-    ids=["point", "point", "point", "between", "between", "beyond", "before"],
-)
+@pytest.mark.parametrize(("q", "seconds"), [
+    (1, 3), (2, 4), (8, 16), (1.5, 3.5), (5, 10), (16, 32), (0.5, 2.5),
+], ids=["point", "point", "point", "between", "between", "beyond", "before"])  # fmt: skip
 def test_a_curve_is_exact_at_its_points_and_linear_elsewhere(q: float, seconds: float) -> None:
     assert MEASURED(q) == pytest.approx(seconds, rel=1e-12)
     assert TimeCurve((4, 5), (1, 9))(1) == 0, "never negative"
@@ -102,16 +91,3 @@ def test_a_short_file_gets_the_defaults() -> None:
     plan = chain_plan(2).to_json()
     del plan["stages"][0]["k"]
     assert StageGraphPlan.from_json(plan).stages[0] == GraphStage((0,), 1, 1, 1, 2)
-
-
-def test_the_caller_overrides_the_cluster(tmp_path: Path) -> None:
-    file = tmp_path / "problem.json"
-    save(chain_problem(3, memory_bytes=5), file)
-    assert load(file, devices=2, memory_bytes=math.inf, batch=64) == chain_problem(3, devices=2, mini_batch=64)
-    with pytest.raises(UsageError, match="--bandwidth"):
-        load(file, bandwidth=1e9)
-    with pytest.raises(InputError, match="give a problem of the kind staging"):
-        load(file, kind="staging")
-    save(chain_plan(3), tmp_path / "plan.json")
-    with pytest.raises(InputError, match="the kind stage-graph, but the problem is a placement"):
-        load_plan(tmp_path / "plan.json", load_packaged("tiny-chain"))

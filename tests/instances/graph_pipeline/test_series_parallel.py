@@ -87,9 +87,7 @@ def nodes_of(tree: Tree) -> list[Tree]:
 
 
 @given(dags())
-def test_leaves_partition_the_operators_and_runs_and_subsets_of_children_are_convex(
-    dag: tuple[int, Arcs],
-) -> None:
+def test_leaves_partition_the_operators_and_runs_and_subsets_of_children_are_convex(dag: tuple[int, Arcs]) -> None:
     count, arcs = dag
     paths, tree = reachable(count, arcs), decompose(count, arcs)
     assert sorted(v for leaf in leaves(tree) for v in leaf.operators) == list(range(count))

@@ -39,21 +39,18 @@ def test_the_language_is_megatrons(text: str) -> None:
     assert list(expanded(text)) == megatron_stages(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "8,9,9,6",
-        "VLLM_PP_LAYER_PARTITION=8,9,9,6\n",
-        "SGLANG_PP_LAYER_PARTITION=8,9,9,6",
-        "pp_partition: [8, 9, 9, 6]",
-        "Et*8|t*9|t*9|t*6,L",
-        '--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout "Et*8|t*9|t*9|t*6,L"',
-        "--seq-length 4096 --pipeline-model-parallel-size=4 --pipeline-model-parallel-layout='Et*8|t*9|t*9|t*6L'",
-        "torchrun pretrain_gpt.py --save /a/b \\\n --pipeline-model-parallel-layout Et*8|t*9|t*9|t*6L --bf16",
-        "export VLLM_PP_LAYER_PARTITION=8,9,9,6",
-        "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 6",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "8,9,9,6",
+    "VLLM_PP_LAYER_PARTITION=8,9,9,6\n",
+    "SGLANG_PP_LAYER_PARTITION=8,9,9,6",
+    "pp_partition: [8, 9, 9, 6]",
+    "Et*8|t*9|t*9|t*6,L",
+    '--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout "Et*8|t*9|t*9|t*6,L"',
+    "--seq-length 4096 --pipeline-model-parallel-size=4 --pipeline-model-parallel-layout='Et*8|t*9|t*9|t*6L'",
+    "torchrun pretrain_gpt.py --save /a/b \\\n --pipeline-model-parallel-layout Et*8|t*9|t*9|t*6L --bf16",
+    "export VLLM_PP_LAYER_PARTITION=8,9,9,6",
+    "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 6",
+])  # fmt: skip
 def test_people_write_the_same_in_many_ways(text: str) -> None:
     stages = read_layout(text, 32).stages
     assert stages == ("E" + "t" * 8, "t" * 9, "t" * 9, "t" * 6 + "L")

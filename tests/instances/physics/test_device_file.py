@@ -48,15 +48,12 @@ def test_amounts_are_numbers_or_texts_with_units() -> None:
     assert gpu.flops == {"bf16": 165e12, "fp8": 330e12}
 
 
-@pytest.mark.parametrize(
-    ("devices", "levels"),
-    [
-        ("1", (Level(1, 32e9, 2e-6),)),
-        ("8", (Level(8, 32e9, 2e-6),)),
-        ("32", (Level(8, 32e9, 2e-6), Level(4, 12.5e9, 0.0))),
-        ("2x4", (Level(4, 32e9, 2e-6), Level(2, 12.5e9, 0.0))),
-    ],
-)
+@pytest.mark.parametrize(("devices", "levels"), [
+    ("1", (Level(1, 32e9, 2e-6),)),
+    ("8", (Level(8, 32e9, 2e-6),)),
+    ("32", (Level(8, 32e9, 2e-6), Level(4, 12.5e9, 0.0))),
+    ("2x4", (Level(4, 32e9, 2e-6), Level(2, 12.5e9, 0.0))),
+])  # fmt: skip
 def test_the_number_of_devices_is_said_beside_the_file(devices: str, levels: tuple[Level, ...]) -> None:
     assert problem(devices).levels == levels
     assert problem_of("llama-3-8b", f"{devices}xcard.toml", batch=64, sequence=2048) == problem(devices)
@@ -127,17 +124,8 @@ def test_profiles_know_no_devices_of_files() -> None:
 
 
 ASKED = (
-    "configure",
-    "llama-3-8b",
-    "--layers",
-    2,
-    "--sequence",
-    2048,
-    "--batch",
-    8,
-    "--judge",
-    "tensor=4 pipeline=2",
-)
+    "configure", "llama-3-8b", "--layers", 2, "--sequence", 2048, "--batch", 8, "--judge", "tensor=4 pipeline=2",
+)  # fmt: skip
 
 
 def test_the_command_line_counts_devices_of_the_file(plan: Plan) -> None:

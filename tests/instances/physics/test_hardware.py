@@ -16,35 +16,23 @@ from pipeplan.instances.physics.hardware import DEVICES, GPUS, assumed_of, devic
 from pipeplan.instances.training.build import problem_of
 
 
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("h100", "h100-80gb"),
-        ("NVIDIA-H100-SXM5-80GB", "h100-80gb"),
-        ("NVIDIA H100 80GB HBM3", "h100-80gb"),
-        ("gb300-nvl72", "gb300"),
-        ("B300-288GB", "b300"),
-        ("Tesla V100-SXM2-16GB", "v100-16gb"),
-        ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"),
-        ("a100_80", "a100-80gb"),
-        ("GeForce RTX 3090", "rtx-3090"),
-        *((name, name) for name in GPUS),
-    ],
-)
+@pytest.mark.parametrize(("said", "meant"), [
+    ("h100", "h100-80gb"), ("NVIDIA-H100-SXM5-80GB", "h100-80gb"), ("NVIDIA H100 80GB HBM3", "h100-80gb"),
+    ("gb300-nvl72", "gb300"), ("B300-288GB", "b300"), ("Tesla V100-SXM2-16GB", "v100-16gb"),
+    ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"), ("a100_80", "a100-80gb"), ("GeForce RTX 3090", "rtx-3090"),
+    *((name, name) for name in GPUS),
+])  # fmt: skip
 def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
     assert known_gpu(said).name == meant
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
-        ("h1000", "There is no GPU named 'h1000'; choose one of"),
-        ("a10g", "There is no GPU named 'a10g'; choose one of"),
-        ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
-        ("", "There is no GPU named ''"),
-    ],
-)
+@pytest.mark.parametrize(("said", "answer"), [
+    ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
+    ("h1000", "There is no GPU named 'h1000'; choose one of"),
+    ("a10g", "There is no GPU named 'a10g'; choose one of"),
+    ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
+    ("", "There is no GPU named ''"),
+])  # fmt: skip
 def test_an_unknown_gpu_is_refused_with_those_that_are_near(said: str, answer: str) -> None:
     with pytest.raises(UsageError) as caught:
         known_gpu(said)
@@ -108,20 +96,10 @@ def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -
 # ---- links ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("devices", "counts"),
-    [
-        ("64xh100-80gb", [8, 8]),
-        ("4xh100", [4]),
-        ("1xh100", [1]),
-        ("144xgb200", [72, 2]),
-        ("128xgb200", [64, 2]),
-        ("1024xgb300", [64, 16]),
-        ("8xgh200", [4, 2]),
-        ("4x8xh100", [8, 4]),
-        (" 8 x H100 ", [8]),
-    ],
-)
+@pytest.mark.parametrize(("devices", "counts"), [
+    ("64xh100-80gb", [8, 8]), ("4xh100", [4]), ("1xh100", [1]), ("144xgb200", [72, 2]), ("128xgb200", [64, 2]),
+    ("1024xgb300", [64, 16]), ("8xgh200", [4, 2]), ("4x8xh100", [8, 4]), (" 8 x H100 ", [8]),
+])  # fmt: skip
 def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> None:
     """Jobs leave trays of a rack out so that their number is a power of two."""
     count, gpu = devices_and_gpu(devices)
@@ -131,18 +109,11 @@ def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> N
     assert levels[0][1] == gpu.inside
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "said"),
-    [
-        (
-            "h100",
-            12,
-            "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; give a multiple of 8, or say with",
-        ),
-        # 37 racks with four GPUs of each would be one.
-        ("gb200", 148, "devices are 148 gb200-186gb, which do not fill nodes of 72 GPUs; give a multiple of 72"),
-    ],
-)
+@pytest.mark.parametrize(("name", "count", "said"), [
+    ("h100", 12, "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; give a multiple of 8, or say with"),
+    # 37 racks with four GPUs of each would be one.
+    ("gb200", 148, "devices are 148 gb200-186gb, which do not fill nodes of 72 GPUs; give a multiple of 72"),
+])  # fmt: skip
 def test_gpus_that_are_no_product_are_refused(name: str, count: int, said: str) -> None:
     with pytest.raises(InputError) as caught:
         known_gpu(name).levels(count)

@@ -91,24 +91,19 @@ def test_the_same_optimizer_holds_the_same_bytes_by_every_command(optimizer: str
     assert solved == pytest.approx(parameters() * sum_of_states("megatron", optimizer))
 
 
-@pytest.mark.parametrize(
-    ("flags", "meant"),
-    [
-        ("--optimizer muon", "muon"),
-        ("--optimizer sgd", "momentum-mixed"),
-        ("--optimizer sgd --sgd-momentum 0", "sgd-mixed"),
-        ("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", "adam-precision-aware"),
-        ("--use-precision-aware-optimizer --exp-avg-dtype fp8", "adam-precision-aware:first=fp8,second=fp32"),
-        (
-            "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
-            "adam-precision-aware:gradients=bf16",
-        ),
-        ("--optimizer muon --grad-reduce-in-bf16", "muon:gradients=bf16"),
-        ("--fp16", "adam-mixed:gradients=fp16"),
-        ("--fp16 --accumulate-allreduce-grads-in-fp32", USUAL_OPTIMIZER),
-        ("--optimizer adam", USUAL_OPTIMIZER),
-    ],
-)
+@pytest.mark.parametrize(("flags", "meant"), [
+    ("--optimizer muon", "muon"),
+    ("--optimizer sgd", "momentum-mixed"),
+    ("--optimizer sgd --sgd-momentum 0", "sgd-mixed"),
+    ("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", "adam-precision-aware"),
+    ("--use-precision-aware-optimizer --exp-avg-dtype fp8", "adam-precision-aware:first=fp8,second=fp32"),
+    ("--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+     "adam-precision-aware:gradients=bf16"),
+    ("--optimizer muon --grad-reduce-in-bf16", "muon:gradients=bf16"),
+    ("--fp16", "adam-mixed:gradients=fp16"),
+    ("--fp16 --accumulate-allreduce-grads-in-fp32", USUAL_OPTIMIZER),
+    ("--optimizer adam", USUAL_OPTIMIZER),
+])  # fmt: skip
 def test_flags_name_the_optimizer(flags: str, meant: str) -> None:
     judged = judge(llama(), f"--micro-batch-size 1 {flags}", 0.0)
     assert judged.problem.optimizer == meant

@@ -14,14 +14,10 @@ from pipeplan.instances.placement import generators
 from pipeplan.instances.placement.generators import GENERATORS
 
 HASHES = {
-    "chain": "7874f7fba65da93b",
-    "series-parallel": "79dfaf5c06180bf9",
-    "blocks": "7874f7fba65da93b",
-    "layered": "91cbdfe55c72d34a",
-    "dnn": "9aab9727d873c6e5",
-    "heterogeneous": "847989ed6a462136",
+    "chain": "7874f7fba65da93b", "series-parallel": "79dfaf5c06180bf9", "blocks": "7874f7fba65da93b",
+    "layered": "91cbdfe55c72d34a", "dnn": "9aab9727d873c6e5", "heterogeneous": "847989ed6a462136",
     "random-dag": "52db9fe648306680",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -110,24 +106,21 @@ def test_heterogeneous_problems_need_a_cpu() -> None:
         generators.heterogeneous(cpus=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "field"),
-    [
-        ("layered", {"nodes": 0}, "nodes"),
-        ("layered", {"nodes": 10**9}, "nodes"),
-        ("layered", {"nodes": 2.5}, "nodes"),
-        ("layered", {"width": 0}, "width"),
-        ("layered", {"density": 1.5}, "density"),
-        ("random-dag", {"density": -0.1}, "density"),
-        ("random-dag", {"density": float("nan")}, "density"),
-        ("dnn", {"skip": 2.0}, "skip"),
-        ("heterogeneous", {"unsupported": 1.1}, "unsupported"),
-        ("series-parallel", {"branches": 0}, "branches"),
-        ("blocks", {"length": 0}, "length"),
-        ("chain", {"seed": -1}, "seed"),
-        ("chain", {"accelerators": -1}, "accelerators"),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "field"), [
+    ("layered", {"nodes": 0}, "nodes"),
+    ("layered", {"nodes": 10**9}, "nodes"),
+    ("layered", {"nodes": 2.5}, "nodes"),
+    ("layered", {"width": 0}, "width"),
+    ("layered", {"density": 1.5}, "density"),
+    ("random-dag", {"density": -0.1}, "density"),
+    ("random-dag", {"density": float("nan")}, "density"),
+    ("dnn", {"skip": 2.0}, "skip"),
+    ("heterogeneous", {"unsupported": 1.1}, "unsupported"),
+    ("series-parallel", {"branches": 0}, "branches"),
+    ("blocks", {"length": 0}, "length"),
+    ("chain", {"seed": -1}, "seed"),
+    ("chain", {"accelerators": -1}, "accelerators"),
+])  # fmt: skip
 def test_impossible_arguments_are_refused(name: str, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError, match=field):
         GENERATORS[name](**arguments)

@@ -18,10 +18,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 
 def test_a_round_trip_keeps_everything() -> None:
     plan = PlacementPlan(
-        (
-            Device("acc0", "accelerator", (1, "1"), subgraphs=((1,), ("1",))),
-            Device("cpu0", "cpu", ()),
-        )
+        (Device("acc0", "accelerator", (1, "1"), subgraphs=((1,), ("1",))), Device("cpu0", "cpu", ()))
     )
     assert PlacementPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
@@ -70,34 +67,21 @@ def test_an_assignment_becomes_devices_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("device_of", "said"),
-    [
-        (
-            {"a": 0, "b": 0, "c": -1},
-            "puts node 'c' on device -1; give a whole number from 0 to 2, the accelerators",
-        ),
-        ({"a": 0, "b": 3, "c": 1}, "puts node 'b' on device 3; give a whole number from 0 to 2"),
-        ({"a": 0, "b": True, "c": 1}, "puts node 'b' on device true; give a whole number"),
-        ({"a": 0, "b": 1.0, "c": 1}, "puts node 'b' on device 1.0; give a whole number"),
-        ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
-        ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
-        ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
-        (0, "is an int, not a mapping; give the number of a device for each node's id"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("device_of", "said"), [
+    ({"a": 0, "b": 0, "c": -1}, "puts node 'c' on device -1; give a whole number from 0 to 2, the accelerators"),
+    ({"a": 0, "b": 3, "c": 1}, "puts node 'b' on device 3; give a whole number from 0 to 2"),
+    ({"a": 0, "b": True, "c": 1}, "puts node 'b' on device true; give a whole number"),
+    ({"a": 0, "b": 1.0, "c": 1}, "puts node 'b' on device 1.0; give a whole number"),
+    ({"a": "acc0", "b": 1, "c": 1}, "puts node 'a' on device 'acc0'; give a whole number"),
+    ({"a": 0, "b": 1}, "has no node 'c'; give a device for every node"),
+    ({"a": 0, "b": 1, "c": 1, "d": 1}, "has 'd', which is no node of the problem; leave it out"),
+    (0, "is an int, not a mapping; give the number of a device for each node's id"),
+], ids=str)  # fmt: skip
 def test_an_assignment_to_what_is_not_there_is_refused(device_of: Any, said: str) -> None:
     problem = placement_from_json({**OWN, "cpus": 1})
     with pytest.raises(InputError) as caught:
         PlacementPlan.from_assignment(problem, device_of)
     assert str(caught.value).startswith(f"argument device_of {said}")
-
-
-def test_an_assignment_takes_the_whole_numbers_of_numpy() -> None:
-    problem = placement_from_json(OWN)
-    numbers = dict(zip("abc", np.array([0, 1, 1]), strict=True))
-    assert PlacementPlan.from_assignment(problem, numbers).devices[1].nodes == ("b", "c")
 
 
 def test_merits_are_not_checked() -> None:

@@ -153,16 +153,13 @@ def with_times(*times: float | None, **facts: Any) -> PlacementProblem:
 # ---- the door ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "remedy"),
-    [
-        ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
-        ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
-        ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
-        ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
-        ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
-    ],
-)
+@pytest.mark.parametrize(("change", "field", "remedy"), [
+    ({"other_types": ("fast",)}, r"other_types\[0\]", "give an AcceleratorType"),
+    ({"other_types": (FAST, FAST)}, r"other_types\[1\].name", "name of its own"),
+    ({"other_types": (AcceleratorType("", 1),)}, r"other_types\[0\].name", "give the type a name"),
+    ({"other_types": (AcceleratorType("x", 1.5),)}, r"other_types\[0\].count", "whole number"),  # type: ignore[arg-type]
+    ({"other_types": (AcceleratorType("x", 1, -1.0),)}, r"other_types\[0\].memory_bytes", "finite number >= 0"),
+])  # fmt: skip
 def test_a_cluster_that_makes_no_sense_is_refused(change: dict[str, Any], field: str, remedy: str) -> None:
     with pytest.raises(InputError, match=f"^{field} .*; .*{remedy}"):
         PAIR.replace(**change)
@@ -206,17 +203,6 @@ def test_a_node_that_no_type_can_take_is_refused(other: AcceleratorType) -> None
 # ---- what a problem uses, and its hash -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("facts", "extensions"),
-    [
-        ({}, set()),
-        ({"other_types": (FAST,)}, {"types"}),
-    ],
-)
-def test_a_problem_says_what_it_needs_beyond_the_flat_one(facts: dict[str, Any], extensions: set[str]) -> None:
-    assert PAIR.replace(**facts).extensions == extensions
-
-
 def test_the_hash_of_a_flat_problem_is_what_it_was_before_there_were_extensions() -> None:
     assert PAIR.hash == "95bf2bd415392ccb"
 
@@ -234,12 +220,6 @@ def test_the_hash_depends_on_every_fact_of_types() -> None:
 
 
 # ---- files -----------------------------------------------------------------------------------------------
-
-
-def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
-    data = placement_to_json(PAIR)
-    assert "other_types" not in data
-    assert set(data["nodes"][0]) == {"id", "accelerator_time", "cpu_time"}
 
 
 # ---- Our own format keeps every field, refuses what it does not know, and lets defaults be omitted.

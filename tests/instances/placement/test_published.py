@@ -22,26 +22,13 @@ from pipeplan.instances.stored_results import load_plan
 
 
 def test_the_file_s_names_become_ours() -> None:
-    data = {
-        "maxSizePerFPGA": 100.0,
-        "maxFPGAs": 3,
-        "maxCPUs": 1,
-        "nodes": [
-            {
-                "id": 7,
-                "supportedOnFpga": 0,
-                "cpuLatency": 10.0,
-                "fpgaLatency": 1.0,
-                "isBackwardNode": True,
-                "colorClass": 5,
-                "size": 8.0,
-                "name": "conv",
-                "layerId": "decoration",
-            },
-            {"id": 8, "supportedOnFpga": True, "cpuLatency": 1, "fpgaLatency": 0, "isBackwardNode": 1},
-        ],
-        "edges": [{"sourceId": 7, "destId": 8, "cost": 0.5, "size": 3}],
-    }
+    conv = {
+        "id": 7, "supportedOnFpga": 0, "cpuLatency": 10.0, "fpgaLatency": 1.0, "isBackwardNode": True, "colorClass": 5,
+        "size": 8.0, "name": "conv", "layerId": "decoration",
+    }  # fmt: skip
+    other = {"id": 8, "supportedOnFpga": True, "cpuLatency": 1, "fpgaLatency": 0, "isBackwardNode": 1}
+    edges = [{"sourceId": 7, "destId": 8, "cost": 0.5, "size": 3}]
+    data = {"maxSizePerFPGA": 100.0, "maxFPGAs": 3, "maxCPUs": 1, "nodes": [conv, other], "edges": edges}
     problem = placement_from_published(data, name="example")
     first, second = problem.nodes
     assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (3, 1, 100.0)

@@ -50,18 +50,6 @@ def test_a_period_may_be_a_fraction_though_all_times_are_whole() -> None:
     assert least_period(turn) == Fraction(5, 2)
 
 
-def test_a_span_may_be_a_fraction_though_all_times_are_whole() -> None:
-    """From the first start of d to the last end of e it takes 7, and from the first of e to the last of d 4; each
-    device can only begin later at the other's cost, so that they share 11."""
-    crossed = problem(
-        [block("a", "d", 1), block("b", "e", 1), block("c", "e", 1), block("f", "d", 1)],
-        [BlockEdge("a", "b", 5), BlockEdge("c", "f", 2)],
-        micro_batches=1,
-    )
-    assert least_span(crossed) == Fraction(11, 2)
-    assert least_makespan(crossed) == 7
-
-
 def test_the_digits_of_times_do_not_matter() -> None:
     """Decimals of seven digits, whose sums are all different, are no more work than whole numbers."""
     case = problem(

@@ -6,12 +6,7 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.schedule.generators import (
-    GENERATORS,
-    StagePasses,
-    divided_pipeline,
-    equal_stages,
-)
+from pipeplan.instances.schedule.generators import GENERATORS, StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 
@@ -46,28 +41,22 @@ def test_a_backward_pass_may_be_whole_and_then_gives_everything_back() -> None:
     assert {block.id: dict(block.memory) for block in problem.blocks} == {"F0": {"d0": 3}, "B0": {"d0": -3}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"virtual": 3}, "virtual is 3 for 4 stages; give a divisor of their number"),
-        ({"virtual": 0}, "virtual is 0"),
-        ({"layout": "w"}, "layout is 'w'; give one of loop, v"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"virtual": 3}, "virtual is 3 for 4 stages; give a divisor of their number"),
+    ({"virtual": 0}, "virtual is 0"),
+    ({"layout": "w"}, "layout is 'w'; give one of loop, v"),
+])  # fmt: skip
 def test_stages_that_cannot_be_laid_out_so(arguments: dict[str, int], words: str) -> None:
     with pytest.raises(InputError, match=words):
         divided_pipeline(equal_stages(4, 1, 2, 3), 8, None, **arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("family", "planner", "virtual"),
-    [
-        ("interleaved-pipeline", "interleaved-1f1b", 2),
-        ("interleaved-pipeline", "interleaved-1f1b", 3),
-        ("v-pipeline", "dualpipe-v", 2),
-        ("v-pipeline", "zb-v", 2),
-    ],
-)
+@pytest.mark.parametrize(("family", "planner", "virtual"), [
+    ("interleaved-pipeline", "interleaved-1f1b", 2),
+    ("interleaved-pipeline", "interleaved-1f1b", 3),
+    ("v-pipeline", "dualpipe-v", 2),
+    ("v-pipeline", "zb-v", 2),
+])  # fmt: skip
 def test_what_is_generated_has_the_memory_that_its_rule_needs(family: str, planner: str, virtual: int) -> None:
     problem = GENERATORS[family](virtual=virtual)
     assert solve(problem, planner=planner).plan is not None

@@ -13,15 +13,8 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.kind_functions import SCHEMA, schedule_from_json
-from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
-from pipeplan.instances.schedule.problem import (
-    MAX_STARTS,
-    Block,
-    BlockEdge,
-    ScheduleDevice,
-    ScheduleProblem,
-    whole_times,
-)
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, exact, written
+from pipeplan.instances.schedule.problem import MAX_STARTS, Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 DEVICES = (ScheduleDevice("d0", 10, 1), ScheduleDevice("d1", 10), ScheduleDevice("link"))
 F0 = Block("F0", "F", ("d0",), 5, 0, {"d0": 2})
@@ -63,70 +56,39 @@ def with_device(**changes: Any) -> str:
 # ---- structure -----------------------------------------------------------------------------------------
 
 
-def test_numbers_are_the_decimals_that_they_print_as() -> None:
-    assert PROBLEM.times == (5, 0, Fraction(9, 2), 9, 10)
-    assert PROBLEM.lags == (0, Fraction(1, 4), 0, Fraction(1, 10), 0)
-
-
-def test_blocks_and_devices_are_positions() -> None:
-    assert PROBLEM.ends == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
-    assert PROBLEM.on_device == ((0, 1, 4), (2, 3), (1,))
-    assert PROBLEM.loads == (15, Fraction(27, 2), 0)
-    assert PROBLEM.memory_bytes == 10
-
-
-def test_an_edge_with_an_offset_is_none_within_a_micro_batch() -> None:
-    assert PROBLEM.depths == (0, 1, 2, 3, 4)
-    turned = PROBLEM.replace(blocks=BLOCKS[::-1])
-    assert [turned.blocks[b].id for b in turned.order] == ["F0", "send", "F1", "B1", "B0"]
-
-
 def test_devices_that_run_passes_are_computing() -> None:
     assert PROBLEM.computing == (0, 1)
     links = PROBLEM.replace(blocks=tuple(replace(block, kind="X") for block in BLOCKS))
     assert links.computing == (0, 1, 2)  # of nothing but other work, all of them
 
 
-def test_whole_times_count_steps_in_which_all_numbers_are_whole() -> None:
-    steps, times, lags = whole_times(PROBLEM, [Fraction(1, 3)])
-    assert steps == 60
-    assert times == (300, 0, 270, 540, 600)
-    assert lags == (0, 15, 0, 6, 0)
-
-
 # ---- the hash ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"micro_batches": 4},
-        {"micro_batches": None},
-        {"devices": (replace(DEVICES[0], memory=11), *DEVICES[1:])},
-        {"devices": (replace(DEVICES[0], memory=None), *DEVICES[1:])},
-        {"devices": (replace(DEVICES[0], standing=2), *DEVICES[1:])},
-        {"blocks": (replace(F0, time=6), *BLOCKS[1:])},
-        {"blocks": (F0, SEND, replace(F1, workspace={}), B1, B0)},
-        {"blocks": (F0, replace(SEND, devices=("link",)), F1, B1, B0)},
-        {"edges": EDGES[:-1]},
-        {"edges": (replace(EDGES[0], lag=1), *EDGES[1:])},
-        {"edges": (*EDGES[:-1], replace(EDGES[-1], offset=2))},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"micro_batches": 4},
+    {"micro_batches": None},
+    {"devices": (replace(DEVICES[0], memory=11), *DEVICES[1:])},
+    {"devices": (replace(DEVICES[0], memory=None), *DEVICES[1:])},
+    {"devices": (replace(DEVICES[0], standing=2), *DEVICES[1:])},
+    {"blocks": (replace(F0, time=6), *BLOCKS[1:])},
+    {"blocks": (F0, SEND, replace(F1, workspace={}), B1, B0)},
+    {"blocks": (F0, replace(SEND, devices=("link",)), F1, B1, B0)},
+    {"edges": EDGES[:-1]},
+    {"edges": (replace(EDGES[0], lag=1), *EDGES[1:])},
+    {"edges": (*EDGES[:-1], replace(EDGES[-1], offset=2))},
+])  # fmt: skip
 def test_what_can_change_a_plan_changes_the_hash(changes: dict[str, Any]) -> None:
     assert PROBLEM.replace(**changes).hash != PROBLEM.hash
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"name": "other"},
-        {"time_unit": "ms"},
-        {"memory_unit": "bytes"},
-        {"blocks": (replace(F0, stage="first"), *BLOCKS[1:])},
-        {"devices": tuple(replace(device, name=device.name) for device in DEVICES)},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"name": "other"},
+    {"time_unit": "ms"},
+    {"memory_unit": "bytes"},
+    {"blocks": (replace(F0, stage="first"), *BLOCKS[1:])},
+    {"devices": tuple(replace(device, name=device.name) for device in DEVICES)},
+])  # fmt: skip
 def test_labels_leave_the_hash_alone(changes: dict[str, Any]) -> None:
     assert PROBLEM.replace(**changes).hash == PROBLEM.hash
 
@@ -188,26 +150,23 @@ def test_standing_above_the_memory_is_refused() -> None:
     assert PROBLEM.replace(devices=(replace(DEVICES[0], standing=10), *DEVICES[1:]))
 
 
-@pytest.mark.parametrize(
-    ("said", "field"),
-    [
-        (lambda: with_block(time=-1), "blocks[0].time"),
-        (lambda: with_block(devices=()), "blocks[0].devices"),
-        (lambda: with_block(devices=("d0", "d0")), "blocks[0].devices[1].name"),
-        (lambda: with_block(memory={"d1": 1}), "blocks[0].memory.d1"),
-        (lambda: with_block(workspace={"d1": 1}), "blocks[0].workspace.d1"),
-        (lambda: with_block(workspace={"d0": -1}), "blocks[0].workspace.d0"),
-        (lambda: with_edge(source="G0"), "edges[0].from"),
-        (lambda: with_edge(target="nobody at all"), "edges[0].to"),
-        (lambda: with_edge(lag=-1), "edges[0].lag"),
-        (lambda: with_device(memory=-1), "devices[0].memory"),
-        (lambda: refused(devices=(*DEVICES, DEVICES[0])), "devices[3].name"),
-        (lambda: refused(blocks=(*BLOCKS, F0)), "blocks[5].id"),
-        (lambda: refused(devices=()), "devices"),
-        (lambda: refused(blocks=(), edges=()), "blocks"),
-        (lambda: refused(micro_batches=0), "micro_batches"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("said", "field"), [
+    (lambda: with_block(time=-1), "blocks[0].time"),
+    (lambda: with_block(devices=()), "blocks[0].devices"),
+    (lambda: with_block(devices=("d0", "d0")), "blocks[0].devices[1].name"),
+    (lambda: with_block(memory={"d1": 1}), "blocks[0].memory.d1"),
+    (lambda: with_block(workspace={"d1": 1}), "blocks[0].workspace.d1"),
+    (lambda: with_block(workspace={"d0": -1}), "blocks[0].workspace.d0"),
+    (lambda: with_edge(source="G0"), "edges[0].from"),
+    (lambda: with_edge(target="nobody at all"), "edges[0].to"),
+    (lambda: with_edge(lag=-1), "edges[0].lag"),
+    (lambda: with_device(memory=-1), "devices[0].memory"),
+    (lambda: refused(devices=(*DEVICES, DEVICES[0])), "devices[3].name"),
+    (lambda: refused(blocks=(*BLOCKS, F0)), "blocks[5].id"),
+    (lambda: refused(devices=()), "devices"),
+    (lambda: refused(blocks=(), edges=()), "blocks"),
+    (lambda: refused(micro_batches=0), "micro_batches"),
+])  # fmt: skip
 def test_what_is_wrong_is_named_by_field(said: Any, field: str) -> None:
     assert said().startswith(f"{field} ")
 
@@ -230,12 +189,6 @@ def test_thirds_are_written_as_ratios() -> None:
     assert PeriodicSchedulePlan.from_json(json.loads(json.dumps(data))) == plan
 
 
-def test_a_finite_schedule_has_a_row_for_each_block() -> None:
-    plan = SchedulePlan({"F0": (Fraction(0), Fraction(5)), "B0": (Fraction(7, 3), Fraction(1, 10))})
-    assert plan.to_json() == {"kind": "schedule", "starts": {"F0": [0, 5], "B0": ["7/3", 0.1]}}
-    assert SchedulePlan.from_json(plan.to_json()) == plan
-
-
 def test_a_number_is_the_decimal_that_it_prints_as() -> None:
     assert exact("t", 0.1) == Fraction(1, 10)
     assert exact("t", 1e22) == 10**22
@@ -253,13 +206,10 @@ def test_every_time_comes_back(seed: int) -> None:
         assert exact("t", json.loads(json.dumps(written(time)))) == time
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None, True, "three", "1/0", "1/2/3", "1.5", "", " 1", "1/-2", [1], {},
-        float("nan"), float("inf"), -float("inf"), "9" * 401,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value", [
+    None, True, "three", "1/0", "1/2/3", "1.5", "", " 1", "1/-2", [1], {},
+    float("nan"), float("inf"), -float("inf"), "9" * 401,
+])  # fmt: skip
 def test_what_is_no_time_is_refused(value: object) -> None:
     with pytest.raises(InputError) as caught:
         exact("plan.period", value)
@@ -307,15 +257,12 @@ def test_further_keys_are_welcome() -> None:
     assert schedule_from_json(more) == schedule_from_json(data())
 
 
-@pytest.mark.parametrize(
-    ("slip", "said"),
-    [
-        (lambda d: d.update(micro_batch=d.pop("micro_batches")), 'write "micro_batches"'),
-        (lambda d: d["devices"][0].update(standin=d["devices"][0].pop("standing")), 'write "standing"'),
-        (lambda d: d["blocks"][0].update(memry=d["blocks"][0].pop("memory")), 'write "memory"'),
-        (lambda d: d["edges"][0].update(lags=d["edges"][0].pop("lag")), 'write "lag"'),
-    ],
-)
+@pytest.mark.parametrize(("slip", "said"), [
+    (lambda d: d.update(micro_batch=d.pop("micro_batches")), 'write "micro_batches"'),
+    (lambda d: d["devices"][0].update(standin=d["devices"][0].pop("standing")), 'write "standing"'),
+    (lambda d: d["blocks"][0].update(memry=d["blocks"][0].pop("memory")), 'write "memory"'),
+    (lambda d: d["edges"][0].update(lags=d["edges"][0].pop("lag")), 'write "lag"'),
+])  # fmt: skip
 def test_a_key_that_looks_like_one_of_ours_is_a_slip(slip: Any, said: str) -> None:
     mistaken = data()
     slip(mistaken)

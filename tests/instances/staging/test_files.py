@@ -11,26 +11,16 @@ import pytest
 from problems.malformed import DROP, changed
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.staging.kind_functions import (
-    staging_from_json,
-    staging_from_published,
-    staging_to_json,
-)
+from pipeplan.instances.staging.kind_functions import staging_from_json, staging_from_published, staging_to_json
 from pipeplan.instances.staging.plan import MAX_DEPTH, LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 WAY = Configuration("w", 2, 3, 4, 5, {1: 6}, {})
 EVERYTHING = StagingProblem(
     layers=(Layer(1, {1: (Configuration("w", 1.5),)}, "first"), Layer("1", {1: (WAY,), 2: (), 4: (WAY,)})),
-    edges=(Edge(1, "1", 7.25),),
-    devices=4,
-    bandwidth=0.5,
-    micro_batches=3,
-    memory_bytes=1e9,
-    levels=(StagingLevel(2, 3.0), StagingLevel(2, 0.5)),
-    name="everything",
-    time_unit=None,
-)
+    edges=(Edge(1, "1", 7.25),), devices=4, bandwidth=0.5, micro_batches=3, memory_bytes=1e9,
+    levels=(StagingLevel(2, 3.0), StagingLevel(2, 0.5)), name="everything", time_unit=None,
+)  # fmt: skip
 PLAIN = EVERYTHING.replace(levels=())
 
 
@@ -49,11 +39,9 @@ def test_a_field_that_went_is_read_where_it_says_nothing() -> None:
 
 
 @pytest.mark.workloads
-@pytest.mark.parametrize(
-    ("name", "layers", "edges"),
-    [("bert32a100.json", 37, 67), ("resnet.json", 177, 193)],
-    ids=["bert32", "resnet50"],
-)
+@pytest.mark.parametrize(("name", "layers", "edges"), [
+    ("bert32a100.json", 37, 67), ("resnet.json", 177, 193),
+], ids=["bert32", "resnet50"])  # fmt: skip
 def test_published_files_are_read(workloads: Path, name: str, layers: int, edges: int) -> None:
     data = json.loads((workloads / "piper" / name).read_text("utf-8"))
     problem = staging_from_published(data)
@@ -64,32 +52,16 @@ def test_published_files_are_read(workloads: Path, name: str, layers: int, edges
 # ---- the published format in detail ---------------------------------------------------------------------
 
 PUBLISHED: dict[str, Any] = {
-    "maxDevices": 2,
-    "maxMemoryPerDevice": 100.0,
-    "bandwidth": 10.0,
-    "mbsInBatch": 8,
+    "maxDevices": 2, "maxMemoryPerDevice": 100.0, "bandwidth": 10.0, "mbsInBatch": 8,
     "nodes": [
-        {
-            "id": i,
-            "name": f"node {i}",
-            "TMPCs": {
-                "1": [
-                    {
-                        "id": "vanilla",
-                        "timePerSample": 1.0 + i,
-                        "parameterSize": 2.0,
-                        "memoryUsageA": 3.0,
-                        "memoryUsageB": 4.0,
-                        "syncTimeFw": {"0": 0.5} if i == 1 else {},
-                        "syncTimeBw": {"1": 0.25} if i == 0 else {},
-                    }
-                ]
-            },
-        }
+        {"id": i, "name": f"node {i}", "TMPCs": {"1": [{
+            "id": "vanilla", "timePerSample": 1.0 + i, "parameterSize": 2.0, "memoryUsageA": 3.0, "memoryUsageB": 4.0,
+            "syncTimeFw": {"0": 0.5} if i == 1 else {}, "syncTimeBw": {"1": 0.25} if i == 0 else {},
+        }]}}
         for i in (0, 1)
     ],
     "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 9.0}],
-}
+}  # fmt: skip
 
 
 def test_forward_sync_is_about_incoming_and_backward_sync_about_outgoing_edges() -> None:
@@ -117,13 +89,8 @@ LEAF = ("stages", 0, "children", 0, "configurations")
 FAULTS: list[tuple[Callable[[object], object], Any, tuple[str | int, ...], object, str]] = [
     (staging_from_json, OWN, ("layers", 0, "configurations", "01"), [], "layers[0].configurations"),
     (staging_from_json, OWN, (*WAY_PATH, "gather_in"), {"1": 6}, "layers[1].configurations.1[0].gather_in"),
-    (
-        staging_from_json,
-        OWN,
-        (*WAY_PATH, "gather_in"),
-        [[1, 6], [1, 7]],
-        "layers[1].configurations.1[0].gather_in[1]",
-    ),
+    (staging_from_json, OWN, (*WAY_PATH, "gather_in"), [[1, 6], [1, 7]],
+     "layers[1].configurations.1[0].gather_in[1]"),
     (LeveledPlan.from_json, TREE.to_json(), LEAF, [["a"]], "plan.stages[0].children[0].configurations[0]"),
     (LeveledPlan.from_json, TREE.to_json(), LEAF, [["a", "x"]] * 2, "plan.stages[0].children[0].configurations[1]"),
     *(
@@ -142,7 +109,7 @@ FAULTS: list[tuple[Callable[[object], object], Any, tuple[str | int, ...], objec
             ((*PUBLISHED_WAY, "syncTimeFw"), [0], "nodes[1].TMPCs.1[0].syncTimeFw"),
         )
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("read", "good", "path", "value", "field"), FAULTS, ids=[fault[-1] for fault in FAULTS])

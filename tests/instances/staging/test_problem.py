@@ -97,34 +97,18 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("levels that do not multiply", {"levels": (StagingLevel(3, 1.0),)}, "levels", "multiply"),
     ("no layers", {"layers": (), "edges": ()}, "layers", "at least one"),
     ("layer id", {"layers": layers(id=1.5)}, "layers[1].id", "whole number or a text"),
-    (
-        "degree in words",
-        {"layers": layers(configurations={"1": (FAST,)})},
-        "layers[1].configurations['1']",
-        "whole",
-    ),
-    (
-        "huge degree",
-        {"layers": layers(configurations={MAX_DEGREE + 1: (FAST,)})},
-        f"layers[1].configurations[{MAX_DEGREE + 1}]",
-        str(MAX_DEGREE),
-    ),
+    ("degree in words", {"layers": layers(configurations={"1": (FAST,)})}, "layers[1].configurations['1']",
+     "whole"),
+    ("huge degree", {"layers": layers(configurations={MAX_DEGREE + 1: (FAST,)})},
+     f"layers[1].configurations[{MAX_DEGREE + 1}]", str(MAX_DEGREE)),
     ("way without a name", {"layers": layers(way(id=7))}, "layers[1].configurations[1][0].id", "text"),
-    (
-        "two ways of one name",
-        {"layers": layers(configurations={1: (FAST, FAST)})},
-        "layers[1].configurations[1][1].id",
-        "of their own",
-    ),
-    (
-        "gather from a stranger",
-        {"layers": layers(way(gather_in={3: 1.0}))},
-        "layers[1].configurations[1][0].gather_in",
-        "neighbour",
-    ),
+    ("two ways of one name", {"layers": layers(configurations={1: (FAST, FAST)})},
+     "layers[1].configurations[1][1].id", "of their own"),
+    ("gather from a stranger", {"layers": layers(way(gather_in={3: 1.0}))},
+     "layers[1].configurations[1][0].gather_in", "neighbour"),
     ("edge from nowhere", {"edges": (Edge("x", "b"),)}, "edges[0].source", "name a layer"),
     ("edge twice", {"edges": (EDGES[0], Edge("a", "b", 7.0))}, "edges[1]", "add the bytes"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -201,14 +185,11 @@ def test_memory_is_that_of_the_type() -> None:
     assert not verify_stages(TYPED, typed_plan("slow", "fast"))
 
 
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        (("fast", "fast"), "The plan uses 2 devices of type"),
-        (("fast", None), "Stage 1 does not say on which type of devices it is."),
-        (("fast", "new"), "Stage 1 is on devices of type"),
-    ],
-)
+@pytest.mark.parametrize(("kinds", "said"), [
+    (("fast", "fast"), "The plan uses 2 devices of type"),
+    (("fast", None), "Stage 1 does not say on which type of devices it is."),
+    (("fast", "new"), "Stage 1 is on devices of type"),
+])  # fmt: skip
 def test_rules_of_types_are_broken(kinds: tuple[str | None, str | None], said: str) -> None:
     found = verify_stages(TYPED, typed_plan(*kinds))
     assert any(said in violation.message for violation in found)

@@ -15,13 +15,9 @@ from pipeplan.planners.staging.costs import whole_memory
 
 def amount(rng: random.Random) -> float:
     return rng.choice(
-        (
-            rng.randint(0, 30) / 10,
-            rng.choice((0.0, 0.1, 0.2, 0.3, 1e-9, 1e16, 1e18)),
-            rng.random() * 10 ** rng.randint(-9, 12),
-            float(rng.randint(0, 10**9)),
-        )
-    )
+        (rng.randint(0, 30) / 10, rng.choice((0.0, 0.1, 0.2, 0.3, 1e-9, 1e16, 1e18)),
+         rng.random() * 10 ** rng.randint(-9, 12), float(rng.randint(0, 10**9))),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -79,14 +75,9 @@ def test_whole_numbers_decide_what_fits_in_a_graph_pipeline_as_fractions_do(seed
     curve, batch, devices = TimeCurve((1.0,), (1.0,)), rng.choice((1, 7, 4096)), rng.choice((1, 3, 8))
     operators = tuple(Operator(v, curve, curve, amount(rng), amount(rng), 0.0) for v in range(rng.randint(1, 5)))
     problem = GraphPipelineProblem(
-        operators,
-        (),
-        batch,
-        devices,
-        memory_bytes=rng.choice((None, amount(rng), amount(rng), amount(rng))),
-        weight_copies=rng.choice((1.0, 2.2, 4.0)),
-        workspace_bytes=rng.choice((0.0, 0.1)),
-    )
+        operators, (), batch, devices, memory_bytes=rng.choice((None, amount(rng), amount(rng), amount(rng))),
+        weight_copies=rng.choice((1.0, 2.2, 4.0)), workspace_bytes=rng.choice((0.0, 0.1)),
+    )  # fmt: skip
     degrees = range(1, devices + 1)
     rounded, exact = whole_graph_memory(problem, degrees), whole_graph_memory(problem, degrees, 2**1000)
     assert exact.exact

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage
 from pipeplan.instances.graph_pipeline.referee import in_flight_before
-from pipeplan.instances.timeline.engine import (
-    DeadlockError,
-    iteration_time,
-    run,
-    share_devices,
-)
+from pipeplan.instances.timeline.engine import DeadlockError, iteration_time, run, share_devices
 from pipeplan.instances.timeline.model import (
     Dependency,
     Pass,
@@ -107,46 +102,11 @@ def test_the_warm_up_comes_from_the_height_in_the_graph_not_in_the_branch() -> N
     assert run(pipeline([4, 3, 2, 1, 4, 3, 2, 1], JOINED, 32)).iteration == 201
 
 
-def test_micro_batches_of_1_2_and_4_samples_need_10_samples_in_flight_and_not_12() -> None:
-    """The chain of three stages whose first stage holds 10 samples where equal micro-batches of 4 hold 12."""
-    sizes, total = (1, 2, 4), 64
-
-    def iteration(in_flight: tuple[int, int, int]) -> float:
-        stages = tuple(
-            stage(f"stage {x}", total // b, i // b, f=b, b=b, size=b)
-            for x, (b, i) in enumerate(zip(sizes, in_flight, strict=True))
-        )
-        return run(Pipeline(stages, (Dependency(0, 1), Dependency(1, 2)), total)).iteration
-
-    best = iteration((64, 64, 4))
-    assert iteration((10, 8, 4)) == iteration((12, 8, 4)) == best
-    assert iteration((9, 8, 4)) > best
-    assert iteration((10, 6, 4)) > best
-
-
 def test_the_synchronisation_follows_the_last_backward_pass() -> None:
     last = Stage("only", 1, 1.0, 2.0, (kfkb_order(range(1, 5), 1),), synchronisation=5.0)
     simulation = run(Pipeline((last,), (), 4))
     assert simulation.iteration == 4 * 3 + 5
     assert simulation.stages[0].tasks[-1].kind == "synchronisation"
-
-
-def test_memory_is_that_of_the_peak() -> None:
-    holding = Stage("only", 2, 1.0, 2.0, (kfkb_order(range(1, 5), 3),), fixed_bytes=100, sample_bytes=7)
-    assert run(Pipeline((holding,), (), 8)).stages[0].memory_bytes == 100 + 6 * 7
-
-
-def test_a_bigger_micro_batch_waits_for_all_its_parts_on_all_replicas() -> None:
-    first = Stage("first", 1, 3.0, 3.0, replica_orders(2, 2, 1))
-    late = Pipeline((first, stage("second", 1, 1, f=1, b=1, size=2)), (Dependency(0, 1),), 2)
-    assert run(late).iteration == 3 + 1 + 1 + 3
-
-
-def test_inference_runs_forward_only() -> None:
-    stages = tuple(Stage(f"stage {x}", 1, 1.0, 0.0, (tuple(range(1, 9)),)) for x in range(3))
-    simulation = run(Pipeline(stages, (Dependency(0, 1), Dependency(1, 2)), 8))
-    assert simulation.iteration == 8 + 2
-    assert {s.peak_in_flight for s in simulation.stages} == {1}
 
 
 # ---- what cannot be run ----------------------------------------------------------------------------------
@@ -210,13 +170,6 @@ def test_every_pass_runs_after_all_that_it_reads_and_nobody_does_two_at_once(see
         for replica in range(done.replicas):
             spans = [(t.start, t.end) for t in done.tasks if t.replica == replica]
             assert all(a[1] <= b[0] for a, b in pairwise(spans))
-
-
-def test_many_passes_take_the_closed_form() -> None:
-    count, length = 1_024, 32
-    stages = tuple(Stage(f"stage {x}", 1, 1.0, 2.0, replica_orders(count, 1, length - x)) for x in range(length))
-    pipeline = Pipeline(stages, tuple(Dependency(x, x + 1) for x in range(length - 1)), count)
-    assert iteration_time(pipeline) == (count + length - 1) * 3
 
 
 # ---- Devices that hold several stages: an order that can be run, within the limits, and no device waits without

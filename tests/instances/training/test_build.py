@@ -84,55 +84,39 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
     assert training_from_json(json.loads(json.dumps(training_to_json(problem)))) == problem
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"model": "llama-3-8"}, "There is no model named 'llama-3-8' (did you mean 'llama-3-8b'?); choose one of"),
-        (
-            {"model": "meta-llama/Llama-3"},
-            "There is no file or folder 'meta-llama/Llama-3'; save the model's config",
-        ),
-        ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
-        ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
-        (
-            {"levels": "4x1GB/s"},
-            "levels multiply to 4 GPUs, not to 8; give counts whose product is the number of GPUs.",
-        ),
-        ({"levels": "8"}, "--levels: '8' is not a level like 8x300GB/s"),
-        ({"levels": "none"}, "levels name no link; give at least one level"),
-        ({"devices": "8xv100-16gb"}, "precision is bf16, which v100-16gb does not have; give fp16."),
-        (
-            {"framework": "mega"},
-            "framework is 'mega'; give megatron or torchtitan or deepspeed or megatron-deepspeed or fsdp or nanotron "
-            "or pytorch or scaling.",
-        ),
-        ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
-        ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),
-        ({"batch": 0}, "batch is 0; give a whole number from 1 to 10000000."),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ({"model": "llama-3-8"}, "There is no model named 'llama-3-8' (did you mean 'llama-3-8b'?); choose one of"),
+    ({"model": "meta-llama/Llama-3"}, "There is no file or folder 'meta-llama/Llama-3'; save the model's config"),
+    ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
+    ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
+    ({"levels": "4x1GB/s"},
+     "levels multiply to 4 GPUs, not to 8; give counts whose product is the number of GPUs."),
+    ({"levels": "8"}, "--levels: '8' is not a level like 8x300GB/s"),
+    ({"levels": "none"}, "levels name no link; give at least one level"),
+    ({"devices": "8xv100-16gb"}, "precision is bf16, which v100-16gb does not have; give fp16."),
+    (
+        {"framework": "mega"},
+        "framework is 'mega'; give megatron or torchtitan or deepspeed or megatron-deepspeed or fsdp or nanotron "
+        "or pytorch or scaling.",
+    ),
+    ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
+    ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),
+    ({"batch": 0}, "batch is 0; give a whole number from 1 to 10000000."),
+], ids=str)  # fmt: skip
 def test_bad_words_are_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
     assert refused(**given).startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"attention": None}, "model.attention is null; give heads, head_size and key_value_heads."),
-        ({"mlp": None}, "model.mlp is missing; give the hidden size of its products, or experts."),
-        ({"norm": "batch"}, 'model.norm is \'batch\'; give "rms" or "layer".'),
-        ({"attention": Attention(8, 8, 3)}, "model.attention.key_value_heads is 3 for 8 heads; give a divisor"),
-        ({"attention": Attention(8, 8, 4, windowed_share=2)}, "model.attention.windowed_share is 2; give a share"),
-        ({"experts": Experts(2, 3, 8)}, "model.experts.per_token is 3 of 2; give at most their count."),
-        (
-            {"experts": Experts(4, 2, 8, dense_layers=99)},
-            "model.experts.dense_layers is 99 of 32 layers; give fewer",
-        ),
-        ({"own": (OwnLayer("a", 1, 1.0, 1.0, ()),)}, "model.own[0].times is empty; give how long one pass takes."),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"attention": None}, "model.attention is null; give heads, head_size and key_value_heads."),
+    ({"mlp": None}, "model.mlp is missing; give the hidden size of its products, or experts."),
+    ({"norm": "batch"}, 'model.norm is \'batch\'; give "rms" or "layer".'),
+    ({"attention": Attention(8, 8, 3)}, "model.attention.key_value_heads is 3 for 8 heads; give a divisor"),
+    ({"attention": Attention(8, 8, 4, windowed_share=2)}, "model.attention.windowed_share is 2; give a share"),
+    ({"experts": Experts(2, 3, 8)}, "model.experts.per_token is 3 of 2; give at most their count."),
+    ({"experts": Experts(4, 2, 8, dense_layers=99)}, "model.experts.dense_layers is 99 of 32 layers; give fewer"),
+    ({"own": (OwnLayer("a", 1, 1.0, 1.0, ()),)}, "model.own[0].times is empty; give how long one pass takes."),
+], ids=str)  # fmt: skip
 def test_shapes_that_no_model_has_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         replace(known_model("llama-3-8b"), **changes)
@@ -155,17 +139,14 @@ def test_spelling_does_not_matter_and_near_names_are_told() -> None:
         known_model("lama-3-70b")
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "dense", "counted"),
-    [
-        ("llama-3-70b", 12, None, {"embedding": 1, "dense": 12, "head": 1}),
-        ("deepseek-v2", 4, 1, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),
-        ("deepseek-v2", 4, None, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),  # it has one dense layer
-        ("deepseek-v3", 100, None, {"embedding": 1, "dense": 3, "experts": 97, "prediction": 1, "head": 1}),
-        ("deepseek-v3", 2, None, {"embedding": 1, "dense": 2, "prediction": 1, "head": 1}),
-        ("deepseek-v3", None, 0, {"embedding": 1, "experts": 61, "prediction": 1, "head": 1}),
-    ],
-)
+@pytest.mark.parametrize(("name", "layers", "dense", "counted"), [
+    ("llama-3-70b", 12, None, {"embedding": 1, "dense": 12, "head": 1}),
+    ("deepseek-v2", 4, 1, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),
+    ("deepseek-v2", 4, None, {"embedding": 1, "dense": 1, "experts": 3, "head": 1}),  # it has one dense layer
+    ("deepseek-v3", 100, None, {"embedding": 1, "dense": 3, "experts": 97, "prediction": 1, "head": 1}),
+    ("deepseek-v3", 2, None, {"embedding": 1, "dense": 2, "prediction": 1, "head": 1}),
+    ("deepseek-v3", None, 0, {"embedding": 1, "experts": 61, "prediction": 1, "head": 1}),
+])  # fmt: skip
 def test_a_model_is_cut_or_lengthened(
     name: str, layers: int | None, dense: int | None, counted: dict[str, int]
 ) -> None:
@@ -174,16 +155,13 @@ def test_a_model_is_cut_or_lengthened(
     assert {unit: count for unit, count in model.counted.items() if count} == counted
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "dense", "said"),
-    [
-        ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
-        ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
-        ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
-        ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
-        ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
-    ],
-)
+@pytest.mark.parametrize(("name", "layers", "dense", "said"), [
+    ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
+    ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
+    ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
+    ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
+    ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
+])  # fmt: skip
 def test_a_cut_that_makes_no_sense_is_refused(name: str, layers: int | None, dense: int | None, said: str) -> None:
     with pytest.raises((InputError, UsageError)) as caught:
         with_layers(known_model(name), layers, dense)
@@ -225,16 +203,10 @@ def test_frameworks_and_kernels_of_attention_change_what_they_say() -> None:
     assert rates(framework="fsdp", flash_attention=False).attention == Efficiencies().attention
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"attention_kernel": "flash"}, "There is no attention kernel named 'flash' (did you mean 'flash-1'?)"),
-        (
-            {"attention_kernel": "torch", "flash_attention": True},
-            "attention_kernel is torch, and flash_attention says",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "sentence"), [
+    ({"attention_kernel": "flash"}, "There is no attention kernel named 'flash' (did you mean 'flash-1'?)"),
+    ({"attention_kernel": "torch", "flash_attention": True}, "attention_kernel is torch, and flash_attention says"),
+])  # fmt: skip
 def test_kernels_that_do_not_exist_or_contradict_are_refused(given: Any, sentence: str) -> None:
     with pytest.raises(PipeplanError) as caught:
         problem_of("llama-3-8b", **{"devices": "8xa100-80gb", "batch": 8, "sequence": 4096, **given})

@@ -124,32 +124,23 @@ def test_layers_without_experts_come_first() -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "not an object": ([1], "content is a list"),
     "no architecture": ({"hidden_size": 64}, "model_type is missing, beside hidden_size 64; give a model of one"),
-    "unknown architecture": (
-        {"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2},
-        "model_type is 'mamba2', beside hidden_size 64, num_hidden_layers 2; give a model of one of these",
-    ),
+    "unknown architecture": ({"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2},
+        "model_type is 'mamba2', beside hidden_size 64, num_hidden_layers 2; give a model of one of these"),
     "type is a number": (LLAMA | {"model_type": 3}, "model_type is 3, not a text"),
     "missing": ({"model_type": "llama"}, "hidden_size is missing; give a whole number"),
     "flag": (LLAMA | {"attention_bias": 1}, "attention_bias is 1, not a truth value"),
-    "heads": (
-        LLAMA | {"num_attention_heads": 33, "num_key_value_heads": 3},
-        "num_attention_heads is 33 for a hidden",
-    ),
+    "heads": (LLAMA | {"num_attention_heads": 33, "num_key_value_heads": 3},
+        "num_attention_heads is 33 for a hidden"),
     "groups": (LLAMA | {"num_key_value_heads": 5}, "num_key_value_heads is 5 for 32 heads; give a divisor"),
     "nested": ({"model_type": "x", "text_config": LLAMA | {"vocab_size": 0}}, "text_config.vocab_size is 0; give"),
-    "many entries": (
-        GPT_OSS | {"layer_types": ["x"] * 10_001},
-        "layer_types has 10001 entries; give at most",
-    ),
+    "many entries": (GPT_OSS | {"layer_types": ["x"] * 10_001}, "layer_types has 10001 entries; give at most"),
     "norms": (OPT | {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine is false; give norms"),
     "top of experts": (GPT_OSS | {"num_experts_per_tok": 33}, "num_experts_per_tok is 33 of 32 experts"),
     "in turns": (V2 | {"moe_layer_freq": 2}, "moe_layer_freq is 2: layers with and without experts take turns"),
     "dense layers": (V2 | {"first_k_dense_replace": 61}, "first_k_dense_replace is 61 of 60 layers"),
-    "dense in the middle": (
-        PUBLISHED["Qwen/Qwen3-30B-A3B"].config | {"mlp_only_layers": [3]},
-        "mlp_only_layers are not the first layers",
-    ),
-}
+    "dense in the middle": (PUBLISHED["Qwen/Qwen3-30B-A3B"].config | {"mlp_only_layers": [3]},
+        "mlp_only_layers are not the first layers"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)

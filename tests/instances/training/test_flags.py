@@ -58,96 +58,18 @@ def read(text: str, problem: TrainingProblem = LLAMA) -> Read:
 TITAN = LLAMA.replace(framework="torchtitan")
 BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
 SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
-RECOMPUTE = f"{QUIET} --recompute-granularity"
-STAGES = "--parallelism.pipeline_parallel_degree"
+
+
+USUAL = {"megatron": (LLAMA, QUIET), "torchtitan": (TITAN, BATCH), "deepspeed": (SPEED, "")}
+ROWS = tomllib.loads((Path(__file__).parents[2] / "problems" / "flags.toml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("problem", "flags", "words"),
-    [
-        (LLAMA, f"{QUIET} --tensor-model-parallel-size=8 --pipeline_model_parallel_size=4", "tensor=8 pipeline=4"),
-        (
-            LLAMA,
-            f"{QUIET} --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
-            "pipeline=4 virtual=4",
-        ),
-        (
-            LLAMA,
-            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
-            "--decoder-last-pipeline-num-layers 20",
-            "pipeline=4 layout=19/21/21/21",
-        ),
-        (
-            LLAMA,
-            f"{QUIET} --pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
-            "--num-virtual-stages-per-pipeline-rank 2",
-            "pipeline=4 virtual=2 layout=12/11/11/7/11/11/11/8",
-        ),
-        (
-            LLAMA,
-            f"{QUIET} --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
-            "pipeline=2 layout=40/42",
-        ),
-        (LLAMA, f"{RECOMPUTE} full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
-        (LLAMA, f"{RECOMPUTE} full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
-        (LLAMA, f"{RECOMPUTE} selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
-        (LLAMA, f"{QUIET} --recompute-activations", "recompute=core_attn"),
-        (
-            TITAN,
-            f"{BATCH} --parallelism.tensor_parallel_degree=8 --training.local-batch-size 2",
-            "tensor=8 micro-batch=2",
-        ),
-        (
-            TITAN,
-            f"{BATCH} --parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
-            "zero=2",
-        ),
-        (
-            TITAN,
-            f"{BATCH} --parallelism.data_parallel_replicate_degree 64 --training.local_batch_size 1 "
-            "--parallelism.data_parallel_shard_degree 1",
-            "zero=0",
-        ),
-        (
-            TITAN,
-            f"{BATCH} {STAGES} 8 --training.local_batch_size 32 --parallelism.pipeline_parallel_microbatch_size 4",
-            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
-        ),
-        (
-            TITAN,
-            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
-            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
-            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
-            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
-        ),
-        (
-            TITAN,
-            f"{BATCH} {STAGES} 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble --training.local_batch_size 8",
-            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
-        ),
-        (
-            SPEED,
-            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
-            '"bf16": {"enabled": true}}',
-            "micro-batch=2 zero=3",
-        ),
-        (
-            SPEED,
-            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, "bf16": {"enabled": true}, '
-            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
-            '"pipeline": {"activation_checkpoint_interval": 1}}',
-            "tensor=8 micro-batch=32 zero=0 recompute=full",
-        ),
-        (
-            SPEED,
-            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
-            "--micro-batch-size 2 --checkpoint-activations --bf16",
-            "pipeline=4 micro-batch=2 zero=1 recompute=full",
-        ),
-    ],
+    ("framework", "flags"), [(name, flags) for name, rows in ROWS["configurations"].items() for flags in rows]
 )
-def test_flags_and_files_are_configurations(problem: TrainingProblem, flags: str, words: str) -> None:
-    found = read(flags, problem)
+def test_flags_and_files_are_configurations(framework: str, flags: str) -> None:
+    problem, usual = USUAL[framework]
+    found, words = read(f"{usual} {flags}", problem), ROWS["configurations"][framework][flags]
     assert (found.configuration, found.notes) == (configuration_from_words(problem, words), ())
 
 
@@ -161,33 +83,9 @@ def test_embedding_and_head_that_count_as_layers() -> None:
     assert chunks.layout == (10,) * 8
 
 
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        ("--global-batch-size 128", "--global-batch-size is 128, and the batch of the problem is 256."),
-        ("--seq-length 4096", "--seq-length is 4096, and the sequence of the problem is 8192."),
-        ("--fp8-format hybrid", UNLIKE + "fp8 (--fp8-format)."),
-        ("--hidden-dropout 0.1", UNLIKE + "dropout (--attention-dropout 0, --hidden-dropout 0.1)."),
-        ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
-        ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
-        (
-            "--tensor-model-parallel-size 8 --sequence-parallel false",
-            UNLIKE + "no sequence parallelism (no --sequence-parallel).",
-        ),
-        (
-            "--cpu-offloading --exp-avg-dtype fp32",
-            "Memory and time are computed as without this option, not modelled here: --cpu-offloading (what lies in "
-            "the host's memory).",
-        ),
-        ("--frobnicate 7", "Not understood: --frobnicate."),
-        (
-            "--tensor-parallel-size 7",
-            "Not understood: --tensor-parallel-size (perhaps --tensor-model-parallel-size).",
-        ),
-    ],
-)
-def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: str) -> None:
-    assert read(QUIET + flags).notes == (sentence,)
+@pytest.mark.parametrize("flags", ROWS["notes"])
+def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str) -> None:
+    assert read(QUIET + flags).notes == (ROWS["notes"][flags].replace("{unlike}", UNLIKE),)
 
 
 # ---- what options change that is not modelled ------------------------------------------------------------
@@ -346,17 +244,12 @@ def test_absent_flags_that_mean_something_else_in_megatron() -> None:
 # ---- torchtitan ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        ("", "activation_checkpoint.mode selective computes every layer whose number 2 divides again"),
-        (
-            BATCH + "--parallelism.data_parallel_replicate_degree 4",
-            "Weights are divided within each of 4 groups of replicas",
-        ),
-        (BATCH + "--parallelism.pipeline_parallel_degree 2", "The pipeline is emptied 2 times"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "told"), [
+    ("", "activation_checkpoint.mode selective computes every layer whose number 2 divides again"),
+    (BATCH + "--parallelism.data_parallel_replicate_degree 4",
+     "Weights are divided within each of 4 groups of replicas"),
+    (BATCH + "--parallelism.pipeline_parallel_degree 2", "The pipeline is emptied 2 times"),
+])  # fmt: skip
 def test_torchtitan_says_what_has_no_words_here(flags: str, told: str) -> None:
     """Its usual recomputation, its groups of replicas, and pipelines that are emptied several times."""
     assert read(f"{flags} --training.local_batch_size 4", TITAN).notes[0].startswith(told)
@@ -384,65 +277,11 @@ def test_flags_of_another_framework_say_so() -> None:
 # ---- mistakes ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            "--tensor-model-parallel-size four",
-            "--tensor-model-parallel-size is 'four'; give a whole number.",
-        ),
-        ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
-        (
-            "--recompute-granularity full",
-            "--recompute-method is missing; give uniform or block, as full recomputation",
-        ),
-        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
-        (
-            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
-            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
-        ),
-        ("--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0'; give a whole number from 1 on."),
-        (
-            "--micro-batch-size 3",
-            "--micro-batch-size is 3, and 64 data-parallel ranks do not divide 256 sequences by it; choose degrees or "
-            "a batch that divide.",
-        ),
-        (
-            "--pipeline-model-parallel-size 3",
-            "--pipeline-model-parallel-size is 3, and 80 layers do not divide among 3 ranks; give "
-            "--pipeline-model-parallel-layout, or other numbers.",
-        ),
-        (
-            "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*40|t*41,L",
-            "--pipeline-model-parallel-layout holds 83 letters that are not the model's 82; give E, 80 times t and L "
-            "in this order.",
-        ),
-        (
-            "--recompute-granularity selective --recompute-modules mpl",
-            "--recompute-modules holds 'mpl'; give some of core_attn, mla_up_proj, moe_act, layernorm, mlp, "
-            "shared_experts, moe.",
-        ),
-        ("--bf16 'x", "command line cannot be read (no closing quotation); close every quote."),
-        ("--sequence-parallel maybe", "--sequence-parallel is 'maybe'; give true or false, or the option alone."),
-        (
-            "--parallelism.pipeline_parallel_schedule InterleavedZeroBubble",
-            "--parallelism.pipeline_parallel_schedule is InterleavedZeroBubble, which is not known here; give 1f1b or "
-            "interleaved1f1b or gpipe or zbvzerobubble or dualpipev.",
-        ),
-        (
-            "--parallelism.pipeline_parallel_degree 2 --parallelism.module_fqns_per_model_part tok_embeddings output",
-            "--parallelism.module_fqns_per_model_part does not name the 82 units of the model in their order; give "
-            "tok_embeddings, layers.0 to layers.79, norm and output.",
-        ),
-        ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
-        ("--job.config_file nowhere.toml", "nowhere.toml: file does not exist; check the path."),
-        ("", "command line holds no flag; give a framework's flags, as in "),
-    ],
-)
-def test_mistakes_are_one_sentence_with_the_flag(text: str, sentence: str) -> None:
+@pytest.mark.parametrize("text", ROWS["mistakes"])
+def test_mistakes_are_one_sentence_with_the_flag(text: str) -> None:
     with pytest.raises(InputError) as found:
         read(text)
-    assert str(found.value).startswith(sentence)
+    assert str(found.value).startswith(ROWS["mistakes"][text])
     assert "\n" not in str(found.value)
 
 

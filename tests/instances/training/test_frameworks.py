@@ -74,17 +74,14 @@ def test_no_two_words_say_the_same() -> None:
         assert len(costs) == len({*costs}), seed
 
 
-@pytest.mark.parametrize(
-    ("model", "framework", "word", "told"),
-    [
-        ("llama-3-8b", "megatron", "layernorm", "recompute=none"),
-        ("llama-3-8b", "megatron", "core_attn,layernorm,mlp", "recompute=core_attn,mlp"),
-        ("llama-3-8b", "megatron", "mlp:3", "choose mlp, or full:3"),
-        ("qwen3-30b-a3b", "megatron", "moe,moe_act", "recompute=moe"),
-        ("llama-3-8b", "torchtitan", "full:1", "recompute=full or none"),
-        ("llama-3-8b", "deepspeed", "mlp", "recompute=full or none"),
-    ],
-)
+@pytest.mark.parametrize(("model", "framework", "word", "told"), [
+    ("llama-3-8b", "megatron", "layernorm", "recompute=none"),
+    ("llama-3-8b", "megatron", "core_attn,layernorm,mlp", "recompute=core_attn,mlp"),
+    ("llama-3-8b", "megatron", "mlp:3", "choose mlp, or full:3"),
+    ("qwen3-30b-a3b", "megatron", "moe,moe_act", "recompute=moe"),
+    ("llama-3-8b", "torchtitan", "full:1", "recompute=full or none"),
+    ("llama-3-8b", "deepspeed", "mlp", "recompute=full or none"),
+])  # fmt: skip
 def test_a_word_that_cannot_be_run_is_refused_with_one_that_can(
     model: str, framework: str, word: str, told: str
 ) -> None:

@@ -70,18 +70,11 @@ def test_what_is_lost_is_told() -> None:
         assert any(words in note for note in notes), words
 
 
-@pytest.mark.parametrize(
-    ("profile", "cluster", "said"),
-    [
-        (ROW.replace(training=False), CLUSTER, "Nothing is trained in this profile"),
-        (
-            ROW,
-            Cluster(devices=4, memory_bytes=1e9, bandwidth=math.inf),
-            "--bandwidth is none, but links have a limit",
-        ),
-        (ROW, Cluster(devices=4), "cluster is missing: a model or a table of layers names none; add --memory 40GB"),
-    ],
-)
+@pytest.mark.parametrize(("profile", "cluster", "said"), [
+    (ROW.replace(training=False), CLUSTER, "Nothing is trained in this profile"),
+    (ROW, Cluster(devices=4, memory_bytes=1e9, bandwidth=math.inf), "--bandwidth is none, but links have a limit"),
+    (ROW, Cluster(devices=4), "cluster is missing: a model or a table of layers names none; add --memory 40GB"),
+])  # fmt: skip
 def test_what_cannot_be_trained_is_refused(profile: Profile, cluster: Cluster, said: str) -> None:
     with pytest.raises((UsageError, InputError)) as caught:
         lower(profile, cluster, ProfileOptions())

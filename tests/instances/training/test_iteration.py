@@ -46,16 +46,13 @@ def alike(
 # ---- schedules ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("schedule", "p", "m", "virtual", "ramp"),
-    [
-        *((name, p, m, 1, (p - 1) * 3) for name in ("1f1b", "gpipe") for p, m in ((1, 3), (2, 1), (4, 8), (5, 3))),
-        ("interleaved-1f1b", 2, 4, 2, 1 * 3),
-        ("interleaved-1f1b", 4, 8, 3, 3 * 3),
-        ("zb-h1", 4, 8, 1, 3 * (1 + 1 - 1)),  # (p - 1)(F + I - W), here with halves of the backward pass
-        ("zb-h2", 4, 8, 1, 3 * 1),
-    ],
-)
+@pytest.mark.parametrize(("schedule", "p", "m", "virtual", "ramp"), [
+    *((name, p, m, 1, (p - 1) * 3) for name in ("1f1b", "gpipe") for p, m in ((1, 3), (2, 1), (4, 8), (5, 3))),
+    ("interleaved-1f1b", 2, 4, 2, 1 * 3),
+    ("interleaved-1f1b", 4, 8, 3, 3 * 3),
+    ("zb-h1", 4, 8, 1, 3 * (1 + 1 - 1)),  # (p - 1)(F + I - W), here with halves of the backward pass
+    ("zb-h2", 4, 8, 1, 3 * 1),
+])  # fmt: skip
 def test_equal_stages_take_their_passes_and_a_ramp(
     schedule: str, p: int, m: int, virtual: int, ramp: float
 ) -> None:

@@ -87,15 +87,11 @@ def check(seed: int, count: int) -> None:
         assert 2 * seconds <= (fast + slow) * (1 + CLOSE), told
 
 
-@pytest.mark.parametrize(
-    ("seeds", "count"),
-    [
-        (range(60), 2),
-        pytest.param(range(60, 600), 8, marks=pytest.mark.sweeps),
-        pytest.param(range(600, 5000), 8, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("seeds", "count"), [
+    (range(60), 2),
+    pytest.param(range(60, 600), 8, marks=pytest.mark.sweeps),
+    pytest.param(range(600, 5000), 8, marks=pytest.mark.slow),
+], ids=str)  # fmt: skip
 def test_time_is_monotone_and_convex_in_each_efficiency(seeds: range, count: int) -> None:
     for seed in seeds:
         check(seed, count)

@@ -137,18 +137,14 @@ def _raises() -> Any:
 
 
 @pytest.mark.parametrize("fake", [False, True])
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (_raises, r"^_raises raised KeyError: 'weights\.pt'; let it return \(model, args, kwargs\)"),
-        (lambda: None, r"returns an object of type NoneType; let it return"),
-        (lambda: (1, 2), r"returns 2 values; let it"),
-        (lambda: (torch.zeros(2), (), {}), r"returns a tensor, not a torch\.nn\.Module"),
-        (lambda: (torch.nn.Linear(2, 2), torch.zeros(2), {}), r"returns a tensor as args; return a tuple"),
-        (lambda: (torch.nn.Linear(2, 2), (), [1]), r"returns an object of type list, not a dict"),
-    ],
-    ids=["raises", "nothing", "two values", "no model", "args", "kwargs"],
-)
+@pytest.mark.parametrize(("build", "message"), [
+    (_raises, r"^_raises raised KeyError: 'weights\.pt'; let it return \(model, args, kwargs\)"),
+    (lambda: None, r"returns an object of type NoneType; let it return"),
+    (lambda: (1, 2), r"returns 2 values; let it"),
+    (lambda: (torch.zeros(2), (), {}), r"returns a tensor, not a torch\.nn\.Module"),
+    (lambda: (torch.nn.Linear(2, 2), torch.zeros(2), {}), r"returns a tensor as args; return a tuple"),
+    (lambda: (torch.nn.Linear(2, 2), (), [1]), r"returns an object of type list, not a dict"),
+], ids=["raises", "nothing", "two values", "no model", "args", "kwargs"])  # fmt: skip
 def test_a_function_that_makes_something_else(build: Callable[[], Any], message: str, fake: bool) -> None:
     with pytest.raises(InputError, match=message):
         capture(build, fake=fake)

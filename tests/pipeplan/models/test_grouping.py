@@ -105,14 +105,11 @@ def small() -> nn.Module:
     return Net(run, blocks=blocks(*made), head=nn.Linear(8, 1))
 
 
-@pytest.mark.parametrize(
-    ("granularity", "expected"),
-    [
-        ("block", ["blocks.0", "blocks.1", "blocks.2", "head"]),
-        ("share:0.99", ["blocks.0", "blocks.1", "blocks.2", "head"]),
-        ("share:0.5", ["blocks.0", "blocks.1", "blocks.2.a", "blocks.2.b", "head"]),
-    ],
-)
+@pytest.mark.parametrize(("granularity", "expected"), [
+    ("block", ["blocks.0", "blocks.1", "blocks.2", "head"]),
+    ("share:0.99", ["blocks.0", "blocks.1", "blocks.2", "head"]),
+    ("share:0.5", ["blocks.0", "blocks.1", "blocks.2.a", "blocks.2.b", "head"]),
+])  # fmt: skip
 def test_modules_are_divided_while_they_hold_much_of_the_work(granularity: str, expected: list[str]) -> None:
     whole = of(small(), torch.randn(4, 8))
     nodes = [name for name in group(whole, granularity).nodes if "/" not in name]
@@ -275,13 +272,10 @@ def casts() -> nn.Module:
     return Net(run, layer=nn.Linear(64, 64))
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (heavy, r"the model calculates \d\d% .*from the inputs alone.*; give their results"),
-        (casts, r"inside torch\.autocast.*; give the model in bfloat16"),
-    ],
-)
+@pytest.mark.parametrize(("model", "message"), [
+    (heavy, r"the model calculates \d\d% .*from the inputs alone.*; give their results"),
+    (casts, r"inside torch\.autocast.*; give the model in bfloat16"),
+])  # fmt: skip
 def test_work_that_a_profile_would_hide_is_refused(model: Callable[[], nn.Module], message: str) -> None:
     whole = of(model(), torch.randn(64, 64))
     with pytest.raises(InputError, match=message):

@@ -55,13 +55,6 @@ def test_a_device_at_both_ends_holds_two_stages() -> None:
     assert found.training
 
 
-def test_devices_that_do_not_wait_for_each_other_in_a_circle_are_one_stage_each() -> None:
-    """Two towers on one device and what joins them on another."""
-    found = stages_of(placed([("c", "d"), ("a", "b")]), ABC)
-    assert [stage.nodes for stage in found.stages] == [("a", "b"), ("c", "d")]
-    assert [stage.device for stage in found.stages] == ["acc1", "acc0"]
-
-
 def test_replicas_share_what_is_in_flight() -> None:
     held = on_stages(llama(4), (2, 2))
     assert [stage.in_flight for stage in stages_of(staged(held, replicas=2), llama(4)).stages] == [2, 1]

@@ -42,30 +42,27 @@ def sentence(problem: Any, **asked: Any) -> str:
     return answer(problem, result, None if result.plan is None else view_of(problem, result.plan, rules), rules)
 
 
-@pytest.mark.parametrize(
-    ("name", "planner", "words"),
-    [
-        ("tiny-chain", "dp",
-         "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
-        ("tiny-chain", "dp",
-         "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
-         "--non-contiguous asks for more); this is"),
-        ("tiny-chain", "latency-greedy",
-         "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
-        ("golden-4", "exact-beaumont",
-         "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among"),
-        ("golden-4", "exact-beaumont", "an even split (as many layers on each GPU) would be 38.5 % slower."),
-        ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
-        ("tiny-levels", "dp-piper",
-         "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
-        ("tiny-levels", "dp-piper", "; this is an even split (as many layers in each stage, the same degrees"),
-        ("tiny-graph", "graphpipe", " per iteration: stage "),
-        ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
-        ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
-        ("memory-tight", "greedy",
-         "; no even split that was tried fits (as many nodes on each accelerator)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "planner", "words"), [
+    ("tiny-chain", "dp",
+     "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
+    ("tiny-chain", "dp",
+     "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
+     "--non-contiguous asks for more); this is"),
+    ("tiny-chain", "latency-greedy",
+     "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
+    ("golden-4", "exact-beaumont",
+     "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among"),
+    ("golden-4", "exact-beaumont", "an even split (as many layers on each GPU) would be 38.5 % slower."),
+    ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
+    ("tiny-levels", "dp-piper",
+     "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
+    ("tiny-levels", "dp-piper", "; this is an even split (as many layers in each stage, the same degrees"),
+    ("tiny-graph", "graphpipe", " per iteration: stage "),
+    ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
+    ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
+    ("memory-tight", "greedy",
+     "; no even split that was tried fits (as many nodes on each accelerator)."),
+])  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
     said = sentence(load_packaged(name), planner=planner)
     assert words in said
@@ -162,15 +159,12 @@ def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_sam
     assert f", {each:.4g} samples/s, {1000 * each:.4g} tokens/s; " in of_four.in_words()
 
 
-@pytest.mark.parametrize(
-    ("name", "planner", "words"),
-    [
-        ("resnet50-inference", "greedy", None),
-        ("zero-bubble-4x12", "1f1b", None),  # a schedule
-        ("golden-4", "exact-beaumont",
-         "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "planner", "words"), [
+    ("resnet50-inference", "greedy", None),
+    ("zero-bubble-4x12", "1f1b", None),  # a schedule
+    ("golden-4", "exact-beaumont",
+     "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"),
+])  # fmt: skip
 def test_a_plan_that_does_not_say_how_many_micro_batches_is_simulated_with_some_or_has_no_iteration(
     name: str, planner: str, words: str | None
 ) -> None:

@@ -38,15 +38,12 @@ NEAR = (one("best", 10.0, "proven"), one("near", 10.0003, "completed"))
 IN_MS = (one("good", 30568.0, "proven", unit="us"), one("bad", 63270.0, "completed", unit="us"))
 
 
-@pytest.mark.parametrize(
-    ("runs", "row"),
-    [
-        (RUNS, ["one", "12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "over time"]),
-        (RUNS[2:3], ["one", "11"]),  # where nothing is proven a value stands alone
-        (NEAR, ["one", "10 proven", "10.0003 (< 0.01 %)"]),
-        (IN_MS, ["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]),
-    ],
-)
+@pytest.mark.parametrize(("runs", "row"), [
+    (RUNS, ["one", "12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "over time"]),
+    (RUNS[2:3], ["one", "11"]),  # where nothing is proven a value stands alone
+    (NEAR, ["one", "10 proven", "10.0003 (< 0.01 %)"]),
+    (IN_MS, ["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]),
+])  # fmt: skip
 def test_beside_a_value_stands_the_loss_against_the_best_proven_one_and_never_a_methods_own_gap(
     runs: tuple[Record, ...], row: list[str]
 ) -> None:

@@ -211,19 +211,16 @@ def address(**changes: object) -> str:
 ONCE = "it does not give each setting of this page once"
 
 
-@pytest.mark.parametrize(
-    ("part", "fault"),
-    [
-        ("<script>alert(1)</script>", ONCE), ("stages=4", ONCE), (address() + "&stages=4", ONCE),
-        (address(other=1), ONCE), (address(__proto__=1), ONCE),
-        (address(stages=99), "stages is not from 1 to 16"), (address(slow=5), "slow stage is not from 0 to 4"),
-        (address(stages=2.5), "stages is not in steps of 1"),
-        (address(forward="1e999"), "forward pass is no plain number"),
-        (address(forward="0x10"), "forward pass is no plain number"),
-        (address(limit=""), "memory of a device is no plain number"),
-        (address(schedule="magic"), "there is no such schedule"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("part", "fault"), [
+    ("<script>alert(1)</script>", ONCE), ("stages=4", ONCE), (address() + "&stages=4", ONCE),
+    (address(other=1), ONCE), (address(__proto__=1), ONCE),
+    (address(stages=99), "stages is not from 1 to 16"), (address(slow=5), "slow stage is not from 0 to 4"),
+    (address(stages=2.5), "stages is not in steps of 1"),
+    (address(forward="1e999"), "forward pass is no plain number"),
+    (address(forward="0x10"), "forward pass is no plain number"),
+    (address(limit=""), "memory of a device is no plain number"),
+    (address(schedule="magic"), "there is no such schedule"),
+])  # fmt: skip
 def test_an_address_with_a_fault_is_ignored_with_a_sentence(page: Any, part: str, fault: str) -> None:
     page.execute_script("location.hash = arguments[0]; readAddress()", part)
     assert text_of(page, "#refused") == f"The settings in the address are ignored: {fault}."

@@ -11,13 +11,10 @@ from pipeplan.show.lanes import FEW, MANY, from_zero, number, ranks, round_ends,
 from pipeplan.show.words import plain
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "written"),
-    [
-        (0, 427.2, "0 200 400"), (0, 0.01661, "0 0.005 0.010 0.015"), (0, 31529, "0 10000 20000 30000"),
-        (15.98, 16.02, "15.98 15.99 16.00 16.01 16.02"), (-5, 5, "-5 0 5"), (7, 7, "7"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("low", "high", "written"), [
+    (0, 427.2, "0 200 400"), (0, 0.01661, "0 0.005 0.010 0.015"), (0, 31529, "0 10000 20000 30000"),
+    (15.98, 16.02, "15.98 15.99 16.00 16.01 16.02"), (-5, 5, "-5 0 5"), (7, 7, "7"),
+])  # fmt: skip
 def test_steps_are_1_2_or_5_and_have_as_many_decimals_as_it_takes(low: float, high: float, written: str) -> None:
     assert " ".join(text for _, text in ticks(low, high, FEW)) == written
 

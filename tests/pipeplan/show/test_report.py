@@ -69,14 +69,11 @@ WHOLE = "gantt,loads,memory,memory over time,graph"
 
 
 @pytest.mark.slow(f"case-study-graphpipe-{WHOLE}")
-@pytest.mark.parametrize(
-    ("name", "planner", "parts"),
-    [
-        ("tiny-chain", "dp", "gantt,loads,memory,graph"), ("tiny-chain", "latency-greedy", "gantt,loads,memory,graph"),
-        ("case-study", "graphpipe", WHOLE), ("golden-4", "exact-beaumont", WHOLE.removesuffix(",graph")),
-        ("tiny-stages", "dp-piper", WHOLE), ("tiny-levels", "dp-piper", WHOLE.removesuffix(",graph")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "planner", "parts"), [
+    ("tiny-chain", "dp", "gantt,loads,memory,graph"), ("tiny-chain", "latency-greedy", "gantt,loads,memory,graph"),
+    ("case-study", "graphpipe", WHOLE), ("golden-4", "exact-beaumont", WHOLE.removesuffix(",graph")),
+    ("tiny-stages", "dp-piper", WHOLE), ("tiny-levels", "dp-piper", WHOLE.removesuffix(",graph")),
+])  # fmt: skip
 def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: str) -> None:
     page, text = page_of(name, planner)
     first, *found = (part for part in page.parts() if part != "search")

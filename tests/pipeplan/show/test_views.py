@@ -231,21 +231,17 @@ def with_block(problem: ScheduleProblem, name: str, time: float) -> ScheduleProb
 SAME = "all devices have the same work, 45"
 
 
-@pytest.mark.parametrize(
-    ("found", "limits"),
-    [
-        (lambda: shown(TWO, STEADY), "all devices are always busy"),
-        (lambda: shown(with_block(TWO, "F1", 0.5), STEADY),
-         "d0 limits it and is always busy; counted over the whole period, devices idle 8.33 %"),
-        (lambda: shown(pipeline(), objective="span"),
-         f"{SAME}; the slowest takes 90 from its first pass to its last, of which it idles 50 %"),
-        (lambda: shown(pipeline(), objective="makespan"),
-         f"{SAME}, and counted over the whole makespan, devices idle 50 %"),
-        (lambda: shown(with_block(pipeline(), "W1", 5)),
-         "waiting for data or memory limits it, even d1 is busy for no more than 51.6 % of it"),
-    ],
-    ids=["busy", "one", "span", "makespan", "uneven"],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "limits"), [
+    (lambda: shown(TWO, STEADY), "all devices are always busy"),
+    (lambda: shown(with_block(TWO, "F1", 0.5), STEADY),
+     "d0 limits it and is always busy; counted over the whole period, devices idle 8.33 %"),
+    (lambda: shown(pipeline(), objective="span"),
+     f"{SAME}; the slowest takes 90 from its first pass to its last, of which it idles 50 %"),
+    (lambda: shown(pipeline(), objective="makespan"),
+     f"{SAME}, and counted over the whole makespan, devices idle 50 %"),
+    (lambda: shown(with_block(pipeline(), "W1", 5)),
+     "waiting for data or memory limits it, even d1 is busy for no more than 51.6 % of it"),
+], ids=["busy", "one", "span", "makespan", "uneven"])  # fmt: skip
 def test_a_sentence_says_what_limits_a_schedule(found: Callable[[], PlanView], limits: str) -> None:
     assert found().limits.startswith(limits)
 

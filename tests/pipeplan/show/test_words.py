@@ -21,14 +21,11 @@ from pipeplan.show.views import view_of
 from pipeplan.show.words import IN_BYTES, Order, Range, amount, memory_unit, order_of, shortened, time_scale
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "said"),
-    [
-        (0.1464206, "s", "146.4206 ms"), (30568.0, "us", "30.568 ms"), (12.0, "us", "12 µs"), (1000.0, "ms", "1 s"),
-        (0.0, "s", "0 s"), (7200.0, "s", "7200 s"), (0.5, "ns", "0.5 ns"), (0.25, None, "0.25"),
-        (0.25, "cycles", "0.25 cycles"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "unit", "said"), [
+    (0.1464206, "s", "146.4206 ms"), (30568.0, "us", "30.568 ms"), (12.0, "us", "12 µs"), (1000.0, "ms", "1 s"),
+    (0.0, "s", "0 s"), (7200.0, "s", "7200 s"), (0.5, "ns", "0.5 ns"), (0.25, None, "0.25"),
+    (0.25, "cycles", "0.25 cycles"),
+])  # fmt: skip
 def test_times_are_told_in_the_unit_that_suits_them(value: float, unit: str | None, said: str) -> None:
     assert amount(value, unit) == said
 
@@ -45,13 +42,10 @@ def test_bytes_are_told_in_the_multiple_that_suits_them_and_an_unknown_unit_has_
 
 @pytest.mark.at_once(7, "slow")
 @pytest.mark.slow("s-case-study-graphpipe")
-@pytest.mark.parametrize(
-    ("name", "planner"),
-    [
-        ("tiny-chain", "dp"), ("tiny-chain", "latency-greedy"), ("case-study", "graphpipe"),
-        ("golden-4", "exact-beaumont"), ("bert-large-stages", "equi"), ("tiny-levels", "dp-piper"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "planner"), [
+    ("tiny-chain", "dp"), ("tiny-chain", "latency-greedy"), ("case-study", "graphpipe"),
+    ("golden-4", "exact-beaumont"), ("bert-large-stages", "equi"), ("tiny-levels", "dp-piper"),
+])  # fmt: skip
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str, unit: str) -> None:
     problem = load_packaged(name).replace(time_unit=unit)
@@ -132,16 +126,13 @@ def test_spaces_that_do_not_break_are_spaces_and_control_characters_stay_readabl
 NUMBERED = [str(i) for i in range(12)]
 
 
-@pytest.mark.parametrize(
-    ("names", "places", "text"),
-    [
-        (NUMBERED, range(12), "0-11"), (NUMBERED, (9, 2, 3, 0, 4), "0, 2-4, 9"), (NUMBERED, (), ""),
-        ([f"layer {i}" for i in range(12)], (3, 4, 5), "layer 3-5"),
-        ([f"layer{i}" for i in range(12)], (3, 4, 5), "layer3-layer5"),
-        (["embedding", "layer0", "layer1"], (0, 1, 2), "embedding-layer1"),
-        (["conv-1", "conv-2"], (0, 1), "conv-1 to conv-2"),  # a hyphen of their own
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "places", "text"), [
+    (NUMBERED, range(12), "0-11"), (NUMBERED, (9, 2, 3, 0, 4), "0, 2-4, 9"), (NUMBERED, (), ""),
+    ([f"layer {i}" for i in range(12)], (3, 4, 5), "layer 3-5"),
+    ([f"layer{i}" for i in range(12)], (3, 4, 5), "layer3-layer5"),
+    (["embedding", "layer0", "layer1"], (0, 1, 2), "embedding-layer1"),
+    (["conv-1", "conv-2"], (0, 1), "conv-1 to conv-2"),  # a hyphen of their own
+])  # fmt: skip
 def test_neighbours_become_ranges_in_the_order_in_which_they_run(
     names: list[str], places: tuple[int, ...], text: str
 ) -> None:
@@ -168,18 +159,15 @@ def test_texts_keep_to_their_width() -> None:
         assert held.text() == text or ".." in text or "+" in text
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "most", "said"),
-    [
-        ("branch0.0.attention", "branch0.1.down", 24, "branch0.0..-1.down"),
-        ("branch0.0.attention", "branch0.1.down", 26, "branch0.0.attention-1.down"),
-        ("model.layers.12.attn", "model.layers.17.mlp", 30, "model.layers.12.attn-17.mlp"),
-        ("model.layers.12.attn", "model.layers.17.mlp", 60, "model.layers.12.attn-model.layers.17.mlp"),
-        ("branch0.1.attention", "branch0.1.attention", 13, "branch0.1.."),
-        ("ParallelTransformerLayer17", "ParallelTransformerLayer17", 12, "Paral..yer17"),
-        ("short", "short", 12, "short"),
-    ],
-)
+@pytest.mark.parametrize(("first", "last", "most", "said"), [
+    ("branch0.0.attention", "branch0.1.down", 24, "branch0.0..-1.down"),
+    ("branch0.0.attention", "branch0.1.down", 26, "branch0.0.attention-1.down"),
+    ("model.layers.12.attn", "model.layers.17.mlp", 30, "model.layers.12.attn-17.mlp"),
+    ("model.layers.12.attn", "model.layers.17.mlp", 60, "model.layers.12.attn-model.layers.17.mlp"),
+    ("branch0.1.attention", "branch0.1.attention", 13, "branch0.1.."),
+    ("ParallelTransformerLayer17", "ParallelTransformerLayer17", 12, "Paral..yer17"),
+    ("short", "short", 12, "short"),
+])  # fmt: skip
 def test_what_names_share_goes_first_then_what_stands_behind_their_numbers_or_in_their_middle(
     first: str, last: str, most: int, said: str
 ) -> None:
@@ -192,13 +180,10 @@ def test_no_number_is_cut_and_dots_stand_alone() -> None:
         assert "..." not in shortened("model.embed_tokens", most)
 
 
-@pytest.mark.parametrize(
-    ("ids", "names", "edges", "order"),
-    [
-        ("cab", (None, None, None), (("a", "b"), ("b", "c")), "a, b, c"),  # along the edges where the file is not
-        ("ab", ("in", "out"), (), "in, out"), ("ab", ("same", "same"), (), "a, b"), ("ab", ("in", None), (), "a, b"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ids", "names", "edges", "order"), [
+    ("cab", (None, None, None), (("a", "b"), ("b", "c")), "a, b, c"),  # along the edges where the file is not
+    ("ab", ("in", "out"), (), "in, out"), ("ab", ("same", "same"), (), "a, b"), ("ab", ("in", None), (), "a, b"),
+])  # fmt: skip
 def test_nodes_stand_as_they_run_and_go_by_names_of_their_own(
     ids: str, names: tuple[str | None, ...], edges: tuple[tuple[str, str], ...], order: str
 ) -> None:

@@ -175,14 +175,11 @@ def test_devices_whose_links_were_not_measured_cannot_be_several(plan: Plan, rec
     refused(plan(*words, "--devices", "2xnone.json"), "none.json")
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"what": "sums"}, "calibration.points[0] is sums 512x512"),
-        ({"what": "norm"}, "calibration.points[0] is norm 5x5x5"),
-        ({"seconds": 0}, "calibration.points[0].seconds is 0"),
-    ],
-)
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"what": "sums"}, "calibration.points[0] is sums 512x512"),
+    ({"what": "norm"}, "calibration.points[0] is norm 5x5x5"),
+    ({"seconds": 0}, "calibration.points[0].seconds is 0"),
+])  # fmt: skip
 def test_files_that_hold_no_calibration(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
     data = json.loads(RECORDED.read_text())
     shape = [512, 512] if change.get("what") == "sums" else [5, 5, 5]

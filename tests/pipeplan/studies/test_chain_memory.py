@@ -27,14 +27,7 @@ from pipeplan.studies.chain_memory import (
     pipedream_front,
 )
 from pipeplan.studies.memory import measured
-from pipeplan.studies.sweep import (
-    Candidate,
-    Curve,
-    CurvePoint,
-    Settings,
-    opened,
-    sweep,
-)
+from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings, opened, sweep
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=600)

@@ -25,7 +25,7 @@ from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
 from pipeplan.studies.memory import memory_study
-from pipeplan.studies.sweep import Curve, NothingKnownError, Settings, sweep
+from pipeplan.studies.sweep import Curve, Settings, sweep
 
 
 def leveled(seed: int) -> StagingProblem:
@@ -54,12 +54,6 @@ def test_flat_curves_are_those_of_enumeration(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_curves_on_levels_are_those_of_enumeration(seed: int) -> None:
     check(sweep(leveled(seed), Settings(levels=4)), best_leveled)
-
-
-def test_no_time_is_said() -> None:
-    nothing = pipeplan.SolveOptions(time_limit_s=0.0)
-    with pytest.raises(NothingKnownError, match="give a longer --time-limit"):
-        sweep(load_packaged("tiny-stages"), Settings(limits=nothing))
 
 
 def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +133,3 @@ def test_the_command_says_the_unit(plan: Callable[..., Any], tmp_path: Path) -> 
     assert "small: 2 half-activation of memory per device is the least with a plan (proven" in said.out
     assert "more memory does not help" in said.out
     assert "bytes" not in said.out
-
-
-# ---- better devices ------------------------------------------------------------------------------------

@@ -37,8 +37,6 @@ from pipeplan.studies.tune import (
     Made,
     alone,
     campaign_of,
-    certificate,
-    go_on,
     read_campaign,
     shortest_words,
     with_measured,
@@ -92,25 +90,10 @@ def test_candidates_are_the_list_of_plan_configure_and_take_its_times(begun: Cam
 
 def test_a_campaign_is_read_as_it_was_written(begun: Campaign, tmp_path: Path) -> None:
     plan = begun.candidates[3].plan
-    full = begun.with_run(
-        Made(
-            1,
-            plan,
-            "measured",
-            "a, row 2",
-            0.1,
-            1e9,
-            17,
-            "88",
-            "run-1-abc",
-            "2026-11-29T10:00:00+00:00",
-            None,
-            "said",
-        )
-    ).with_run(Made(2, plan, "interrupted"))
-    full = replace(
-        full, proxies=(Cheap("a, row 3", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1),)
-    )
+    day, folder = "2026-11-29T10:00:00+00:00", "run-1-abc"
+    run = Made(1, plan, "measured", "a, row 2", 0.1, 1e9, 17, "88", folder, day, None, "said")
+    cheap = Cheap("a, row 3", words_of(plan), PROBLEM.model.layers, PROBLEM.devices, 8, 0.1)
+    full = replace(begun.with_run(run).with_run(Made(2, plan, "interrupted")), proxies=(cheap,))
     desk = Desk(begun, str(tmp_path / "c.json"))
     desk.put(full)
     assert read_campaign(tmp_path / "c.json") == full
@@ -309,18 +292,15 @@ def test_the_order_of_rows_changes_nothing(begun: Campaign, tmp_path: Path) -> N
     assert verdicts[0] == verdicts[1] == verdicts[2]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"seconds": 120}, "these look like milliseconds"),
-        ({"seconds": "0,12"}, "more cells than there are columns"),
-        ({"seconds": "fast"}, "seconds is 'fast'"),
-        ({"seconds": -1}, "seconds is '-1'"),
-        ({"seconds": 0.12, "outcome": "oom"}, "outcome is 'oom'"),
-        ({"seconds": 0.12, "outcome": "failed"}, "seconds is given for a run that is failed"),
-        ({"seconds": 0.12, "memry": 1}, "has the column 'memry'"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"seconds": 120}, "these look like milliseconds"),
+    ({"seconds": "0,12"}, "more cells than there are columns"),
+    ({"seconds": "fast"}, "seconds is 'fast'"),
+    ({"seconds": -1}, "seconds is '-1'"),
+    ({"seconds": 0.12, "outcome": "oom"}, "outcome is 'oom'"),
+    ({"seconds": 0.12, "outcome": "failed"}, "seconds is given for a run that is failed"),
+    ({"seconds": 0.12, "memry": 1}, "has the column 'memry'"),
+])  # fmt: skip
 def test_a_mistyped_row_is_refused_with_its_number(
     begun: Campaign, tmp_path: Path, wrong: dict[str, object], says: str
 ) -> None:
@@ -490,17 +470,9 @@ def test_a_number_that_another_process_has_by_now_is_left_alone(desk: Desk, work
         births = [str(birth_of(victims[0].pid)), "1"]
         campaign = desk.campaign
         for n, (plan, victim, born) in enumerate(zip((first, second), victims, births, strict=True), 1):
-            campaign = campaign.with_run(
-                Made(
-                    n,
-                    plan,
-                    "started",
-                    pid=victim.pid,
-                    born=born,
-                    folder=f"run-{n}-x",
-                    started="2020-01-01T00:00:00+00:00",
-                )
-            )
+            day, folder = "2020-01-01T00:00:00+00:00", f"run-{n}-x"
+            run = Made(n, plan, "started", pid=victim.pid, born=born, folder=folder, started=day)
+            campaign = campaign.with_run(run)
         desk.put(replace(campaign, runs=campaign.runs[1:]))
         (made,) = CommandRunner(trainer(work, "good")).resume(desk)
         assert (made.state, made.said) == ("interrupted", "it was killed from outside before its end")
@@ -512,46 +484,19 @@ def test_a_number_that_another_process_has_by_now_is_left_alone(desk: Desk, work
             victim.wait()
 
 
-def test_a_run_that_goes_on_is_taken_and_not_started_again(desk: Desk, work: Path) -> None:
-    """As after a SIGKILL of `plan tune`: the file says started, and the process lives."""
-    command, plan = trainer(work, "good"), desk.campaign.candidates[0].plan
-    folder = trials.new_folder(desk.runs_folder, 1)
-    process, go = trials.start(command.of(PROBLEM, plan, folder), folder)
-    made = Made(1, plan, "started", pid=process.pid, born=process.born, folder=os.path.basename(folder))
-    desk.put(desk.campaign.with_run(made))
-    go()
-    (taken,) = CommandRunner(command).resume(Desk(read_campaign(str(desk.path)), desk.path))
-    assert (taken.state, taken.seconds) == ("measured", pytest.approx(0.14))
-    assert len((work / "started").read_text().splitlines()) == 1
-
-
-def test_a_command_goes_on_until_the_fastest_is_certain(desk: Desk, work: Path) -> None:
-    heard: list[str] = []
-    runner = CommandRunner(trainer(work, "good"), heard=lambda made, line: heard.append(line))
-    verdict, stopped = go_on(desk, runner, silent)
-    runs = desk.campaign.runs
-    assert len({run.plan for run in runs}) == len(runs)
-    assert verdict.certified or stopped
-    assert desk.campaign.command == runner.command.digest
-    assert certificate(desk.campaign, verdict) if verdict.certified else True
-
-
 # ---- words of a command --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "is empty"),
-        ("python 'x", "close every quote"),
-        ("python train.py", "names no configuration"),
-        ("python train.py --x={flags}", "word of its own"),
-        ("python train.py {toml}", "has {toml}, which megatron does not have"),
-        ("python train.py {flags.__class__}", "names no configuration"),
-        ("./nowhere.sh {flags}", "no program that is found"),
-        ("./plain.sh {flags}", "chmod"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "is empty"),
+    ("python 'x", "close every quote"),
+    ("python train.py", "names no configuration"),
+    ("python train.py --x={flags}", "word of its own"),
+    ("python train.py {toml}", "has {toml}, which megatron does not have"),
+    ("python train.py {flags.__class__}", "names no configuration"),
+    ("./nowhere.sh {flags}", "no program that is found"),
+    ("./plain.sh {flags}", "chmod"),
+])  # fmt: skip
 def test_a_command_that_cannot_be_run_is_refused_before_anything_runs(text: str, says: str, work: Path) -> None:
     (work / "plain.sh").write_text("true")
     with pytest.raises(InputError, match=says):

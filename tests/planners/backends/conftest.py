@@ -74,14 +74,9 @@ def hopeless() -> MatrixModel:
 def knapsack() -> MatrixModel:
     """Minimise 10 - value of a knapsack; the best is items 1 and 2 with value 7, so the optimum is 3."""
     return from_rows(
-        [-4.0, -3.0, -4.0, -5.0],
-        [({0: 2.0, 1: 3.0, 2: 1.0, 3: 4.0}, -INF, 4.0), ({0: 1.0, 2: 1.0}, -INF, 1.0)],
-        [0.0] * 4,
-        [1.0] * 4,
-        [True] * 4,
-        ["first", "item[1]", "item[2]", "big"],
-        offset=10.0,
-    )
+        [-4.0, -3.0, -4.0, -5.0], [({0: 2.0, 1: 3.0, 2: 1.0, 3: 4.0}, -INF, 4.0), ({0: 1.0, 2: 1.0}, -INF, 1.0)],
+        [0.0] * 4, [1.0] * 4, [True] * 4, ["first", "item[1]", "item[2]", "big"], offset=10.0,
+    )  # fmt: skip
 
 
 @pytest.fixture

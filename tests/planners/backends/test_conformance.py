@@ -90,19 +90,15 @@ def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:
     assert outcome.warm_start.outcome == StartOutcome.NONE
 
 
-@pytest.mark.parametrize(
-    ("model", "objective", "values"),
-    [
-        # x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3.
-        (from_rows([0, 1], [({0: 1, 1: 2}, -5, -5)], [-4] * 2, [4] * 2, [True] * 2), -4, [3, -4]),
-        (from_rows([-1, -1], [({0: 3, 1: 5}, 6, 7)], [0] * 2, [9] * 2, [True] * 2), -2, [2, 0]),
-        (from_rows([1, 1, 0], [({0: 1}, 2, INF)], [0, 3, 1], [5, 3, 4], [True] * 3), 5, None),
-        (from_rows([0] * 3, [({0: 1, 1: 1, 2: 1}, 2, 2)], [0] * 3, [1] * 3, [True] * 3, offset=4.5), 4.5, None),
-        (from_rows([1, -1], [], [-2, 0], [2, 7], [True] * 2), -9, [-2, 7]),
-        (from_rows([], [], [], [], [], offset=2), 2, []),
-    ],
-    ids=["equation", "two sides", "fixed and unused columns", "no costs", "no rows", "no columns"],
-)
+@pytest.mark.parametrize(("model", "objective", "values"), [
+    # x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3.
+    (from_rows([0, 1], [({0: 1, 1: 2}, -5, -5)], [-4] * 2, [4] * 2, [True] * 2), -4, [3, -4]),
+    (from_rows([-1, -1], [({0: 3, 1: 5}, 6, 7)], [0] * 2, [9] * 2, [True] * 2), -2, [2, 0]),
+    (from_rows([1, 1, 0], [({0: 1}, 2, INF)], [0, 3, 1], [5, 3, 4], [True] * 3), 5, None),
+    (from_rows([0] * 3, [({0: 1, 1: 1, 2: 1}, 2, 2)], [0] * 3, [1] * 3, [True] * 3, offset=4.5), 4.5, None),
+    (from_rows([1, -1], [], [-2, 0], [2, 7], [True] * 2), -9, [-2, 7]),
+    (from_rows([], [], [], [], [], offset=2), 2, []),
+], ids=["equation", "two sides", "fixed and unused columns", "no costs", "no rows", "no columns"])  # fmt: skip
 def test_small_models_have_their_optimum(
     backend: Backend, model: MatrixModel, objective: float, values: list[float] | None
 ) -> None:
@@ -112,16 +108,12 @@ def test_small_models_have_their_optimum(
     assert values is None or list((outcome.values or {}).values()) == values
 
 
-@pytest.mark.parametrize(
-    ("row", "lower"),
-    [
-        (({0: 2.0, 1: 2.0}, 1.0, 1.0), 0.0),  # only the integers forbid it
-        (({0: 1.0, 1: 1.0}, 3.0, INF), 0.0),  # the relaxation forbids it as well
-        (({}, 1.0, INF), 0.0),  # no column can help
-        (({0: 1.0, 1: 1.0}, 0.0, 3.0), 2.0),
-    ],
-    ids=["parity", "relaxation", "empty row", "crossed bounds"],
-)
+@pytest.mark.parametrize(("row", "lower"), [
+    (({0: 2.0, 1: 2.0}, 1.0, 1.0), 0.0),  # only the integers forbid it
+    (({0: 1.0, 1: 1.0}, 3.0, INF), 0.0),  # the relaxation forbids it as well
+    (({}, 1.0, INF), 0.0),  # no column can help
+    (({0: 1.0, 1: 1.0}, 0.0, 3.0), 2.0),
+], ids=["parity", "relaxation", "empty row", "crossed bounds"])  # fmt: skip
 def test_infeasible(backend: Backend, row: Any, lower: float) -> None:
     model = from_rows([1.0, 1.0], [row], [lower, 0.0], [1.0] * 2, [True] * 2)
     outcome = solve(backend.name, model, ONE_THREAD)
@@ -130,11 +122,7 @@ def test_infeasible(backend: Backend, row: Any, lower: float) -> None:
 
 UNBOUNDED = from_rows([-1.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0)], [0.0] * 2, [INF] * 2, [True, True])
 NEITHER = from_rows(
-    [-1.0, 0.0, 0.0],
-    [({0: 1.0, 1: -1.0}, -INF, 2.0), ({2: 2.0}, 1.0, 1.0)],
-    [0.0] * 3,
-    [INF, INF, 1.0],
-    [True] * 3,
+    [-1.0, 0.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0), ({2: 2.0}, 1.0, 1.0)], [0.0] * 3, [INF, INF, 1.0], [True] * 3
 )
 
 
@@ -155,11 +143,7 @@ def test_infeasible_with_an_unbounded_direction_is_infeasible(backend: Backend) 
 def test_a_linear_program(backend: Backend) -> None:
     """Continuous columns only, with an optimum off every obvious grid: a backend without them says so."""
     model = from_rows(
-        [1.0, 1.0],
-        [({0: 3.0, 1: 1.0}, 1.0, INF), ({0: 1.0, 1: 7.0}, 1.0, INF)],
-        [0.0] * 2,
-        [1.0] * 2,
-        [False] * 2,
+        [1.0, 1.0], [({0: 3.0, 1: 1.0}, 1.0, INF), ({0: 1.0, 1: 7.0}, 1.0, INF)], [0.0] * 2, [1.0] * 2, [False] * 2
     )
     outcome = solve(backend.name, model, ONE_THREAD)
     if backend.capabilities.continuous:
@@ -247,17 +231,13 @@ def start_of(model: MatrixModel, numbers: list[float]) -> dict[str, float]:
     return dict(zip(model.column_names, numbers, strict=False))
 
 
-@pytest.mark.parametrize(
-    ("numbers", "outcome", "value"),
-    [
-        ([1, 0, 1, 0, 1, 0, 4.5], StartOutcome.ACCEPTED, 4.5),
-        ([1, 0, 1, 0, 1, 0], StartOutcome.ACCEPTED, 4.5),  # the continuous column is filled in
-        ([1, 0, 1, 0, 1, 0, 1.0], StartOutcome.REPAIRED, 4.5),  # ... or corrected
-        ([1, 1, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # the integers contradict the rows
-        ([0.5, 0.5, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # fractions are no choice
-    ],
-    ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"],
-)
+@pytest.mark.parametrize(("numbers", "outcome", "value"), [
+    ([1, 0, 1, 0, 1, 0, 4.5], StartOutcome.ACCEPTED, 4.5),
+    ([1, 0, 1, 0, 1, 0], StartOutcome.ACCEPTED, 4.5),  # the continuous column is filled in
+    ([1, 0, 1, 0, 1, 0, 1.0], StartOutcome.REPAIRED, 4.5),  # ... or corrected
+    ([1, 1, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # the integers contradict the rows
+    ([0.5, 0.5, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # fractions are no choice
+], ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"])  # fmt: skip
 def test_integers_and_a_continuous_column_have_their_optimum_whatever_the_start(
     backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: StartOutcome, value: float | None
 ) -> None:

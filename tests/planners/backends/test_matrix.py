@@ -115,20 +115,15 @@ def test_names_become_harmless_and_stay_apart() -> None:
 
 AWKWARD = from_rows(
     [1.0, -2.0, 0.1, 0.0, 0.0],
-    [
-        ({0: 1.0, 1: 1.0 / 3.0}, -7.5, 2.0),
-        ({1: 1.0, 2: -1e-3}, -INF, 4.0),
-        ({0: 2.0, 2: 1.0}, -3.0, INF),
-        ({0: 1.0, 4: -1.0}, 0.5, 0.5),
-        ({1: 1.0}, -INF, INF),
-    ],
+    [({0: 1.0, 1: 1.0 / 3.0}, -7.5, 2.0), ({1: 1.0, 2: -1e-3}, -INF, 4.0), ({0: 2.0, 2: 1.0}, -3.0, INF),
+     ({0: 1.0, 4: -1.0}, 0.5, 0.5), ({1: 1.0}, -INF, INF)],
     [-5.0, 0.0, -INF, 2.0, -INF],
     [-1.0, INF, 10.0, 2.0, INF],
     [True, True, False, True, False],
     ["free", "x[1,2]", "x(1,2)", "unused", "E10"],
     row_names=["two sides", "most", "least", "equal", "nothing"],
     offset=12.5,
-)
+)  # fmt: skip
 """Every kind of row and bound, negative and infinite ones among them, and names that no format takes."""
 
 

@@ -13,15 +13,7 @@ import pytest
 import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Stop
-from pipeplan.planners.backends import (
-    BACKENDS,
-    Backend,
-    MatrixModel,
-    describe,
-    registry,
-    solve,
-    submit,
-)
+from pipeplan.planners.backends import BACKENDS, Backend, MatrixModel, describe, registry, solve, submit
 
 TOY = Path(__file__).with_name("toy_plugin")
 PLUGINS = sorted((Path(__file__).resolve().parents[3] / "plugins").iterdir())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import MatrixModel, from_rows, solve
-from pipeplan.planners.backends.scaling import EXACT_LIMIT, REACH, choose_grids, in_own_units, integer_form
+from pipeplan.planners.backends.scaling import EXACT_LIMIT, choose_grids, integer_form
 from pipeplan.planners.options import SolveOptions
 
 INF = float("inf")
@@ -49,30 +49,6 @@ def test_long_fractions_get_a_fine_grid_with_its_price() -> None:
 def test_a_declared_grid_is_taken_with_its_price() -> None:
     grids = choose_grids(makespan([(math.pi, math.e)], grids={"x2": 0.125}, grid_loss=0.25))
     assert (grids.steps[-1], grids.loss) == (Fraction(1, 8), 0.25)
-
-
-def test_a_chain_of_continuous_columns() -> None:
-    """A transfer that choices push up, a load that holds it, a makespan above the load."""
-    model = from_rows(
-        [0.0, 0.0, 0.0, 1.0],
-        [({2: 1.0, 0: -1.0, 1: 1.0}, 0.0, INF), ({3: 1.0, 2: -0.5, 0: -2.0}, 0.0, INF)],
-        [0.0] * 4,
-        [1.0, 1.0, 1.0, INF],
-        [True, True, False, False],
-    )
-    assert choose_grids(model).steps == [1, 1, 1, Fraction(1, 2)]
-
-
-def test_differences_of_start_times_are_a_network() -> None:
-    """start_1 - start_0 within 2.5 .. 4.5 while choice is made: all start times on one grid."""
-    model = from_rows(
-        [0.0, 0.0, 1.0],
-        [({2: 1.0, 1: -1.0, 0: -1.5}, 2.5, INF), ({2: 1.0, 1: -1.0}, -INF, 4.5)],
-        [0.0] * 3,
-        [1.0, 10.0, 10.0],
-        [True, False, False],
-    )
-    assert choose_grids(model).steps[1:] == [Fraction(1, 2)] * 2
 
 
 def test_what_has_no_grid_is_refused_by_name() -> None:
@@ -178,23 +154,6 @@ def two_machines(factor: float) -> MatrixModel:
     rows.append(({**dict(enumerate(jobs)), 4: -1.0}, -math.inf, 0.0))
     rows.append(({**{j: -t for j, t in enumerate(jobs)}, 4: -1.0}, -math.inf, -sum(jobs)))
     return from_rows([0, 0, 0, 0, 1], rows, [0] * 5, [1, 1, 1, 1, 20 * factor], [True] * 4 + [False])
-
-
-def test_scaling_is_undone_to_the_last_bit() -> None:
-    model = two_machines(0.1)
-    told, units = in_own_units(model)
-    point = np.array([1.0, 0.0, 0.0, 1.0, 1.1])
-    _, values = units.to_solver((np.arange(5, dtype=np.int32), point))
-    assert list(units.from_solver(values)) == list(point)
-    assert units.value(told.objective(values)) == model.objective(point)
-    assert units.options(SolveOptions(abs_gap=0.5)).abs_gap * units.objective == 0.5
-
-
-def test_columns_without_bounds_are_measured_by_their_rows() -> None:
-    model = from_rows([1], [({0: 2.0}, 3e9, math.inf)], [0.0], [math.inf], [False])
-    told, units = in_own_units(model)
-    assert 1 <= 1.5e9 / units.columns[0] <= 2 * REACH
-    assert told.row_lower[0] == pytest.approx(told.coefficients[0] * 1.5e9 / units.columns[0])
 
 
 @pytest.mark.parametrize("solver", ["highs", "scip"])

@@ -18,15 +18,7 @@ from pipeplan.formulations.contract import NativeModel
 from pipeplan.formulations.plugins import PluginMistakeError
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.planners.backends import (
-    BACKENDS,
-    Incumbent,
-    MatrixModel,
-    client,
-    from_rows,
-    solve,
-    submit,
-)
+from pipeplan.planners.backends import BACKENDS, Incumbent, MatrixModel, client, from_rows, solve, submit
 from pipeplan.planners.options import SolveOptions
 
 pytestmark = pytest.mark.timing
@@ -95,15 +87,11 @@ def test_a_native_model_is_built_in_the_worker(builders: str) -> None:
     assert "ortools" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("start", "outcome", "value"),
-    [
-        ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, StartOutcome.REJECTED, None),
-    ],
-    ids=["complete", "partial", "too few"],
-)
+@pytest.mark.parametrize(("start", "outcome", "value"), [
+    ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+    ({"pick[0]": 1, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+    ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, StartOutcome.REJECTED, None),
+], ids=["complete", "partial", "too few"])  # fmt: skip
 def test_starts_of_native_models(
     builders: str, start: dict[str, float], outcome: StartOutcome, value: float | None
 ) -> None:
@@ -207,14 +195,10 @@ hard = from_rows([0.0] * 40 + [1.0] * 10, rows, [0.0] * 50, [1.0] * 40 + [1e4] *
 def script(body: str, folder: Path) -> subprocess.Popen[str]:
     """A user's program in another folder, in a session of its own (so that its Ctrl-C is not ours)."""
     return subprocess.Popen(
-        [sys.executable, "-c", HEAD + textwrap.dedent(body)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [sys.executable, "-c", HEAD + textwrap.dedent(body)], cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=hear_ctrl_c,
-    )
+    )  # fmt: skip
 
 
 def is_running(pid: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import anneal_kernel
 from pipeplan.planners.chain.baselines import best_contiguous
-from pipeplan.planners.chain.schedule import Annealer, canonical
+from pipeplan.planners.chain.schedule import Annealer
 
 PERIOD = 400
 
@@ -78,10 +77,3 @@ def test_annealing_beats_contiguous_stages_on_many_gpus() -> None:
     better = next((candidate for candidate in found if candidate is not None), None)
     assert better.period < plan.period
     assert verify_pattern(problem, better) == ()
-
-
-def test_partitions_have_one_name() -> None:
-    assert canonical([2, 2, 0, 1, 0]) == (0, 0, 1, 2, 1)
-    names = {canonical([g if n in pair else h for n in range(4)]) for pair in combinations(range(4), 2)
-             for g, h in ((0, 1), (1, 0))}  # fmt: skip
-    assert names == {(0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)}

@@ -81,14 +81,6 @@ def test_the_stages_peak_is_what_the_referee_counts(seed: int) -> None:
         assert device.peak_bytes in [pytest.approx(peak) for peak in peaks]
 
 
-def test_one_batch_at_a_time_takes_the_sum_of_everything() -> None:
-    problem = chain()
-    borders = [0, 2, 4, 6]
-    trace = simulate(problem, borders, 20, 1, "eager")
-    remote = sum(problem.edge_times[e - 1] for b in (2, 4) for e in (b, problem.tasks - b))
-    assert measured_period(trace) == sum(problem.durations) + remote
-
-
 @pytest.mark.parametrize("in_flight", range(1, 6))
 def test_eager_runs_respect_the_loads_and_reach_them_with_enough_batches(in_flight: int) -> None:
     problem = chain()

@@ -16,15 +16,13 @@ from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, StartOutcome, Stop
-from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners import backends
 from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.chain import sets_kernel
 from pipeplan.planners.chain.baselines import best_contiguous
-from pipeplan.planners.chain.exact import coarse_steps
-from pipeplan.planners.chain.schedule import array, coarser, tables
+from pipeplan.planners.chain.schedule import array, tables
 from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -73,26 +71,6 @@ def test_nor_with_two_batches_per_period(seed: int) -> None:
     assert agrees(problem, shortest(problem, "cp-beaumont", batches_per_period=2), batches=2)
 
 
-@every_method
-def test_what_begins_and_ends_in_one_instant_is_never_held(method: str) -> None:
-    """F2, B2 and B1 happen when F1 has ended: the kept input of 3 bytes is there for no time."""
-    problem = ChainProblem((2, 0), (0, 0), (0, 3, 4, 1, 1), (1, 1), 1, 2, weight_copies=1, memory_mode="inputs")
-    assert verify_pattern(problem, PatternPlan(2, (0, 0), ((0, 2, 2, 2),), ({},))) == ()
-    assert shortest(problem, method) == 2
-
-
-@every_method
-def test_a_task_that_takes_no_time_may_happen_while_another_one_runs(method: str) -> None:
-    """F3 shares a GPU with F1 and is due in the middle of it: waiting for its end would keep a second input of F2."""
-    problem = ChainProblem(
-        (4, 1, 0, 1), (0, 0, 0, 0), (0, 5, 0, 0, 0), (9, 1, 0, 9), 2,
-        transfer_times=(1, 0, 0, 0, 0, 0, 0), memory_mode="inputs", weight_copies=1,
-    )  # fmt: skip
-    problem = problem.replace(memory_bytes=15)
-    value = shortest(problem, method, allocation="0,1,0,1")
-    assert value == 4
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
     """Also where tasks take no time, share instants and happen within others."""
@@ -135,20 +113,6 @@ def test_what_the_windows_refute_has_no_pattern(seed: int) -> None:
                 assert not Search(problem, allocation, period, 1).found()
 
 
-# ---- links ----------------------------------------------------------------------------------------------------
-
-
-@every_method
-def test_each_way_between_two_gpus_has_its_own_link_where_links_are_full_duplex(method: str) -> None:
-    """GPU 0 sends at edge 1 and GPU 1 at edge 5: at the same time. At edges 1 and 6 GPU 0 sends: one by one."""
-    problem = ChainProblem((1,) * 4, (1,) * 4, (1,) * 9, (0,) * 4, 2, memory_bytes=90, duplex="full")
-    opposite = problem.replace(transfer_times=(5, 0, 0, 0, 5, 0, 0))
-    along = problem.replace(transfer_times=(5, 0, 0, 0, 0, 5, 0))
-    assert shortest(opposite, method, allocation="0,1,0,1") == 5
-    assert shortest(along, method, allocation="0,1,0,1") == 10
-    assert shortest(opposite.replace(duplex="half"), method, allocation="0,1,0,1") == 10
-
-
 # ---- sizes ----------------------------------------------------------------------------------------------------
 
 TENTHS = ChainProblem((1, 1), (1, 1), (0.1, 0.2, 0, 0, 0), (0, 0), 1, 0.3, memory_mode="inputs")
@@ -181,15 +145,6 @@ def test_heuristics_take_what_fits_exactly_and_nothing_more() -> None:
         assert solve(TENTHS, planner=planner).objective == 4
 
 
-def test_sizes_that_would_overflow_a_machine_word_are_rounded_down_for_the_compiled_loops() -> None:
-    problem = random_chain(3).replace(memory_bytes=80e9, weights=(3e10 + 1, 2e10 + 1))
-    chain = integer_chain(problem, coarse_steps(problem) * 10**7)
-    rounded = coarser(chain)
-    assert not rounded.exact_sizes
-    assert rounded.memory / chain.memory == pytest.approx(rounded.weights[0] / chain.weights[0])
-    assert coarser(integer_chain(random_chain(3), Fraction(1))) == integer_chain(random_chain(3), Fraction(1))
-
-
 @pytest.mark.parametrize("name", ["ilp-beaumont", "cp-beaumont"])
 def test_a_refused_pattern_can_be_cut_off_and_no_other_one_is(name: str) -> None:
     """Sizes of more digits than a model holds: the pattern that the referee refuses breaks the row, others keep it."""
@@ -208,13 +163,6 @@ def test_a_refused_pattern_can_be_cut_off_and_no_other_one_is(name: str) -> None
             assert values is not None
             held = sum(sign * values[column] for column, sign in row.coefficients.items())
             assert (held < row.lower) == (plan == refused)
-
-
-def test_models_in_whole_units_need_no_cuts() -> None:
-    formulation = FORMULATIONS["cp-beaumont"].load()
-    built = formulation.build(random_chain(1), {"batches_per_period": 1, "allocation": None}, native=True)
-    assert isinstance(built, BuiltModel)
-    assert built.exclude is None
 
 
 # ---- forbidden by a number ------------------------------------------------------------------------------------
@@ -243,6 +191,3 @@ def test_what_no_solver_with_tolerances_can_see_is_said() -> None:
         solve(forbidding, formulation="ilp-beaumont")
     near = solve(problem.replace(transfer_times=(1e6, *problem.edge_times[1:])), formulation="ilp-beaumont")
     assert (near.stop, near.objective) == (Stop.PROVEN, shortest(forbidding, "cp-beaumont"))
-
-
-# ---- units ----------------------------------------------------------------------------------------------------

@@ -51,17 +51,13 @@ TIMES = {"forward": tuple(0.1234567 * time for time in GOLDEN.forward)}
 TIMES["backward"] = tuple(0.1234567 * time for time in GOLDEN.backward)
 
 
-@pytest.mark.parametrize(
-    ("problem", "period"),
-    [
-        (FIGURE_5.replace(memory_bytes=7), 5),
-        (FIGURE_5.replace(memory_bytes=8), 4),
-        (ONE_GPU, 6),  # E1: all six tasks take their turn
-        (ONE_GPU.replace(activations=(1,) * 4, memory_bytes=5, bandwidth=0.5), 6),  # E3: nothing is ever sent
-        (GOLDEN.replace(**TIMES), 11 * 0.1234567),
-    ],
-    ids=["figure 5, 7", "figure 5, 8", "one GPU", "no slots", "no whole numbers"],
-)
+@pytest.mark.parametrize(("problem", "period"), [
+    (FIGURE_5.replace(memory_bytes=7), 5),
+    (FIGURE_5.replace(memory_bytes=8), 4),
+    (ONE_GPU, 6),  # E1: all six tasks take their turn
+    (ONE_GPU.replace(activations=(1,) * 4, memory_bytes=5, bandwidth=0.5), 6),  # E3: nothing is ever sent
+    (GOLDEN.replace(**TIMES), 11 * 0.1234567),
+], ids=["figure 5, 7", "figure 5, 8", "one GPU", "no slots", "no whole numbers"])  # fmt: skip
 def test_other_chains(problem: ChainProblem, period: float) -> None:
     assert_optimal(problem, period)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-import known_chains as theory
 import pytest
 
 from pipeplan.formulations.beaumont.fixed_allocation import Known
@@ -105,14 +104,6 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             assert every(chain).refuted(sets, period, 100) is plain
 
 
-def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
-    chain = whole(theory.golden_chains()[0].problem)
-    facts = every(chain)
-    assert facts.refuted((0b1111,), chain.load(0), 1000)
-    assert facts.longest_refuted == {(0b1111,): chain.load(0)}
-    assert facts.refuted((0b1111,), chain.load(0) - 1, 0)
-
-
 def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
     while not partitions.done:
         allocation = partitions.next()
@@ -164,47 +155,6 @@ def test_threads_that_walk_together_see_what_one_sees() -> None:
         thread.join()
     assert alone
     assert sorted(found) == alone
-
-
-def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
-    chain = whole(small_chain(2).replace(memory_bytes=100, gpus=1))
-    walk = Partitions(chain, every(chain), sum(chain.durations), [(1 << chain.layers) - 1])
-    found = [walk.next() for _ in range(5)]
-    assert (0,) * chain.layers in found
-    assert walk.idle
-    assert not walk.done
-    walk.settle()
-    assert walk.next() is None
-    assert walk.done
-
-
-def test_a_level_that_takes_long_waits_for_lower_ones() -> None:
-    course = course_of(small_chain(2))
-    periods = []
-
-    def level(floor: int, ceiling: int, spent_s: float) -> Partitions | None:
-        walk = course.walk(floor, ceiling)
-        assert course.walk(floor, ceiling) is walk
-        periods.append(walk.period)
-        walk.spent_s = spent_s
-        return walk
-
-    first = level(100, 200, spent_s=1000)
-    level(100, 200, spent_s=0)
-    level(125, 200, spent_s=0)
-    assert level(149, 200, spent_s=0) is first, "nothing is left below it"
-    level(150, 200, spent_s=0)
-    level(150, 160, spent_s=0)
-    assert periods == [150, 125, 137, 150, 175, 155]
-
-
-def test_levels_with_hopeless_sets_are_left_for_lower_ones() -> None:
-    course = course_of(small_chain(2))
-    first = course.walk(100, 200)
-    assert first is not None
-    first.hopeless = True
-    lower = course.walk(100, 200)
-    assert lower.period == 124, "between 100 and 149"
 
 
 def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import known_chains as theory
 import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
@@ -32,22 +31,6 @@ def test_brute_force_over_all_allocations_agrees(seed: int) -> None:
     problem = random_chain(seed)
     assert smallest_memory(problem, LIMITS).memory_bytes == least_memory(problem)
     assert_it_just_fits(problem)
-
-
-def test_layers_of_one_gpu_need_not_be_neighbours() -> None:
-    """Lemma 2: weights 1, 2, 1 fit two GPUs of 2 only as {1, 3} and {2}."""
-    found = smallest_memory(theory.lemma_2().problem, LIMITS)
-    weights = theory.lemma_2().problem.weight_copies
-    assert found.memory_bytes == 2 * weights
-    assert found.plan.allocation == (0, 1, 0)
-
-
-def test_slots_make_figure_4_need_more_than_its_memory() -> None:
-    """Without slots the figure's 4 bytes do, one batch at a time; with them they are far too little."""
-    figure = theory.figure_4().problem
-    assert smallest_memory(figure, LIMITS).memory_bytes == 4
-    with_slots = figure.replace(memory_mode="reserved")
-    assert smallest_memory(with_slots, LIMITS).memory_bytes == least_memory(with_slots) > 4
 
 
 def test_sizes_that_are_no_whole_bytes_are_exact() -> None:

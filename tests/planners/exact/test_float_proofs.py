@@ -28,13 +28,8 @@ from pipeplan.planners.run.solve import solve
 
 def placement(nodes: list[dict[str, Any]], edges: list[list[int]], **cluster: Any) -> PlacementProblem:
     data = {
-        "schema": "pipeplan.placement/1",
-        "name": "p",
-        "time_unit": "s",
-        "nodes": nodes,
-        "edges": edges,
-        **cluster,
-    }
+        "schema": "pipeplan.placement/1", "name": "p", "time_unit": "s", "nodes": nodes, "edges": edges, **cluster,
+    }  # fmt: skip
     return placement_from_json(data)
 
 
@@ -88,16 +83,12 @@ def two_plans_half_a_millionth_apart() -> PlacementProblem:
 @pytest.mark.at_once(8)
 @pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])
 @pytest.mark.parametrize("warm_start", ["auto", "none"])
-@pytest.mark.parametrize(
-    ("problem", "options", "optimum"),
-    [
-        (loses_solutions_in_presolve(), {"variant": "plain"}, 380000.0),
-        (microseconds_in_seconds(), {"non_contiguous": True}, 2.2e-6),
-        (billions(), {}, 8e9),
-        (two_plans_half_a_millionth_apart(), {"non_contiguous": True, "variant": "strong"}, 4e12),
-    ],
-    ids=["presolve", "microseconds", "billions", "half a millionth"],
-)
+@pytest.mark.parametrize(("problem", "options", "optimum"), [
+    (loses_solutions_in_presolve(), {"variant": "plain"}, 380000.0),
+    (microseconds_in_seconds(), {"non_contiguous": True}, 2.2e-6),
+    (billions(), {}, 8e9),
+    (two_plans_half_a_millionth_apart(), {"non_contiguous": True, "variant": "strong"}, 4e12),
+], ids=["presolve", "microseconds", "billions", "half a millionth"])  # fmt: skip
 def test_false_optima_of_the_past(
     problem: PlacementProblem, options: dict[str, Any], optimum: float, solver: str, warm_start: Any
 ) -> None:

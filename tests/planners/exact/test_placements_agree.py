@@ -56,19 +56,12 @@ def by_model(
 @pytest.mark.parametrize(
     "method", ["dp", "brute-force", "stages", "devices", pytest.param("plain", marks=pytest.mark.sweeps)]
 )
-@pytest.mark.parametrize(
-    ("problem", "value", "apart"),
-    [
-        (COLOUR_AT_LIMIT, 2.0, 2.0),
-        (over_by(17), 6.0, 6.0),
-        (over_by(1000), 6.0, 6.0),
-        (over_by(0), 2.0, 2.0),
-        (CPUS_ALONE, 2.0, 2.0),
-        (FORBIDDEN_CPU, 2.5, 2.4),
-        (FORBIDDEN_ACCELERATOR, 3.8, 2.7),
-    ],
-    ids=["colour", "17 bytes", "1000 bytes", "full", "CPUs alone", "forbidden CPU", "forbidden accelerator"],
-)
+@pytest.mark.parametrize(("problem", "value", "apart"), [
+    (COLOUR_AT_LIMIT, 2.0, 2.0), (over_by(17), 6.0, 6.0), (over_by(1000), 6.0, 6.0), (over_by(0), 2.0, 2.0),
+    (CPUS_ALONE, 2.0, 2.0), (FORBIDDEN_CPU, 2.5, 2.4), (FORBIDDEN_ACCELERATOR, 3.8, 2.7),
+], ids=[
+    "colour", "17 bytes", "1000 bytes", "full", "CPUs alone", "forbidden CPU", "forbidden accelerator",
+])  # fmt: skip
 def test_known_values(problem: PlacementProblem, value: float, apart: float, method: str) -> None:
     """`apart`: where devices may hold any nodes."""
     if method in THROUGHPUT:
@@ -90,17 +83,10 @@ def test_float_solvers_do_not_see_some_bytes_and_are_put_right(bytes_over: int, 
 
 
 @pytest.mark.parametrize(("variant", "pieces"), [("strong", 1), ("strong", 2)])
-@pytest.mark.parametrize(
-    ("problem", "value"),
-    [
-        (COLOUR_AT_LIMIT, 2.0),
-        (over_by(17), 12.0),
-        (over_by(0), 2.0),
-        (FORBIDDEN_CPU, 5.6),
-        (FORBIDDEN_ACCELERATOR, 6.1),
-    ],
-    ids=["colour", "17 bytes", "full", "forbidden CPU", "forbidden accelerator"],
-)
+@pytest.mark.parametrize(("problem", "value"), [
+    (COLOUR_AT_LIMIT, 2.0), (over_by(17), 12.0), (over_by(0), 2.0), (FORBIDDEN_CPU, 5.6),
+    (FORBIDDEN_ACCELERATOR, 6.1),
+], ids=["colour", "17 bytes", "full", "forbidden CPU", "forbidden accelerator"])  # fmt: skip
 def test_known_latencies(problem: PlacementProblem, value: float, variant: str, pieces: int) -> None:
     result = by_model(problem, "ip-tarnawski-latency", {"variant": variant, "subgraphs_per_device": pieces})
     assert result.stop == Stop.PROVEN, result.messages

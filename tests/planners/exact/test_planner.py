@@ -87,14 +87,11 @@ def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPat
     assert asked == [claimed.plan]
 
 
-@pytest.mark.parametrize(
-    ("formulation", "solver", "loaded"),
-    [
-        ("ip-tarnawski", "auto", ["cp-sat"]),
-        ("ip-tarnawski", "highs", ["highs", "cp-sat"]),
-        ("ip-tarnawski", "highs,cp-sat", ["highs", "cp-sat"]),
-    ],
-)
+@pytest.mark.parametrize(("formulation", "solver", "loaded"), [
+    ("ip-tarnawski", "auto", ["cp-sat"]),
+    ("ip-tarnawski", "highs", ["highs", "cp-sat"]),
+    ("ip-tarnawski", "highs,cp-sat", ["highs", "cp-sat"]),
+])  # fmt: skip
 def test_solvers_load_while_the_model_is_made(
     formulation: str, solver: str, loaded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

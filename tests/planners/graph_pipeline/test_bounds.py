@@ -100,16 +100,13 @@ def planned(problem: GraphPipelineProblem, **options: Any) -> tuple[float, float
     return result.objective, result.bound, result.stop
 
 
-@pytest.mark.parametrize(
-    ("operators", "devices", "options", "value"),
-    [
-        # n micro-batches through p equal stages: n + p - 1 slots, bubbles and all.
-        *((p, p, {"degrees": "none"}, (16 + p - 1) * 3.0) for p in (2, 3, 5, 8)),
-        (4, 4, {}, 16 * 3.0),  # even work
-        # Five equal operators on four devices: one has two of them, although the work alone is a quarter of five.
-        (5, 4, {"degrees": "none", "objective": "time-per-sample"}, 6.0),
-    ],
-)
+@pytest.mark.parametrize(("operators", "devices", "options", "value"), [
+    # n micro-batches through p equal stages: n + p - 1 slots, bubbles and all.
+    *((p, p, {"degrees": "none"}, (16 + p - 1) * 3.0) for p in (2, 3, 5, 8)),
+    (4, 4, {}, 16 * 3.0),  # even work
+    # Five equal operators on four devices: one has two of them, although the work alone is a quarter of five.
+    (5, 4, {"degrees": "none", "objective": "time-per-sample"}, 6.0),
+])  # fmt: skip
 def test_chains_are_proven(operators: int, devices: int, options: dict[str, Any], value: float) -> None:
     objective, _, stop = planned(chain(operators, devices), **options)
     assert (objective, stop) == (pytest.approx(value), Stop.PROVEN)

@@ -47,15 +47,12 @@ METHODS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize(
-    ("stashes", "copies", "memory", "fits"),
-    [
-        ((0.1, 0.2), 2.0, 0.3, True),
-        ((0.1, 0.2), 2.0, 0.29999999999, False),
-        ((0.0, 0.1), 2.2, 0.32, True),  # 2.2 x 0.1 of weights and 0.1
-        ((0.0, 0.1), 2.2, 0.3199999999999, False),
-    ],
-)
+@pytest.mark.parametrize(("stashes", "copies", "memory", "fits"), [
+    ((0.1, 0.2), 2.0, 0.3, True),
+    ((0.1, 0.2), 2.0, 0.29999999999, False),
+    ((0.0, 0.1), 2.2, 0.32, True),  # 2.2 x 0.1 of weights and 0.1
+    ((0.0, 0.1), 2.2, 0.3199999999999, False),
+])  # fmt: skip
 def test_memory_is_met_to_the_last_digit(
     method: dict[str, Any], stashes: tuple[float, float], copies: float, memory: float, fits: bool
 ) -> None:

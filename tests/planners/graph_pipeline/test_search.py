@@ -75,16 +75,6 @@ def test_branches_may_follow_branches(seed: int) -> None:
     check(layers(rng), rng.choice([1, 2]))
 
 
-def test_branches_need_not_begin_alike() -> None:
-    """One branch has the memory for one sample alone, the other is slow with fewer than four."""
-    lean, wide = (TimeCurve((1.0, 2.0, 4.0), times) for times in ((1.0, 2.0, 4.0), (4.0, 4.0, 4.0)))
-    operators = (Operator("lean", lean, lean, stash_bytes=6.0), Operator("wide", wide, wide))
-    problem = GraphPipelineProblem(operators, (), mini_batch=4, devices=2, memory_bytes=6.0)
-    answer = Search(problem, menu(problem, (1, 2, 4))).best()
-    assert answer.value == pytest.approx(2.0)
-    assert {stage.nodes[0]: stage.micro_batch for stage in answer.plan.stages} == {"lean": 1, "wide": 4}
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_shallower_plans_hold_less_and_take_longer(seed: int) -> None:
     rng = random.Random(seed)

@@ -72,21 +72,6 @@ def test_outputs_that_the_same_layers_read_are_counted_and_not_told_apart(layers
     assert max(np.diff(graph.first)) <= 8 * layers
 
 
-@given(SEEDS, st.booleans())
-def test_every_set_is_one_path_and_pays_what_it_cuts(seed: int, dense: bool) -> None:
-    groups = contract(dense_block(3, seed), contiguous=False) if dense else groups_of(seed)
-    costs = [round(1000 * net.cost) for net in groups.nets]
-    graph = set_graph(groups, costs)
-    assert sorted(graph.order.tolist()) == list(range(groups.count))
-    for held in itertools.islice(itertools.product((False, True), repeat=groups.count), 200):
-        state, paid = 0, 0
-        for g in graph.order.tolist():
-            paid += int((graph.cut_within if held[g] else graph.cut_without)[state])
-            state = int((graph.within if held[g] else graph.without)[state])
-        cut = [0 < sum(held[g] for g in net.pins) < len(net.pins) for net in groups.nets]
-        assert paid == sum(cost for cost, is_cut in zip(costs, cut, strict=True) if is_cut)
-
-
 @given(SEEDS)
 def test_the_search_finds_the_set_that_earns_most(seed: int) -> None:
     """Or the bound of all weights says so already; what is named has the load that is told."""

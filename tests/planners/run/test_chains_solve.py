@@ -59,34 +59,19 @@ def test_several_batches_are_valued_per_batch() -> None:
     assert (again.warm_start.outcome, again.objective) == (StartOutcome.ACCEPTED, 4)
 
 
-@pytest.mark.parametrize(
-    ("problem", "asked", "error", "words"),
-    [
-        (FIGURE_5, {"formulation": "cp-beaumont", "solver": "highs"}, UsageError, "CP-SAT"),
-        (FIGURE_5, {"formulation": "cp-beaumont", "options": {"batches_per_period": 0}}, InputError, "from 1 to"),
-        (
-            FIGURE_5.replace(exclusive_buffers=True),
-            {"formulation": "cp-beaumont", "options": {"batches_per_period": 2}},
-            UsageError,
-            "exclusive buffers",
-        ),
-        (
-            FIGURE_5.replace(exclusive_buffers=True),
-            {"formulation": "ilp-beaumont", "options": {"variant": "printed"}},
-            UsageError,
-            "corrected",
-        ),
-        (FIGURE_5.replace(memory_mode="strict"), {"formulation": "ilp-beaumont"}, InputError, "reserved"),
-        (FIGURE_5.replace(memory_mode="strict"), {"formulation": "cp-beaumont"}, InputError, "reserved"),
-        (FIGURE_5.replace(memory_mode="strict"), {"planner": "exact-beaumont"}, InputError, "exclusive buffers"),
-        (
-            FIGURE_5.replace(forward=(0, 0, 0), backward=(0, 0, 0)),
-            {"formulation": "cp-beaumont"},
-            InputError,
-            "at least one task",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("problem", "asked", "error", "words"), [
+    (FIGURE_5, {"formulation": "cp-beaumont", "solver": "highs"}, UsageError, "CP-SAT"),
+    (FIGURE_5, {"formulation": "cp-beaumont", "options": {"batches_per_period": 0}}, InputError, "from 1 to"),
+    (FIGURE_5.replace(exclusive_buffers=True), {"formulation": "cp-beaumont", "options": {"batches_per_period": 2}},
+     UsageError, "exclusive buffers"),
+    (FIGURE_5.replace(exclusive_buffers=True), {"formulation": "ilp-beaumont", "options": {"variant": "printed"}},
+     UsageError, "corrected"),
+    (FIGURE_5.replace(memory_mode="strict"), {"formulation": "ilp-beaumont"}, InputError, "reserved"),
+    (FIGURE_5.replace(memory_mode="strict"), {"formulation": "cp-beaumont"}, InputError, "reserved"),
+    (FIGURE_5.replace(memory_mode="strict"), {"planner": "exact-beaumont"}, InputError, "exclusive buffers"),
+    (FIGURE_5.replace(forward=(0, 0, 0), backward=(0, 0, 0)), {"formulation": "cp-beaumont"}, InputError,
+     "at least one task"),
+])  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_a_remedy(
     problem: ChainProblem, asked: dict[str, Any], error: type[Exception], words: str
 ) -> None:

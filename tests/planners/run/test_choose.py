@@ -21,18 +21,15 @@ from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
 
 
-@pytest.mark.parametrize(
-    ("instance", "options", "name"),
-    [
-        ("tiny-chain", {}, "ip-tarnawski"),
-        ("tiny-chain", {"objective": "max-load"}, "ip-tarnawski"),
-        ("tiny-chain", {"objective": "gpipe"}, "ip-tarnawski"),
-        ("tiny-chain", {"objective": "latency"}, "ip-tarnawski-latency"),
-        ("tiny-chain", {"objective": "latency", "subgraphs_per_device": 2}, "ip-tarnawski-latency"),
-        ("tiny-stages", {"objective": "flush"}, "dp-piper"),
-        ("tiny-graph", {"objective": "time-per-sample"}, "graphpipe"),
-    ],
-)
+@pytest.mark.parametrize(("instance", "options", "name"), [
+    ("tiny-chain", {}, "ip-tarnawski"),
+    ("tiny-chain", {"objective": "max-load"}, "ip-tarnawski"),
+    ("tiny-chain", {"objective": "gpipe"}, "ip-tarnawski"),
+    ("tiny-chain", {"objective": "latency"}, "ip-tarnawski-latency"),
+    ("tiny-chain", {"objective": "latency", "subgraphs_per_device": 2}, "ip-tarnawski-latency"),
+    ("tiny-stages", {"objective": "flush"}, "dp-piper"),
+    ("tiny-graph", {"objective": "time-per-sample"}, "graphpipe"),
+])  # fmt: skip
 def test_the_question_finds_its_method(instance: str, options: dict[str, Any], name: str) -> None:
     assert choose(load_packaged(instance), None, None, "auto", options).name == name
 
@@ -54,12 +51,7 @@ def test_a_named_method_is_taken_at_its_word() -> None:
 
 # ---- Problems with several types are planned by methods that know them, and refused by all others.
 
-FLAT = PlacementProblem(
-    (Node("a", 4.0, 9.0), Node("b", 6.0, 9.0)),
-    (("a", "b"),),
-    accelerators=4,
-    cpus=0,
-)
+FLAT = PlacementProblem((Node("a", 4.0, 9.0), Node("b", 6.0, 9.0)), (("a", "b"),), accelerators=4, cpus=0)
 TYPED = FLAT.replace(other_types=(AcceleratorType("fast", 1),))
 UNABLE = [name for name, entry in PLANNERS.items() if entry.problem_kind == "placement" and not entry.extensions]
 

@@ -78,34 +78,21 @@ def test_a_plan_of_contiguous_devices_is_judged_as_such_when_it_is_read_again() 
     assert "Verified: yes" in result_page(problem, stored)
 
 
-@pytest.mark.parametrize(
-    ("edit", "words", "stop", "found"),
-    [
-        ({"objective": 1.0}, "says value 1.0 ms, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
-        ({"objective": None}, "says value none, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
-        ({"bound": 3.0}, "value 6.0 ms and bound 3.0 ms are 50 % apart", Stop.ERROR, Found.FEASIBLE),
-        ({"bound": None}, "there is no bound to its value 6.0", Stop.ERROR, Found.FEASIBLE),
-        ({"bound": 6.1}, "says bound 6.1 ms, above its plan's value 6.0 ms", Stop.ERROR, Found.FEASIBLE),
-        (
-            {"stop": Stop.TIME, "bound": 6.1},
-            "says bound 6.1 ms, above its plan's value",
-            Stop.ERROR,
-            Found.FEASIBLE,
-        ),
-        ({"stop": Stop.INFEASIBLE}, "says infeasible, the referee accepts its plan", Stop.PROVEN, Found.OPTIMAL),
-        (
-            {"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None},
-            "gap",
-            Stop.ERROR,
-            Found.FEASIBLE,
-        ),
-        ({"verified": False}, "nothing was verified, the referee accepts", Stop.PROVEN, Found.OPTIMAL),
-        ({"plan": None}, "says optimal, yet holds no plan", Stop.ERROR, Found.NOTHING),
-        ({"scope": "all placements"}, "its method proves for contiguous plans", Stop.PROVEN, Found.OPTIMAL),
-        ({"planner": "nobody"}, "its method says nothing", Stop.PROVEN, Found.OPTIMAL),
-        ({"found": Found.OPTIMAL, "stop": Stop.TIME, "bound": 3.0}, "are 50 % apart", Stop.TIME, Found.FEASIBLE),
-    ],
-)
+@pytest.mark.parametrize(("edit", "words", "stop", "found"), [
+    ({"objective": 1.0}, "says value 1.0 ms, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
+    ({"objective": None}, "says value none, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
+    ({"bound": 3.0}, "value 6.0 ms and bound 3.0 ms are 50 % apart", Stop.ERROR, Found.FEASIBLE),
+    ({"bound": None}, "there is no bound to its value 6.0", Stop.ERROR, Found.FEASIBLE),
+    ({"bound": 6.1}, "says bound 6.1 ms, above its plan's value 6.0 ms", Stop.ERROR, Found.FEASIBLE),
+    ({"stop": Stop.TIME, "bound": 6.1}, "says bound 6.1 ms, above its plan's value", Stop.ERROR, Found.FEASIBLE),
+    ({"stop": Stop.INFEASIBLE}, "says infeasible, the referee accepts its plan", Stop.PROVEN, Found.OPTIMAL),
+    ({"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None}, "gap", Stop.ERROR, Found.FEASIBLE),
+    ({"verified": False}, "nothing was verified, the referee accepts", Stop.PROVEN, Found.OPTIMAL),
+    ({"plan": None}, "says optimal, yet holds no plan", Stop.ERROR, Found.NOTHING),
+    ({"scope": "all placements"}, "its method proves for contiguous plans", Stop.PROVEN, Found.OPTIMAL),
+    ({"planner": "nobody"}, "its method says nothing", Stop.PROVEN, Found.OPTIMAL),
+    ({"found": Found.OPTIMAL, "stop": Stop.TIME, "bound": 3.0}, "are 50 % apart", Stop.TIME, Found.FEASIBLE),
+])  # fmt: skip
 def test_an_edited_claim_is_said_and_put_right(
     proven: Result, edit: dict[str, Any], words: str, stop: Stop, found: Found
 ) -> None:
@@ -282,18 +269,14 @@ def forged(result: Result) -> Result:
     return replace(result, plan=plan, objective=value, claimed=value, bound=value)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda result: replace(result, objective=5.0),
-        lambda result: replace(result, bound=5.0),
-        lambda result: replace(result, bound=7.0),
-        lambda result: replace(result, plan=worse(result)),
-        lambda result: replace(result, options={**result.options, "non_contiguous": True, "contiguity": "none"}),
-        forged,
-    ],
-    ids=["value", "lower bound", "higher bound", "plan", "options", "plan, value and bound"],
-)
+@pytest.mark.parametrize("edit", [
+    lambda result: replace(result, objective=5.0),
+    lambda result: replace(result, bound=5.0),
+    lambda result: replace(result, bound=7.0),
+    lambda result: replace(result, plan=worse(result)),
+    lambda result: replace(result, options={**result.options, "non_contiguous": True, "contiguity": "none"}),
+    forged,
+], ids=["value", "lower bound", "higher bound", "plan", "options", "plan, value and bound"])  # fmt: skip
 def test_a_result_that_was_edited_by_hand_is_caught(modelled: Result, edit: Callable[[Result], Result]) -> None:
     assert verify_proof(PROBLEM, edit(modelled)).answer == Answer.CONTRADICTED
 

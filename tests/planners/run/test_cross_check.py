@@ -62,24 +62,21 @@ def test_without_it_the_result_says_nothing() -> None:
     assert solve(PROBLEM, planner="dp").to_json()["cross_check"] is None
 
 
-@pytest.mark.parametrize(
-    ("result", "other", "same_plans", "words"),
-    [
-        (FOUND, BETTER, True, "the bound 10.0 is above the cross-check's plan"),
-        (replace(FOUND, bound=None), WORSE, True, "cross-check's bound 11.0 is above"),
-        (FOUND, NOTHING, True, "the cross-check says infeasible"),
-        (NOTHING, FOUND, True, "the method says infeasible"),
-        (FOUND, FOUND, True, None),
-        (NOTHING, NOTHING, True, None),
-        # A limit that was hit proves nothing.
-        (FOUND, Result({}, Stop.TIME, Found.NOTHING), True, None),
-        # Without contiguity there may be better plans than any chain, and plans where there is no chain.
-        (FOUND, WORSE, False, None),
-        (FOUND, NOTHING, False, None),
-        # But a chain is a plan there, too.
-        (FOUND, BETTER, False, "the bound 10.0 is above the cross-check's plan"),
-    ],
-)
+@pytest.mark.parametrize(("result", "other", "same_plans", "words"), [
+    (FOUND, BETTER, True, "the bound 10.0 is above the cross-check's plan"),
+    (replace(FOUND, bound=None), WORSE, True, "cross-check's bound 11.0 is above"),
+    (FOUND, NOTHING, True, "the cross-check says infeasible"),
+    (NOTHING, FOUND, True, "the method says infeasible"),
+    (FOUND, FOUND, True, None),
+    (NOTHING, NOTHING, True, None),
+    # A limit that was hit proves nothing.
+    (FOUND, Result({}, Stop.TIME, Found.NOTHING), True, None),
+    # Without contiguity there may be better plans than any chain, and plans where there is no chain.
+    (FOUND, WORSE, False, None),
+    (FOUND, NOTHING, False, None),
+    # But a chain is a plan there, too.
+    (FOUND, BETTER, False, "the bound 10.0 is above the cross-check's plan"),
+])  # fmt: skip
 def test_what_contradicts_what(result: Result, other: Result, same_plans: bool, words: str | None) -> None:
     said = contradiction(result, other, same_plans=same_plans)
     assert said is None if words is None else words in str(said)

@@ -33,18 +33,10 @@ from pipeplan.planners.run.solve import solve
 ONE_BATCH, TWO_BATCHES = "patterns of one batch per period", "patterns of 2 batches per period"
 
 CHAIN = ChainProblem(
-    forward=(2, 2),
-    backward=(2, 2),
-    activations=(2, 1, 1, 0, 2),
-    weights=(1, 2),
-    gpus=2,
-    memory_bytes=6.0,
-    transfer_times=(1, 0, 1),
-    duplex="half",
-    weight_copies=1,
-    memory_mode="inputs",
+    forward=(2, 2), backward=(2, 2), activations=(2, 1, 1, 0, 2), weights=(1, 2), gpus=2, memory_bytes=6.0,
+    transfer_times=(1, 0, 1), duplex="half", weight_copies=1, memory_mode="inputs",
     name="6 with one batch per period, 5 with two",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -150,17 +142,14 @@ def test_a_start_of_another_micro_batch_is_kept_and_proves_nothing() -> None:
     assert "--micro-batch 4 asks for such plans" in result.messages[0]
 
 
-@pytest.mark.parametrize(
-    ("start", "options", "why"),
-    [
-        (_plan(ROW, 4, 2, 4), {}, "micro-batches of several sizes"),
-        (_plan(ROW, 4, 2, 4), {"mixed_micro_batches": True}, None),
-        (_plan(ROW, 4, 4, 4), {"micro_batch": 4}, None),
-        (_plan(ROW, 4, 4, 4), {}, None),
-        (_plan(ROW, 4, 4, 4), {"degrees": "none"}, None),
-        (_plan(ROW, 4, 4, 4), {"micro_batch": 2}, "micro-batches of 4 samples"),
-    ],
-)
+@pytest.mark.parametrize(("start", "options", "why"), [
+    (_plan(ROW, 4, 2, 4), {}, "micro-batches of several sizes"),
+    (_plan(ROW, 4, 2, 4), {"mixed_micro_batches": True}, None),
+    (_plan(ROW, 4, 4, 4), {"micro_batch": 4}, None),
+    (_plan(ROW, 4, 4, 4), {}, None),
+    (_plan(ROW, 4, 4, 4), {"degrees": "none"}, None),
+    (_plan(ROW, 4, 4, 4), {"micro_batch": 2}, "micro-batches of 4 samples"),
+])  # fmt: skip
 def test_which_stage_graphs_are_outside(start: StageGraphPlan, options: dict[str, Any], why: str | None) -> None:
     assert _why(ROW, start, options) == why
 
@@ -285,6 +274,3 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
     old = result_from_json(told)
     assert isinstance(old, Result)
     assert (old.scope, old.proof, old.stop) == (None, None, Stop.PROVEN)
-
-
-# ---- any start, any problem ----------------------------------------------------------------------------

@@ -78,27 +78,24 @@ def boasting(request: Request) -> Outcome:
     return Outcome(Stop.INFEASIBLE)
 
 
-@pytest.mark.parametrize(
-    ("act", "gap", "stop", "found", "bound", "said"),
-    [
-        (answer(plan=POOR, claimed=4.0), 0, Stop.COMPLETED, Found.FEASIBLE, None, "claimed 4.0, the referee"),
-        (answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.0), 0, Stop.PROVEN, Found.OPTIMAL, 3.0, None),
-        (answer(Stop.TIME, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
-        (answer(Stop.GAP, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
-        (answer(Stop.INTERRUPTED, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
-        (answer(Stop.PROVEN, plan=GOOD, bound=3.0 + 1e-12), 0, Stop.PROVEN, Found.OPTIMAL, 3.0, None),
-        (answer(Stop.PROVEN, plan=POOR, claimed=5.0), 0, Stop.ERROR, Found.FEASIBLE, None, "do not meet"),
-        (answer(Stop.PROVEN, plan=POOR, bound=4.9), 0.05, Stop.GAP, Found.FEASIBLE, 4.9, None),
-        (answer(Stop.GAP, plan=GOOD, claimed=3.0), 0, Stop.ERROR, Found.FEASIBLE, None, "yet there is no bound"),
-        (answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.5), 0, Stop.ERROR, Found.FEASIBLE, None, "3.5"),
-        (answer(plan=GOOD, bound=math.nan), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
-        (answer(plan=GOOD, bound=math.inf), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
-        (answer(plan=GOOD, bound=-math.inf), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
-        (boasting, 0, Stop.ERROR, Found.FEASIBLE, None, "says infeasible, yet the referee accepts a plan"),
-        (answer(Stop.INFEASIBLE), 0, Stop.INFEASIBLE, Found.NOTHING, None, None),
-        (answer(Stop.PROVEN), 0, Stop.ERROR, Found.NOTHING, None, "offers no plan"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("act", "gap", "stop", "found", "bound", "said"), [
+    (answer(plan=POOR, claimed=4.0), 0, Stop.COMPLETED, Found.FEASIBLE, None, "claimed 4.0, the referee"),
+    (answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.0), 0, Stop.PROVEN, Found.OPTIMAL, 3.0, None),
+    (answer(Stop.TIME, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
+    (answer(Stop.GAP, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
+    (answer(Stop.INTERRUPTED, plan=GOOD, bound=3.0 - 1e-7), 0, Stop.PROVEN, Found.OPTIMAL, 3.0 - 1e-7, None),
+    (answer(Stop.PROVEN, plan=GOOD, bound=3.0 + 1e-12), 0, Stop.PROVEN, Found.OPTIMAL, 3.0, None),
+    (answer(Stop.PROVEN, plan=POOR, claimed=5.0), 0, Stop.ERROR, Found.FEASIBLE, None, "do not meet"),
+    (answer(Stop.PROVEN, plan=POOR, bound=4.9), 0.05, Stop.GAP, Found.FEASIBLE, 4.9, None),
+    (answer(Stop.GAP, plan=GOOD, claimed=3.0), 0, Stop.ERROR, Found.FEASIBLE, None, "yet there is no bound"),
+    (answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.5), 0, Stop.ERROR, Found.FEASIBLE, None, "3.5"),
+    (answer(plan=GOOD, bound=math.nan), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
+    (answer(plan=GOOD, bound=math.inf), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
+    (answer(plan=GOOD, bound=-math.inf), 0, Stop.COMPLETED, Found.FEASIBLE, None, "not a finite number"),
+    (boasting, 0, Stop.ERROR, Found.FEASIBLE, None, "says infeasible, yet the referee accepts a plan"),
+    (answer(Stop.INFEASIBLE), 0, Stop.INFEASIBLE, Found.NOTHING, None, None),
+    (answer(Stop.PROVEN), 0, Stop.ERROR, Found.NOTHING, None, "offers no plan"),
+])  # fmt: skip
 def test_what_a_method_says_is_settled_by_the_referee(
     run: Callable[..., Result],
     act: Callable[[Request], Outcome],
@@ -146,14 +143,11 @@ def test_the_options_decide_the_rules(run: Callable[..., Result]) -> None:
 # ---- faults --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fault", "stop", "said"),
-    [
-        (ValueError("rubbish"), Stop.ERROR, "ValueError"),
-        (AssertionError(), Stop.ERROR, "AssertionError"),
-        (MemoryError(), Stop.MEMORY, "ran out of memory"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "stop", "said"), [
+    (ValueError("rubbish"), Stop.ERROR, "ValueError"),
+    (AssertionError(), Stop.ERROR, "AssertionError"),
+    (MemoryError(), Stop.MEMORY, "ran out of memory"),
+])  # fmt: skip
 def test_a_method_that_fails_costs_itself_only(
     run: Callable[..., Result], fault: Exception, stop: Stop, said: str
 ) -> None:
@@ -255,31 +249,25 @@ def test_neither_name_given_means_the_best_exact_method_which_is_named(run: Call
     assert result.options["variant"] == "strong"
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ({"planner": "greedy", "solver": "highs"}, "uses no solver"),
-        ({"formulation": "ip-tarnawski", "options": {"colour": "red"}}, "There is no option 'colour'"),
-        ({"solver": "abacus"}, "abacus"),
-        ({"planner": "greedy", "warm_start": GOOD}, "starts from nothing; .* one of exact, dp, lns"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({"planner": "greedy", "solver": "highs"}, "uses no solver"),
+    ({"formulation": "ip-tarnawski", "options": {"colour": "red"}}, "There is no option 'colour'"),
+    ({"solver": "abacus"}, "abacus"),
+    ({"planner": "greedy", "warm_start": GOOD}, "starts from nothing; .* one of exact, dp, lns"),
+])  # fmt: skip
 def test_combinations_that_make_no_sense_are_refused(asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         solve.solve(PROBLEM, **asked)
 
 
-@pytest.mark.parametrize(
-    ("spec", "value", "wrong"),
-    [
-        (OptionSpec("x", "flag", False, ""), True, "yes"),
-        (OptionSpec("x", "choice", "a", "", ("a", "b")), "b", "c"),
-        (OptionSpec("x", "int", 1, ""), 2, 2.5),
-        (OptionSpec("x", "float", 1.0, ""), 2, math.nan),
-        (OptionSpec("x", "text", "a", ""), "b", ""),
-        (OptionSpec("x", "path", None, ""), None, ""),
-    ],
-)
+@pytest.mark.parametrize(("spec", "value", "wrong"), [
+    (OptionSpec("x", "flag", False, ""), True, "yes"),
+    (OptionSpec("x", "choice", "a", "", ("a", "b")), "b", "c"),
+    (OptionSpec("x", "int", 1, ""), 2, 2.5),
+    (OptionSpec("x", "float", 1.0, ""), 2, math.nan),
+    (OptionSpec("x", "text", "a", ""), "b", ""),
+    (OptionSpec("x", "path", None, ""), None, ""),
+])  # fmt: skip
 def test_options_have_types(spec: OptionSpec, value: Any, wrong: Any) -> None:
     assert choice.check_value(spec, value) == value
     with pytest.raises(InputError, match="option x is"):

@@ -120,12 +120,8 @@ def test_a_solver_that_dies_late_leaves_time_for_a_heuristic(monkeypatch: pytest
     monkeypatch.setattr(exact, "submit", dies_late)
     monkeypatch.setattr(clock, "wall", lambda: seconds)
     result = pipeplan.solve(
-        "zero-bubble-4x12",
-        formulation="cp-schedule",
-        solver="cp-sat",
-        options={"objective": "span"},
-        warm_start="none",
-        limits=SolveOptions(time_limit_s=2, threads=1),
-    )
+        "zero-bubble-4x12", formulation="cp-schedule", solver="cp-sat", options={"objective": "span"},
+        warm_start="none", limits=SolveOptions(time_limit_s=2, threads=1),
+    )  # fmt: skip
     client.end_workers()
     assert (result.stop, result.verified) == (Stop.ERROR, True), result.messages

@@ -18,14 +18,7 @@ from pipeplan.instances.schedule.generators import divided_pipeline, equal_stage
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.list_schedule import better_and_better, one_by_one, periodic_list_schedule
-from pipeplan.planners.schedule.listing import (
-    as_plan,
-    in_whole_numbers,
-    listed,
-    order_alone,
-    rules,
-    why_none,
-)
+from pipeplan.planners.schedule.listing import as_plan, in_whole_numbers, listed, order_alone, rules, why_none
 from pipeplan.planners.schedule.named import rule_schedules
 
 

@@ -147,26 +147,17 @@ REFUSED = [
     (ONE_F_ONE_B, LOOP, "is for one stage on each device, and here are 2"),
     (INTERLEAVED, pipeline(4, 8), "is for several stages on each device, and here is one"),
     (INTERLEAVED, v_shape(4, 8), "go through the devices in a loop, and these do not"),
-    (
-        INTERLEAVED,
-        LOOP.replace(micro_batches=6),
-        "is for multiples of 4 micro-batches on 4 devices, and here are 6",
-    ),
+    (INTERLEAVED, LOOP.replace(micro_batches=6),
+     "is for multiples of 4 micro-batches on 4 devices, and here are 6"),
     (ZB_V, LOOP, "is for two stages on each device in a V, there and back, and these are not"),
-    (
-        ZB_H1,
-        pipeline(4, 8, (1, 2, None)),
-        "is for backward passes in two parts (I and W), and these are in one (B)",
-    ),
-    (
-        GPIPE,
-        without(pipeline(4, 8), "I3"),
-        "has not one backward pass for each forward pass, in the opposite order",
-    ),
+    (ZB_H1, pipeline(4, 8, (1, 2, None)),
+     "is for backward passes in two parts (I and W), and these are in one (B)"),
+    (GPIPE, without(pipeline(4, 8), "I3"),
+     "has not one backward pass for each forward pass, in the opposite order"),
     (ZB_H1, without(pipeline(4, 8), "W2"), "only some of its backward passes are divided"),
     (ZB_H1, MIXED, "only some of its backward passes are divided"),
     (GPIPE, load_packaged("nn-shape-4").replace(micro_batches=4), "are not all on one device"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("named", "problem", "words"), REFUSED)

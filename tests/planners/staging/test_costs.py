@@ -1,4 +1,4 @@
-"""The exact choice of configurations: every choice tried, and large stages of equal and unequal layers."""
+"""The exact choice of configurations: every choice tried, and a large stage of equal layers."""
 
 from __future__ import annotations
 
@@ -50,24 +50,3 @@ def test_sixty_equal_layers_are_chosen_at_once() -> None:
     costs, memories = [[0.1, 0.13]] * 60, [[3, 1]] * 60
     found = choose(costs, memories, 180 - 2 * 37 + 1)
     assert (sum(found.ways), found.cost) == (37, pytest.approx(6.0 + 37 * 0.03))
-
-
-@pytest.mark.parametrize(
-    ("costs", "memories", "limit", "best"),
-    [
-        ([[2.0, 1.0], [3.0]], [[0, 9], [9]], None, (4.0, (1, 0))),  # without a limit the fastest wins
-        ([[1.0, 1.0]], [[5, 2]], 100, (1.0, (1,))),  # of equally fast ways the smaller wins
-        # Cheapest saving first takes 1 for 2 bytes and then 6 for 10; 6 for 10 alone is enough.
-        ([[0.0, 1.0], [0.0, 6.0]], [[2, 0], [10, 0]], 2, (6.0, (0, 1))),
-        # A step of one unit of 10^15 is dear: prices times memory round by more than costs differ.
-        (
-            [[1.0, 3.0], [1.0, 2.0], [1.0, 1.5]],
-            [[10**15 + more, 10**15] for more in (1, 2, 3)],
-            *(3 * 10**15 + 3, (3.5, (0, 0, 1))),
-        ),
-    ],
-)
-def test_choices_by_hand(
-    costs: Rows, memories: Units, limit: int | None, best: tuple[float, tuple[int, ...]]
-) -> None:
-    assert choose(costs, memories, limit) == best

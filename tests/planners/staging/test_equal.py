@@ -15,14 +15,7 @@ from problems.stagings import leveled_staging, random_staging
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
-from pipeplan.instances.staging.problem import (
-    Configuration,
-    DeviceType,
-    Edge,
-    Layer,
-    StagingLevel,
-    StagingProblem,
-)
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.staging.equal import equal_trees
 
 NO_TREES = "no equal stages fit that divide the devices of each level alike"

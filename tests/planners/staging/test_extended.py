@@ -37,30 +37,19 @@ def test_a_flush_by_hand(batches: int, stages: int, value: float) -> None:
     assert (costs.flushed_time_per_micro_batch, costs.to_json()["slots"]) == (value, costs.slots)
 
 
-# ---- device types --------------------------------------------------------------------------------------
-
-
 # ---- what is refused -----------------------------------------------------------------------------------
 
 
 FOUR_TYPES = tuple(DeviceType(f"type {i}", 1) for i in range(4))
 
 
-@pytest.mark.parametrize(
-    ("problem", "planner", "options", "words"),
-    [
-        (
-            pair(4).replace(devices=4, device_types=FOUR_TYPES),
-            *("dp-piper", {}, "device_types are 4; give at most 3"),
-        ),
-        (pair(4), "dp-piper", {**FLUSH, "knapsack": "greedy"}, "option knapsack is greedy, but flushes and types"),
-        (
-            pair(4).replace(device_types=FOUR_TYPES[:2]),
-            *("piper-no-dp", {}, "cannot plan several types .* choose one of mip-piper, dp-piper, equi, "),
-        ),
-        *((pair(4), planner, FLUSH, "has no option 'objective'") for planner in ("equi", "piper-no-dp")),
-    ],
-)
+@pytest.mark.parametrize(("problem", "planner", "options", "words"), [
+    (pair(4).replace(devices=4, device_types=FOUR_TYPES), *("dp-piper", {}, "device_types are 4; give at most 3")),
+    (pair(4), "dp-piper", {**FLUSH, "knapsack": "greedy"}, "option knapsack is greedy, but flushes and types"),
+    (pair(4).replace(device_types=FOUR_TYPES[:2]),
+     *("piper-no-dp", {}, "cannot plan several types .* choose one of mip-piper, dp-piper, equi, ")),
+    *((pair(4), planner, FLUSH, "has no option 'objective'") for planner in ("equi", "piper-no-dp")),
+])  # fmt: skip
 def test_what_is_refused(problem: StagingProblem, planner: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises((InputError, UsageError), match=words):
         pipeplan.solve(problem, planner=planner, options=options)

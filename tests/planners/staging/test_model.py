@@ -8,8 +8,6 @@ import pytest
 
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.run.solve import solve
-from pipeplan.planners.staging.model import build
-from pipeplan.planners.staging.search import Search
 
 
 def chain_of(ways: list[tuple[Configuration, ...]], memory: float | None, devices: int = 2) -> StagingProblem:
@@ -18,16 +16,6 @@ def chain_of(ways: list[tuple[Configuration, ...]], memory: float | None, device
     return StagingProblem(
         layers, edges, devices=devices, bandwidth=100.0, micro_batches=4, memory_bytes=memory, name="chain"
     )
-
-
-def test_one_way_to_run_each_layer_needs_no_knapsack() -> None:
-    """Memory limits the batches in flight, but there is nothing to choose: 3 bytes hold 3 in flight of one layer."""
-    ways = [(Configuration("only", 1.0, memory_per_batch=1.0, memory_fixed=0.25),)] * 4
-    problem = chain_of(ways, 4.6, devices=4)
-    search = Search(build(problem))
-    assert len(search.tables.table.base) == 0
-    result = solve(problem, planner="dp-piper")
-    assert result.verified
 
 
 def test_forty_layers_that_save_alike_are_settled_cheapest_first() -> None:

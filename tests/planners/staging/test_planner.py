@@ -64,14 +64,9 @@ def test_a_wide_network_has_too_many_downsets() -> None:
 # ---- published inputs ----------------------------------------------------------------------------------
 
 PLANNERS = {
-    "piper": "dp-piper",
-    "noDP": "piper-no-dp",
-    "noTP": "piper-no-tp",
-    "noAR": "piper-no-ar",
-    "equi": "equi",
-    "equi-noTP": "equi-no-tp",
-    "checker-piper": "dp-piper",
-}
+    "piper": "dp-piper", "noDP": "piper-no-dp", "noTP": "piper-no-tp", "noAR": "piper-no-ar", "equi": "equi",
+    "equi-noTP": "equi-no-tp", "checker-piper": "dp-piper",
+}  # fmt: skip
 FILES = {"bert32": "bert32a100", "resnet50": "resnet"}
 EQUAL_UP_TO = 128
 """Devices up to which the equal stages are tried by default; more take minutes (`--slow`)."""

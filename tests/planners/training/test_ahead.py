@@ -46,16 +46,13 @@ def test_nothing_is_begun_where_all_is_there(monkeypatch: pytest.MonkeyPatch) ->
     ahead.begin(long_rows=False)
 
 
-@pytest.mark.parametrize(
-    ("processors", "long_rows", "beside"),
-    [
-        (1, False, []),
-        (2, False, [["least_seconds", "longest_path", "plan_row"]]),
-        (2, True, [["least_seconds", "plan_row", "longest_path"]]),
-        (3, False, [["least_seconds", "plan_row"], ["longest_path"]]),
-        (16, False, [["least_seconds"], ["longest_path"], ["plan_row"]]),
-    ],
-)
+@pytest.mark.parametrize(("processors", "long_rows", "beside"), [
+    (1, False, []),
+    (2, False, [["least_seconds", "longest_path", "plan_row"]]),
+    (2, True, [["least_seconds", "plan_row", "longest_path"]]),
+    (3, False, [["least_seconds", "plan_row"], ["longest_path"]]),
+    (16, False, [["least_seconds"], ["longest_path"], ["plan_row"]]),
+])  # fmt: skip
 def test_processes_make_what_is_not_there(
     processors: int, long_rows: bool, beside: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,29 +115,21 @@ def test_deepspeed_divides_evenly_whoever_asks() -> None:
 # ---- why there is nothing ------------------------------------------------------------------------------
 
 NOTHING = [
-    (
-        "tensor=7",
-        "",
-        "megatron",
-        "The degrees make 7 ranks, and there are 8 GPUs; choose degrees that multiply to 8.",
-    ),
+    ("tensor=7", "", "megatron",
+     "The degrees make 7 ranks, and there are 8 GPUs; choose degrees that multiply to 8."),
     ("tensor=8 pipeline=2", "", "megatron", "The degrees make 16 ranks, and there are 8 GPUs"),
     ("zero=3", "", "megatron", "megatron has no ZeRO stage 3; choose zero=0 or zero=1."),
     ("", "zero=0 zero=1", "megatron", "Every value of zero is forbidden"),
     ("pipeline=1 virtual=2", "", "megatron", "Several chunks on a rank need at least two pipeline stages"),
-    (
-        "pipeline=8 virtual=9",
-        "",
-        "megatron",
-        "72 chunks need as many units, and there are 34; choose fewer of them.",
-    ),
+    ("pipeline=8 virtual=9", "", "megatron",
+     "72 chunks need as many units, and there are 34; choose fewer of them."),
     ("micro-batch=3", "", "megatron", "128 sequences are no whole number of micro-batches of 3"),
     ("recompute=layernorm", "", "megatron", "choose recompute=none."),
     ("recompute=full:1", "", "torchtitan", "torchtitan computes all layers of a chunk again, not full:1"),
     ("", "recompute=none recompute=full", "deepspeed", "Every value of recompute is forbidden"),
     ("schedule=gpipe pipeline=1", "", "torchtitan", "choose schedule=1f1b."),
     ("expert=2", "", "megatron", "expert=1 where there are none."),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fix", "forbid", "framework", "told"), NOTHING, ids=lambda text: text.partition(".")[0])
@@ -160,12 +152,8 @@ def test_whatever_random_scope_is_empty_has_a_reason_that_is_a_rule() -> None:
     for seed in range(40):
         draw, problem = random.Random(seed), small(seed)
         keys = {
-            "tensor": (1, 2, 3),
-            "pipeline": (1, 2, 5),
-            "virtual": (1, 2),
-            "zero": (0, 1, 2, 3),
-            "expert": (1, 2),
-        }
+            "tensor": (1, 2, 3), "pipeline": (1, 2, 5), "virtual": (1, 2), "zero": (0, 1, 2, 3), "expert": (1, 2),
+        }  # fmt: skip
         scope = read_scope([f"{key}={draw.choice(keys[key])}" for key in draw.sample(list(keys), 3)])
         if Space(problem, scope).sizes.sum():
             continue

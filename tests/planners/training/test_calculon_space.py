@@ -30,31 +30,18 @@ GPUS, BATCH = 8, 4
 """The batch of arXiv 2205.05198."""
 WORDS = {"none": NOTHING, "attn_only": Recompute(("core_attn",)), "full": Recompute(("full",))}
 RATES = Efficiencies(
-    products=0.95,
-    half_side=0,
-    attention=0.95,
-    memory=0.9,
-    launch_seconds=0,
-    links=0.6,
-    collective_seconds=0,
+    products=0.95, half_side=0, attention=0.95, memory=0.9, launch_seconds=0, links=0.6, collective_seconds=0,
     data_hidden=0,
-)
+)  # fmt: skip
 
 
 def problem(
     sequence_parallel: bool = True, data_hidden: float = 0.0, tensor_hidden: float = 0.0
 ) -> TrainingProblem:
     own = problem_of(
-        "megatron-22b",
-        f"{GPUS}xa100-80gb",
-        batch=BATCH,
-        sequence=2048,
-        precision="fp16",
-        flash_attention=False,
-        dropout=True,
-        sequence_parallel=sequence_parallel,
-        reserve_bytes=0.0,
-    )
+        "megatron-22b", f"{GPUS}xa100-80gb", batch=BATCH, sequence=2048, precision="fp16", flash_attention=False,
+        dropout=True, sequence_parallel=sequence_parallel, reserve_bytes=0.0,
+    )  # fmt: skip
     return own.replace(
         gpu=replace(own.gpu, memory_bytes=80.0 * GIB, memory_rate=2.048e12),
         levels=(Level(GPUS, 300e9, 1e-6),),

@@ -16,14 +16,7 @@ from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.training.measured import (
-    Fitted,
-    fitted,
-    measured_runs,
-    save_fit,
-    saved_fit,
-    with_fit,
-)
+from pipeplan.planners.training.measured import Fitted, fitted, measured_runs, save_fit, saved_fit
 from pipeplan.planners.training.runs import Run, template
 
 
@@ -59,12 +52,7 @@ def test_the_template_has_every_column_and_no_row(tmp_path: Path) -> None:
 
 
 def test_absent_and_empty_are_defaults(tmp_path: Path) -> None:
-    path = table(
-        tmp_path,
-        "first,2,,1.5,",
-        ",4,16,,40.25",
-        header="name,tensor,batch,seconds,peak_gib",
-    )
+    path = table(tmp_path, "first,2,,1.5,", ",4,16,,40.25", header="name,tensor,batch,seconds,peak_gib")
     first, second = measured_runs(path, llama())
     assert first == Run(llama(), configuration_from_words(llama(), "tensor=2"), 1.5, "first")
     assert (second.name, second.problem.batch, second.problem.sequence) == ("row 3", 16, 4096)
@@ -103,36 +91,30 @@ def test_runs_on_another_number_of_the_same_gpus(tmp_path: Path) -> None:
         measured_runs(table(tmp_path, "8xa100-80gb,3.0", header="devices,seconds"), own)
 
 
-@pytest.mark.parametrize(
-    ("header", "row", "sentence"),
-    [
-        (
-            "virtual,schedule,seconds",
-            "2,interleaved-1f1b,1",
-            "row 2: it cannot have been run: Several chunks on a rank",
-        ),
-        ("tensor,seconds", "16,1.0", "row 2: configuration has 16 x 1 x 1 ranks for 8 GPUs"),
-        ("micro_batch,seconds", "3,1.0", "row 2: configuration: micro-batch is 3, and 8 data-parallel ranks"),
-        ("zero,seconds", "3,1.0", "row 2: it cannot have been run: megatron has no ZeRO stage 3"),
-        ("expert,seconds", "2,1.0", "row 2: it cannot have been run: Expert parallelism divides the number"),
-        ("model,seconds", "lama-3-8b,1.0", "row 2: There is no model named 'lama-3-8b'"),
-        ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
-        ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
-        ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
-        ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,1e300", "row 2: seconds is '1e300'; give a number above 0 and below 1e+30."),
-        ("tensor,seconds", "2,1e20", "row 2: seconds is 1e+20, and this configuration is predicted to take"),
-        ("tensor,seconds", "2,1e-300", "row 2: seconds is 1e-300, and this configuration is predicted to take"),
-        ("tensor,peak_gib", "2,1e20", "row 2: peak_gib is 1e+20, and this configuration is predicted to take"),
-        ("tensor,peak_gib", "2,1e-300", "row 2: peak_gib is 1e-300, and this configuration is predicted to take"),
-        ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
-        ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
-        ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
-        ("tensor,tensor,seconds", "2,2,1.0", "content has the column 'tensor' twice; give it once."),
-        ("layout,seconds", "=cmd(),1.0", "row 2: layout holds '='; give E"),
-    ],
-)
+@pytest.mark.parametrize(("header", "row", "sentence"), [
+    ("virtual,schedule,seconds", "2,interleaved-1f1b,1",
+     "row 2: it cannot have been run: Several chunks on a rank"),
+    ("tensor,seconds", "16,1.0", "row 2: configuration has 16 x 1 x 1 ranks for 8 GPUs"),
+    ("micro_batch,seconds", "3,1.0", "row 2: configuration: micro-batch is 3, and 8 data-parallel ranks"),
+    ("zero,seconds", "3,1.0", "row 2: it cannot have been run: megatron has no ZeRO stage 3"),
+    ("expert,seconds", "2,1.0", "row 2: it cannot have been run: Expert parallelism divides the number"),
+    ("model,seconds", "lama-3-8b,1.0", "row 2: There is no model named 'lama-3-8b'"),
+    ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
+    ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
+    ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
+    ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,1e300", "row 2: seconds is '1e300'; give a number above 0 and below 1e+30."),
+    ("tensor,seconds", "2,1e20", "row 2: seconds is 1e+20, and this configuration is predicted to take"),
+    ("tensor,seconds", "2,1e-300", "row 2: seconds is 1e-300, and this configuration is predicted to take"),
+    ("tensor,peak_gib", "2,1e20", "row 2: peak_gib is 1e+20, and this configuration is predicted to take"),
+    ("tensor,peak_gib", "2,1e-300", "row 2: peak_gib is 1e-300, and this configuration is predicted to take"),
+    ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
+    ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
+    ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
+    ("tensor,tensor,seconds", "2,2,1.0", "content has the column 'tensor' twice; give it once."),
+    ("layout,seconds", "=cmd(),1.0", "row 2: layout holds '='; give E"),
+])  # fmt: skip
 def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row: str, sentence: str) -> None:
     path = table(tmp_path, row, header=header)
     with pytest.raises(PipeplanError) as found:
@@ -141,16 +123,13 @@ def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [
-        ("2,2500,", "these look like milliseconds; divide the column by 1000."),
-        ("2,2500000,", "these look like microseconds; divide the column by 1000000."),
-        ("2,,40000", "these look like MiB; divide the column by 1024."),
-        ("2,,40000000000", "these look like bytes; divide the column by 1073741824."),
-        ("2,2500000000000,", "give what was measured, or a model, a batch and GPUs that are those of the run."),
-    ],
-)
+@pytest.mark.parametrize(("row", "sentence"), [
+    ("2,2500,", "these look like milliseconds; divide the column by 1000."),
+    ("2,2500000,", "these look like microseconds; divide the column by 1000000."),
+    ("2,,40000", "these look like MiB; divide the column by 1024."),
+    ("2,,40000000000", "these look like bytes; divide the column by 1073741824."),
+    ("2,2500000000000,", "give what was measured, or a model, a batch and GPUs that are those of the run."),
+])  # fmt: skip
 def test_amounts_in_another_unit_are_asked_back(tmp_path: Path, row: str, sentence: str) -> None:
     with pytest.raises(InputError, match="row 2: ") as found:
         measured_runs(table(tmp_path, row, header="tensor,seconds,peak_gib"), llama())
@@ -166,66 +145,8 @@ def test_a_log_of_another_model_is_asked_back(tmp_path: Path) -> None:
 
 # ---- logs ----------------------------------------------------------------------------------------------
 
-MEGATRON = """\
-using world size: 8, data-parallel size: 2, context-parallel size: 1, tensor-model-parallel size: 2
------------------------- arguments ------------------------
-  account_for_embedding_in_pipeline_split ......... False
-  add_bias_linear ................................. False
-  attention_dropout ............................... 0.0
-  bf16 ............................................ True
-  context_parallel_size ........................... 1
-  cross_entropy_loss_fusion ....................... True
-  data_parallel_size .............................. 2
-  cross_entropy_loss_fusion ....................... True
-  expert_model_parallel_size ...................... 1
-  fp8 ............................................. None
-  global_batch_size ............................... 32
-  hidden_dropout .................................. 0.0
-  hidden_size ..................................... 4096
-  lr .............................................. 0.0003
-  micro_batch_size ................................ 1
-  num_attention_heads ............................. 32
-  num_layers ...................................... 32
-  num_layers_per_virtual_pipeline_stage ........... 4
-  pipeline_model_parallel_size .................... 2
-  recompute_granularity ........................... full
-  recompute_method ................................ uniform
-  recompute_modules ............................... ['core_attn']
-  recompute_num_layers ............................ 1
-  seq_length ...................................... 8192
-  sequence_parallel ............................... True
-  swiglu .......................................... True
-  tensor_model_parallel_size ...................... 2
-  untie_embeddings_and_output_weights ............. True
-  use_distributed_optimizer ....................... True
-  world_size ...................................... 8
--------------------- end of arguments ---------------------
- [2025-05-27 15:23:07] iteration        1/      50 | consumed samples:           32 | \
-elapsed time per iteration (ms): 21607.0 | throughput per GPU (TFLOP/s/GPU): 4.4 | global batch size:    32 |
-[Rank 0] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 40960.5 | reserved: 45000.0 | \
-max reserved: 45000.0
-[Rank 4] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 51200.0 | reserved: 55000.0 | \
-max reserved: 55000.0
- [2025-05-27 15:23:09] iteration        2/      50 | elapsed time per iteration (ms): 2500.0/2500.0 |
- [2025-05-27 15:23:11] iteration        3/      50 | elapsed time per iteration (ms): 2000.0 |
- [2025-05-27 15:23:13] iteration        4/      50 | elapsed time per iteration (ms): 2002.0 |
- [2025-05-27 15:23:15] iteration        5/      50 | elapsed time per iteration (ms): 2020.0 |
-"""
-TITAN = """\
-[titan] 2025-07-29 19:53:00,100 - root - INFO - Starting job: Llama 3 8B training
-[titan] 2025-07-29 19:53:01,100 - root - INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, \
-dp_shard=4, cp=1, tp=1, ep=1, etp=1
-[titan] 2025-07-29 19:53:02,100 - root - INFO - Applied full activation checkpointing to the model
-[titan] 2025-07-29 19:53:03,100 - root - INFO - Using pipeline schedule 1F1B with 8 microbatches and 2 stages.
-[titan] 2025-07-29 19:53:04,100 - root - INFO - Trainer is initialized with local batch size 8, global batch size 32, \
-gradient accumulation steps 1, sequence length 8192, total steps 1000 (warmup 200)
-[titan] 2025-07-29 19:53:09,100 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.25000  grad_norm: \
- 2.0000  \x1b[36mmemory: 41.00GiB(51.84%)  \x1b[34mtps: 300  \x1b[36mtflops: 17.00  \x1b[35mmfu: 1.70%\x1b[39m
-[titan] 2025-07-29 19:53:19,100 - root - INFO - step: 10  loss:  9.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
-tps: 8,192  tflops: 474.00  mfu: 47.90%
-[titan] 2025-07-29 19:53:29,100 - root - INFO - step: 20  loss:  8.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
-tps: 8,192  tflops: 474.00  mfu: 47.90%
-"""
+PROBLEMS = Path(__file__).parents[2] / "problems"
+MEGATRON, TITAN = ((PROBLEMS / f"{name}_log.txt").read_text("utf-8") for name in ("megatron", "torchtitan"))
 
 
 def log(folder: Path, text: str) -> str:
@@ -254,24 +175,14 @@ def test_a_log_of_torchtitan_says_configuration_time_and_peak(tmp_path: Path) ->
     assert run.peak_bytes == 44.3 * GIB
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("nothing of the kind", "content is neither a table of runs nor a log of Megatron or torchtitan"),
-        (MEGATRON[MEGATRON.index(" [2025") :], "content holds no arguments of Megatron; give the log from its"),
-        (
-            TITAN[TITAN.index("[titan] 2025-07-29 19:53:09") :],
-            "content names neither the device mesh nor the batches",
-        ),
-        (
-            MEGATRON.replace(
-                "tensor_model_parallel_size ...................... 2", "tensor_model_parallel_size ... 3"
-            ),
-            "",
-        ),
-        (MEGATRON.replace("num_layers ...................................... 32", "num_layers ... 33"), ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("nothing of the kind", "content is neither a table of runs nor a log of Megatron or torchtitan"),
+    (MEGATRON[MEGATRON.index(" [2025") :], "content holds no arguments of Megatron; give the log from its"),
+    (TITAN[TITAN.index("[titan] 2025-07-29 19:53:09") :], "content names neither the device mesh nor the batches"),
+    (MEGATRON.replace("tensor_model_parallel_size ...................... 2", "tensor_model_parallel_size ... 3"),
+     ""),
+    (MEGATRON.replace("num_layers ...................................... 32", "num_layers ... 33"), ""),
+])  # fmt: skip
 def test_logs_that_say_too_little_are_refused_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     path = log(tmp_path, text)
     with pytest.raises(PipeplanError) as found:
@@ -397,15 +308,6 @@ def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
 # ---- saved and given again -----------------------------------------------------------------------------
 
 
-def test_a_fit_is_saved_and_given_again(tmp_path: Path) -> None:
-    own, path = fit_of_all(), tmp_path / "fit.json"
-    save_fit(path, short(), own)
-    saved = saved_fit(path, short())
-    assert saved.efficiencies == own.efficiencies
-    assert (saved.eps, saved.left_out, saved.memory_margin) == (own.eps, own.left_out, None)
-    assert with_fit(short(), saved) == with_fit(short(), own)
-
-
 def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fit.json"
     save_fit(path, short(), fit_of_all())
@@ -414,15 +316,12 @@ def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:
         saved_fit(path, other)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("[]", "is a list, not an object"),
-        ('{"schema": "pipeplan.result/1"}', "schema"),
-        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"products": 2}}', "efficiencies.products is 2"),
-        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"prodcts": 1}}', "prodcts"),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("[]", "is a list, not an object"),
+    ('{"schema": "pipeplan.result/1"}', "schema"),
+    ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"products": 2}}', "efficiencies.products is 2"),
+    ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"prodcts": 1}}', "prodcts"),
+])  # fmt: skip
 def test_files_that_are_no_fit(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "fit.json"
     path.write_text(text, "utf-8")

@@ -39,16 +39,13 @@ def test_three_published_mappings_come_in_the_order_in_which_they_were_measured(
 
 
 @pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
-@pytest.mark.parametrize(
-    ("file", "fitted", "group", "mean", "median", "worst"),
-    [
-        # Calculon, on the same rows: mean 3.65 %, worst 8.87 %.
-        ("a100_2205_05198.json", (), "a100", 0.0365, None, 0.0887),
-        ("b200_measured.json", LLAMA, "B200 llama3-70b", 0.055, None, 0.13),
-        ("b200_measured.json", (*LLAMA, *DEEPSEEK), "B200 deepseekv2", 0.10, None, None),
-        ("gh200_opt350_measured.json", (), "gh200", None, 0.08, None),
-    ],
-)
+@pytest.mark.parametrize(("file", "fitted", "group", "mean", "median", "worst"), [
+    # Calculon, on the same rows: mean 3.65 %, worst 8.87 %.
+    ("a100_2205_05198.json", (), "a100", 0.0365, None, 0.0887),
+    ("b200_measured.json", LLAMA, "B200 llama3-70b", 0.055, None, 0.13),
+    ("b200_measured.json", (*LLAMA, *DEEPSEEK), "B200 deepseekv2", 0.10, None, None),
+    ("gh200_opt350_measured.json", (), "gh200", None, 0.08, None),
+])  # fmt: skip
 def test_measured_times_are_met(
     file: str,
     fitted: tuple[str, ...],
@@ -142,12 +139,7 @@ def test_a_peer_is_asked_in_a_process_of_its_own_and_what_it_refuses_is_no_numbe
         plan = configuration_from_words(problem, f"{words} micro-batch={micro_batch}")
         return measured.Run(("llama",), problem, plan, 40.0)
 
-    runs = [
-        run("tensor=2", 1),
-        run("tensor=2", 4),
-        run("context=2", 1),
-        run("tensor=2", 1, "a100-40gb"),
-    ]
+    runs = [run("tensor=2", 1), run("tensor=2", 4), run("context=2", 1), run("tensor=2", 1, "a100-40gb")]
     answers = peer.ask(tmp_path, runs)
     assert answers == [32.0, "too long", "no context parallelism", "no file for a100-40gb"]
     assert measured.peer_cell(runs, answers).startswith("20.0% on 1, where ours is ")

@@ -83,10 +83,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (spoilt("tensors", shape=(2, -1)), "tensors[0].shape[1] is -1"),
     ({"tensors": (*DIAMOND.tensors, DIAMOND.tensors[0])}, "tensors[5].id repeats 'x' of tensors[0]"),
     ({"tied": (("stem.weight", "gone"),)}, "tied[0] names the unknown parameter 'gone'"),
-    (
-        {"tensors": (*DIAMOND.tensors, ProfileTensor("back", "head", ("stem",), 1.0))},
-        "tensors contain the cycle",
-    ),
+    ({"tensors": (*DIAMOND.tensors, ProfileTensor("back", "head", ("stem",), 1.0))}, "tensors contain the cycle"),
 ]
 
 

@@ -47,17 +47,13 @@ def test_a_row_is_a_layer_and_every_layer_reads_from_the_one_above(table: Callab
     assert (profile.name, profile.time_unit, profile.micro_batch, profile.is_row) == ("t", "ms", 1, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("t.tsv", lambda text: text.replace(",", "\t")),
-        ("t.csv", lambda text: text.replace(",", ";")),
-        ("t.CSV", lambda text: "\ufeff" + text.replace("\n", "\r\n")),
-        ("t.csv", lambda text: text.replace("\n", ",,\n") + ",,,\n\n,,\n"),
-        ("t.csv", lambda text: text.replace("a,", '"a" ,').replace("[ms]", "(ms)").replace(" (", "(")),
-    ],
-    ids=["tabs", "semicolons", "mark and returns", "empty cells", "quotes and brackets"],
-)
+@pytest.mark.parametrize(("name", "change"), [
+    ("t.tsv", lambda text: text.replace(",", "\t")),
+    ("t.csv", lambda text: text.replace(",", ";")),
+    ("t.CSV", lambda text: "\ufeff" + text.replace("\n", "\r\n")),
+    ("t.csv", lambda text: text.replace("\n", ",,\n") + ",,,\n\n,,\n"),
+    ("t.csv", lambda text: text.replace("a,", '"a" ,').replace("[ms]", "(ms)").replace(" (", "(")),
+], ids=["tabs", "semicolons", "mark and returns", "empty cells", "quotes and brackets"])  # fmt: skip
 def test_text_is_read_as_spreadsheets_write_it(
     table: Callable[..., Profile], name: str, change: Callable[[str], str]
 ) -> None:
@@ -168,18 +164,13 @@ TABLES = [
         Bad(**{**row, "options": tuple(row.get("options", ()))})
         for row in tomllib.loads(FILE.read_text("utf-8"))["tables"]
     ),
-    Bad(
-        "too many rows",
-        rows(*(f"l{i},1,2,3,4,5" for i in range(10_002))),
-        "row 10002 is one too many: at most 10000",
-        "join layers",
-    ),
-    Bad(
-        "UTF-16", rows("a,1,2,3,4,5").encode("utf-16"), "is not UTF-8 text", "save the file with the encoding UTF-8"
-    ),
+    Bad("too many rows", rows(*(f"l{i},1,2,3,4,5" for i in range(10_002))),
+        "row 10002 is one too many: at most 10000", "join layers"),
+    Bad("UTF-16", rows("a,1,2,3,4,5").encode("utf-16"), "is not UTF-8 text",
+        "save the file with the encoding UTF-8"),
     Bad("Latin", rows("é,1,2,3,4,5").encode("latin-1"), "is not UTF-8 text", "encoding UTF-8"),
     Bad("too many columns", rows("a,1,2,3,4,5", "," * 2000 + "x"), "columns", "give at most 1000"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", TABLES, ids=[bad.name for bad in TABLES])

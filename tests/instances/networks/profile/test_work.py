@@ -67,20 +67,11 @@ def test_a_node_without_kernels_has_no_other_times() -> None:
 # ---- the packaged profiles -----------------------------------------------------------------------------
 
 PUBLISHED = {
-    "bert-large": 335_141_888,
-    "densenet121": 7_978_856,
-    "gpt2": 124_439_808,
-    "gpt2-xl": 1_557_611_200,
-    "inception-v3": 23_834_568,
-    "vgg16": 138_357_544,
-    "llama-3-8b": 8_030_261_248,
-    "llama-3-70b": 70_553_706_496,
-    "mixtral-8x7b": 46_702_792_704,
-    "t5-large": 737_668_096,
-    "whisper-medium": 763_857_920,
-    "clip-vit-large-patch14": 427_616_513,
-    "resnet-50": 25_557_032,
-}
+    "bert-large": 335_141_888, "densenet121": 7_978_856, "gpt2": 124_439_808, "gpt2-xl": 1_557_611_200,
+    "inception-v3": 23_834_568, "vgg16": 138_357_544, "llama-3-8b": 8_030_261_248, "llama-3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704, "t5-large": 737_668_096, "whisper-medium": 763_857_920,
+    "clip-vit-large-patch14": 427_616_513, "resnet-50": 25_557_032,
+}  # fmt: skip
 """Parameters of the published weights."""
 
 
@@ -211,15 +202,12 @@ def test_one_type_says_memory_and_links() -> None:
     assert lower(ROW, devices="2xh100", memory_bytes=1e9).problem.memory_bytes == 1e9
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"kind": "chain"}, "A chain problem has devices of one type"),
-        ({"kind": "graph-pipeline", "batch": 4}, "give --kind staging or --kind placement"),
-        ({"kind": "staging", "memory_bytes": 1e9}, "drop --memory"),
-        ({"kind": "staging", "levels": ((2, 1e9), (2, 1e8))}, "levels"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"kind": "chain"}, "A chain problem has devices of one type"),
+    ({"kind": "graph-pipeline", "batch": 4}, "give --kind staging or --kind placement"),
+    ({"kind": "staging", "memory_bytes": 1e9}, "drop --memory"),
+    ({"kind": "staging", "levels": ((2, 1e9), (2, 1e8))}, "levels"),
+])  # fmt: skip
 def test_what_mixed_gpus_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, UsageError), match=message):
         lower(ROW, **{"devices": MIXED, **given})

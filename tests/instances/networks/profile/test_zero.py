@@ -77,18 +77,15 @@ def test_a_chain_beside_three_others(zero: int, forward: int, backward: int, cop
     assert problem.memory_bytes == plain.memory_bytes - gathered * max(plain.weights)
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "message"),
-    [
-        ("staging", {"zero": 1}, "add --data-parallel"),
-        ("chain", {"zero": 1}, "--replicas 8"),
-        ("chain", {"replicas": 2}, "--replicas divides memory only together with --zero"),
-        ("placement", {"zero": 1}, "--zero is for chain and staging problems"),
-        ("staging", {"zero": 4, "data_parallel": True}, "give a ZeRO stage"),
-        ("chain", {"zero": 3, "replicas": 2, "memory_bytes": 10.0}, "no room for gathered weights"),
-        ("inference", {"zero": 1, "data_parallel": True}, "--zero is for training"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "given", "message"), [
+    ("staging", {"zero": 1}, "add --data-parallel"),
+    ("chain", {"zero": 1}, "--replicas 8"),
+    ("chain", {"replicas": 2}, "--replicas divides memory only together with --zero"),
+    ("placement", {"zero": 1}, "--zero is for chain and staging problems"),
+    ("staging", {"zero": 4, "data_parallel": True}, "give a ZeRO stage"),
+    ("chain", {"zero": 3, "replicas": 2, "memory_bytes": 10.0}, "no room for gathered weights"),
+    ("inference", {"zero": 1, "data_parallel": True}, "--zero is for training"),
+])  # fmt: skip
 def test_what_divides_nothing_is_refused(kind: str, given: dict[str, Any], message: str) -> None:
     profile = without_backward_passes(ROW) if kind == "inference" else ROW
     with pytest.raises((InputError, UsageError), match=message):

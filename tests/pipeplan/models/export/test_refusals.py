@@ -108,18 +108,13 @@ BROKEN: list[tuple[Any, Any, str, dict[str, Any], str]] = [
     (PATTERN, EIGHT, "vllm", {}, "has 2 layers where the profile makes 11"),
     (StagedPlan(()), None, "vllm", {}, "holds no node"),
     (staged(ROW), EIGHT, "torch", {"rename": {"model.layer": "layers"}}, "names the module 'model.layer'"),
-    (
-        staged(ROW),
-        EIGHT,
-        "vllm",
-        {"rename": {"model": "m"}},
-        "not for vllm; it is for torch, torchtitan, accelerate",
-    ),
+    (staged(ROW), EIGHT, "vllm", {"rename": {"model": "m"}},
+     "not for vllm; it is for torch, torchtitan, accelerate"),
     (staged(ROW), EIGHT, "megatron", {"micro_batches": 4}, "--micro-batches is not for megatron"),
     (staged(ROW), EIGHT, "torch", {"micro_batches": 0}, "--micro-batches is 0"),
     ("best.json", EIGHT, "vllm", {}, "argument planned is the text 'best.json'"),
     (staged(ROW), "my.json", "vllm", {}, "argument profile is the text"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("plan", "profile", "to", "options", "sentence"), BROKEN)

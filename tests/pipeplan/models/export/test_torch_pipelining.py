@@ -15,12 +15,12 @@ from problems.schedule_tables import SHAPES, planned
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, shape
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.simulate import simulate
-from pipeplan.models.export.contract import ToExport, export, export_files
+from pipeplan.models.export.contract import ToExport, export
 from pipeplan.models.export.torch_pipelining import passes_by_rank
 from pipeplan.models.stages import stages_of
 
@@ -35,23 +35,6 @@ def test_the_order_comes_back_and_is_no_later(name: str) -> None:
     assert export(again, problem, to="torch") == text
     own, earliest = evaluate_schedule(problem, plan).makespan, evaluate_schedule(problem, again).makespan
     assert earliest <= own
-
-
-def test_one_forward_one_backward_as_everybody_writes_it() -> None:
-    problem, plan = planned("1f1b")
-    rows = export(plan, problem, to="torch").splitlines()
-    assert rows[0] == "0F0,0F1,0F2,0F3,0B0,0F4,0B1,0F5,0B2,0B3,0B4,0B5"
-    assert rows[3] == "3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5"
-
-
-@pytest.mark.slow
-def test_the_notes_say_which_device_is_which_rank() -> None:
-    problem, plan = planned("v")
-    exported = export_files(plan, problem, to="torch")
-    assert list(exported.files) == ["schedule.csv"]
-    assert exported.notes == ("ranks are 0 = d0, 1 = d1, 2 = d2, 3 = d3", "the file has an order and no times")
-    first = {action.stage for cell in table_from_csv(exported.text)[0] for action in cell}
-    assert first == {0, 7}
 
 
 # ---- steady states -------------------------------------------------------------------------------------
@@ -87,19 +70,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_torch_cannot_be_told_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises((InputError, UsageError), match=sentence):
         export(**{"planned": PLAN, "profile": PROBLEM, "to": "torch", **changes})
-
-
-def test_blocks_on_several_devices() -> None:
-    problem = shape("nn", 4, None, micro_batches=2)
-    serial: dict[str, list[int]] = {}
-    at = 0
-    for _ in range(2):
-        for b in problem.order:
-            serial.setdefault(problem.blocks[b].id, []).append(at)
-            at += int(problem.times[b])
-    plan = SchedulePlan.from_json({"kind": "schedule", "starts": serial})
-    with pytest.raises(InputError, match="in PyTorch's CSV a pass has one device"):
-        export(plan, problem, to="torch")
 
 
 # ---- passes of plans with stages -----------------------------------------------------------------------

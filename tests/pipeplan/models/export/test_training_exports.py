@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import Plan, done, refused
@@ -89,18 +87,6 @@ def test_random_configurations_come_back_or_are_refused_in_one_sentence(first: i
 # ---- the texts -----------------------------------------------------------------------------------------
 
 
-def test_megatron_in_full() -> None:
-    case = case_of("dense, interleaved and uneven, some layers computed again")
-    assert export(case.plan, case.problem(), to="megatron").splitlines() == [
-        "--tensor-model-parallel-size 4", "--context-parallel-size 1", "--pipeline-model-parallel-size 4",
-        "--sequence-parallel", "--use-distributed-optimizer", "--num-layers 80",
-        '--pipeline-model-parallel-layout "Et*10|t*11|t*11|t*10|t*10|t*10|t*10|t*8,L"', "--micro-batch-size 1",
-        "--global-batch-size 256", "--seq-length 4096", "--bf16", "--recompute-granularity full",
-        "--recompute-method block", "--recompute-num-layers 2", "--cross-entropy-loss-fusion",
-        "--attention-dropout 0.0", "--hidden-dropout 0.0", "--overlap-grad-reduce", "--overlap-param-gather",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("to", FRAMEWORKS)
 def test_what_is_hidden_is_written(to: str, tmp_path: Path) -> None:
     """Flags hide as much as the plan counts."""
@@ -138,40 +124,6 @@ def test_layers_alike_need_no_layout_and_tensor_parallel_communication_is_hidden
     assert "--tp-comm-overlap" in export(case.plan, hidden, to="megatron")
 
 
-def test_prediction_layers_stand_before_the_head() -> None:
-    case = case_of("latent attention, experts, prediction, uneven")
-    text = export(case.plan, case.problem(), to="megatron")
-    assert '--pipeline-model-parallel-layout "Et*6|t*8|t*8|t*8|t*9|t*9|t*8|t*5,m,L"' in text
-    assert "--mtp-num-layers 1\n" in text
-    assert "--expert-model-parallel-size 64\n--expert-tensor-parallel-size 1\n" in text
-    assert "--recompute-modules mla_up_proj moe_act\n" in text
-    assert "--moe-grouped-gemm\n" in text
-
-
-def test_torchtitan_in_full() -> None:
-    case = case_of("gathered weights in an uneven interleaved pipeline")
-    data = tomllib.loads(export(case.plan, case.problem(), to="torchtitan"))
-    parts = data["parallelism"].pop("module_fqns_per_model_part")
-    assert data == {
-        "training": {"local_batch_size": 32, "global_batch_size": 256, "seq_len": 4096},
-        "parallelism": {
-            "tensor_parallel_degree": 2,
-            "context_parallel_degree": 1,
-            "data_parallel_replicate_degree": 1,
-            "data_parallel_shard_degree": 8,
-            "fsdp_reshard_after_forward": "never",
-            "expert_parallel_degree": 4,
-            "expert_tensor_parallel_degree": 2,
-            "pipeline_parallel_degree": 4,
-            "pipeline_parallel_schedule": "Interleaved1F1B",
-            "pipeline_parallel_microbatch_size": 1,
-        },
-        "activation_checkpoint": {"mode": "none"},
-    }
-    assert parts[0] == ["tok_embeddings", "layers.0", "layers.1", "layers.2", "layers.3"]
-    assert parts[-1] == ["layers.29", "layers.30", "layers.31", "norm", "output"]
-
-
 def test_deepspeed_in_full() -> None:
     case = case_of("dense, even by units")
     exported = export_files(case.plan, case.problem(), to="deepspeed")
@@ -196,22 +148,16 @@ def sentence(case: Case, to: str, plan: Configuration | None = None, **changes: 
     return str(found.value).partition(": ")[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "said"),
-    [
-        (
-            "dense, interleaved",
-            (Recompute(("full",)), *case_of("dense, interleaved").plan.recompute[1:]),
-            "megatron computes the same again in every chunk; choose one word for all.",
-        ),
-        (
-            "dense, modules computed again, fp8",
-            (Recompute(("mlp",), 3),) * 2,
-            "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or "
-            "full:3.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "words", "said"), [
+    ("dense, interleaved", (Recompute(("full",)), *case_of("dense, interleaved").plan.recompute[1:]),
+     "megatron computes the same again in every chunk; choose one word for all."),
+    (
+        "dense, modules computed again, fp8",
+        (Recompute(("mlp",), 3),) * 2,
+        "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or "
+        "full:3.",
+    ),
+])  # fmt: skip
 def test_recomputation_that_has_no_words(name: str, words: tuple[Recompute, ...], said: str) -> None:
     case = case_of(name)
     assert sentence(case, "megatron", replace(case.plan, recompute=words)) == said
@@ -239,19 +185,6 @@ def test_fp16_and_measured_layers() -> None:
     own = random_own_training(0, devices=4)
     with pytest.raises(UsageError, match=r"measured layers"):
         export(random_configuration(own, 0), own, to=own.framework)
-
-
-@pytest.mark.parametrize(
-    ("to", "options", "told"),
-    [
-        ("megatron", {"micro_batches": 4}, "is not for megatron"),
-        ("vllm", {}, "give --to megatron or torchtitan or deepspeed"),
-    ],
-)
-def test_other_targets_and_options_of_other_plans_are_refused(to: str, options: dict[str, Any], told: str) -> None:
-    case = case_of("dense, interleaved")
-    with pytest.raises(UsageError, match=told):
-        export_files(case.plan, case.problem(), to=to, **options)
 
 
 # ---- the command ---------------------------------------------------------------------------------------

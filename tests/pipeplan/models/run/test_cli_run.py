@@ -128,14 +128,11 @@ def test_one_sentence_says_what_is_wrong(
     refused(run("gpt", "--steps", 1, *options, of=function), sentence)
 
 
-@pytest.mark.parametrize(
-    ("function", "options", "code", "sentence"),
-    [
-        ("noisy", ("--check",), 2, "draws random numbers .*; drop --check"),
-        ("cusp", ("--check",), 3, "7 gradients DO NOT AGREE, some are not finite"),
-        ("rootless", (), 2, "has the loss nan; give a model and inputs with a finite loss"),
-    ],
-)
+@pytest.mark.parametrize(("function", "options", "code", "sentence"), [
+    ("noisy", ("--check",), 2, "draws random numbers .*; drop --check"),
+    ("cusp", ("--check",), 3, "7 gradients DO NOT AGREE, some are not finite"),
+    ("rootless", (), 2, "has the loss nan; give a model and inputs with a finite loss"),
+])  # fmt: skip
 def test_what_cannot_be_checked_or_is_no_number_is_told(
     run: Run, function: str, options: tuple[str, ...], code: int, sentence: str
 ) -> None:

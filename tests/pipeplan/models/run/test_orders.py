@@ -108,19 +108,16 @@ def one_stage(tensor: int, way: str) -> StagedPlan:
     return StagedPlan((PlannedStage(("a", "b", "c", "d"), 1, tensor, dict.fromkeys("abcd", way)),))
 
 
-@pytest.mark.parametrize(
-    ("plan", "profile", "micro_batches", "message"),
-    [
-        (one_stage(2, "vanilla"), ROW, 4, "divides each layer over 2 devices"),
-        (one_stage(1, "activation recomp"), ROW, 4, "plan without --recompute"),
-        (twice(tuple("abcd")), ROW, 1, "2 replicas for 1 micro-batch; give --micro-batches 2"),
-        (StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4, "runs 1 sample at once and .* with 2"),
-        (StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4, "each micro-batch over 2 devices"),
-        (placed(tuple("abcd")), ROW, 0, "micro_batches is 0"),
-        (placed(("a", "b"), ("c", "d", "e")), ROW, 4, "the node 'e', so it is no plan of the profile"),
-        (placed(("a", "b"), ("c",)), ROW, 4, "lacks the node 'd'"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "profile", "micro_batches", "message"), [
+    (one_stage(2, "vanilla"), ROW, 4, "divides each layer over 2 devices"),
+    (one_stage(1, "activation recomp"), ROW, 4, "plan without --recompute"),
+    (twice(tuple("abcd")), ROW, 1, "2 replicas for 1 micro-batch; give --micro-batches 2"),
+    (StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4, "runs 1 sample at once and .* with 2"),
+    (StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4, "each micro-batch over 2 devices"),
+    (placed(tuple("abcd")), ROW, 0, "micro_batches is 0"),
+    (placed(("a", "b"), ("c", "d", "e")), ROW, 4, "the node 'e', so it is no plan of the profile"),
+    (placed(("a", "b"), ("c",)), ROW, 4, "lacks the node 'd'"),
+])  # fmt: skip
 def test_what_cannot_be_run_is_refused(plan: Any, profile: Profile, micro_batches: int, message: str) -> None:
     with pytest.raises((InputError, UsageError), match=message):
         schedule_of(plan, profile, micro_batches)

@@ -56,18 +56,15 @@ def test_a_profile_without_times_gets_those_of_its_stages_in_equal_shares() -> N
     assert [profile.time(node.forward) for node in profile.nodes] == pytest.approx([1.0] * 4)
 
 
-@pytest.mark.parametrize(
-    ("check", "agrees"),
-    [
-        (Check(2.0, 2.0 + 1e-7, 1e-7, 12), True),
-        (Check(2.0, 2.1, 1e-7, 12), False),
-        (Check(2.0, 2.0, 1e-4, 12), False),
-        (Check(None, 2.0, 0.0, 12), False),
-        (Check(2.0, 2.0, None, 12), False),
-        (Check(0.0, 0.0, 0.0, 12, empty=True), False),
-        (Check(2.0, 2.0, 0.0, 0), False),
-    ],
-)
+@pytest.mark.parametrize(("check", "agrees"), [
+    (Check(2.0, 2.0 + 1e-7, 1e-7, 12), True),
+    (Check(2.0, 2.1, 1e-7, 12), False),
+    (Check(2.0, 2.0, 1e-4, 12), False),
+    (Check(None, 2.0, 0.0, 12), False),
+    (Check(2.0, 2.0, None, 12), False),
+    (Check(0.0, 0.0, 0.0, 12, empty=True), False),
+    (Check(2.0, 2.0, 0.0, 0), False),
+])  # fmt: skip
 def test_when_a_check_agrees(check: Check, agrees: bool) -> None:
     assert check.agrees is agrees
 

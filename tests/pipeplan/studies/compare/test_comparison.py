@@ -21,20 +21,11 @@ from pipeplan.formulations import registry
 from pipeplan.instances.base.compiled import child_environment
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.files import problem_to_text
 from pipeplan.studies import journal
 from pipeplan.studies.compare import comparison
-from pipeplan.studies.compare import run as child
-from pipeplan.studies.compare.comparison import (
-    JOURNAL,
-    Comparison,
-    Progress,
-    compare_suite,
-    finished,
-    journal_in,
-)
+from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, compare_suite, finished, journal_in
 from pipeplan.studies.compare.run import Record, Run, Status
-from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
+from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
 from pipeplan.studies.sweep import asked, opened
 
@@ -142,14 +133,6 @@ def test_the_journals_of_two_machines_are_one_comparison(tmp_path: Path, undistu
 
 def made_up(seed: int, wall_s: float = 1.0) -> Record:
     return finished_run(run("one", "a", seed), 1.0, wall_s=wall_s)
-
-
-def test_records_come_back_by_key(tmp_path: Path) -> None:
-    journal = journal_in(tmp_path)
-    assert finished(journal) == {}
-    for seed in range(3):
-        journal.append(made_up(seed).to_json())
-    assert finished(journal) == {made_up(seed).run.key: made_up(seed) for seed in range(3)}
 
 
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.sweeps)])
@@ -274,17 +257,6 @@ def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
     monkeypatch.setattr(journal, "own_version", lambda: "0.0.1")
     with pytest.raises(InputError, match=r"made_by\.pipeplan is '.*' there and '0\.0\.1' now; .*--no-resume"):
         opened(chain, asked(chain), path)
-
-
-@pytest.mark.slow
-def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder: Path) -> None:
-    """Else an edit while the comparison runs would be stored as the work of the code before."""
-    expanded = expand(Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, METHODS[:1]))))
-    (run,) = expanded.runs
-    job = {"run": run.to_json(), "problem": problem_to_text(expanded.problems[run.problem_hash])}
-    assert "result" in child._answer(job)
-    (folder / "stale_one.py").write_text(PLUGIN.format(line="FASTER = True"), encoding="utf-8")
-    assert "A plug-in has changed since the comparison began" in child._answer(job)["message"]
 
 
 def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,14 +78,11 @@ def swap_the_problem(data: dict[str, Any]) -> None:
     data["run"] |= {"instance": "memory-tight", "problem_hash": pipeplan.load("memory-tight").hash}
 
 
-@pytest.mark.parametrize(
-    ("change", "words", "value"),
-    [
-        (tell_less, "the result says value 5.0 ms, the referee computes 6.0 ms", 6.0),
-        (forget_a_node, "the referee rejects its plan", None),
-        (swap_the_problem, "the result is about another problem", None),
-    ],
-)
+@pytest.mark.parametrize(("change", "words", "value"), [
+    (tell_less, "the result says value 5.0 ms, the referee computes 6.0 ms", 6.0),
+    (forget_a_node, "the referee rejects its plan", None),
+    (swap_the_problem, "the result is about another problem", None),
+])  # fmt: skip
 def test_what_a_file_claims_falsely_is_told_and_changes_no_value(
     plan: Plan, tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str, value: float | None
 ) -> None:

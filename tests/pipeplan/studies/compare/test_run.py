@@ -87,14 +87,11 @@ def test_ctrl_c_ends_a_run_that_has_not_begun_and_a_second_one_any_run(
     assert (found.status, found.message, found.output) == (Status.TIME, module.INTERRUPTED, "")
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("import os; os.kill(os.getpid(), 9)", "was killed (signal 9)"),
-        ("raise SystemExit('no luck')", "ended with exit code 1: no luck"),
-        ("print('half an ans')", "ended with exit code 0"),
-    ],
-)
+@pytest.mark.parametrize(("script", "words"), [
+    ("import os; os.kill(os.getpid(), 9)", "was killed (signal 9)"),
+    ("raise SystemExit('no luck')", "ended with exit code 1: no luck"),
+    ("print('half an ans')", "ended with exit code 0"),
+])  # fmt: skip
 def test_a_crash_is_a_row_with_the_last_words(monkeypatch: pytest.MonkeyPatch, script: str, words: str) -> None:
     def start(run: object, problem: object, answer: Any, chatter: Any) -> Any:
         command = [sys.executable, "-c", script]

@@ -168,57 +168,40 @@ def test_a_suite_without_methods_asks_for_some_and_may_have_instances_that_none_
     assert {run.kind for run in runs} == {"chain"}
 
 
-@pytest.mark.parametrize(
-    ("suite", "words"),
-    [
-        (Suite("s", (TINY, TINY), (competitor("greedy"),)), "Two instances are called 'tiny'"),
-        (Suite("s", (TINY,), (competitor("greedy"),) * 2), "Two methods are called 'greedy'"),
-        (Suite("s", (TINY,), (competitor("greedy"),), (Setting("a"), Setting("a"))), "Two settings are called 'a'"),
-        (Suite("s", (TINY,), (competitor("greedy"), competitor("contiguous"))), "none is among the instances"),
-        (
-            Suite("s", (TINY,), (competitor("greedy"), competitor("latency-greedy"))),
-            "judged by max-load and latency-greedy by latency",
-        ),
-        (Suite("s", (TINY, CHAIN), (competitor("greedy"),)), "No method of the comparison plans chain"),
-        (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "no packaged instance 'nowhere'"),
-        (Suite("s", (Instance("x", None, "a.json"),), (competitor("greedy"),)), "--workloads"),
-        (Suite("s", (TINY,), (Competitor("x", planner="nobody"),)), "no formulation or planner 'nobody'"),
-    ],
-)
+@pytest.mark.parametrize(("suite", "words"), [
+    (Suite("s", (TINY, TINY), (competitor("greedy"),)), "Two instances are called 'tiny'"),
+    (Suite("s", (TINY,), (competitor("greedy"),) * 2), "Two methods are called 'greedy'"),
+    (Suite("s", (TINY,), (competitor("greedy"),), (Setting("a"), Setting("a"))), "Two settings are called 'a'"),
+    (Suite("s", (TINY,), (competitor("greedy"), competitor("contiguous"))), "none is among the instances"),
+    (Suite("s", (TINY,), (competitor("greedy"), competitor("latency-greedy"))),
+     "judged by max-load and latency-greedy by latency"),
+    (Suite("s", (TINY, CHAIN), (competitor("greedy"),)), "No method of the comparison plans chain"),
+    (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "no packaged instance 'nowhere'"),
+    (Suite("s", (Instance("x", None, "a.json"),), (competitor("greedy"),)), "--workloads"),
+    (Suite("s", (TINY,), (Competitor("x", planner="nobody"),)), "no formulation or planner 'nobody'"),
+])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
     with pytest.raises(PipeplanError, match=words):
         expand(suite)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('label = "tiny"', 'lable = "tiny"', r"instances\[0\].lable is an unknown key"),
-        (
-            'method = "local-search"',
-            'method = "local-serach"',
-            r"methods\[0\] cannot be used: There is no formulation or planner",
-        ),
-        ("non_contiguous = true", "noncontiguous = true", r"There is no option 'noncontiguous'"),
-        ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
-        ("devices = 2", 'devices = "two"', r"settings\[0\].devices are"),
-        ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
-        ("seeds = [0, 1]", "seeds = []", "seeds is"),
-        ('methods = ["local-search"]', 'methods = ["other"]', r"quick.methods names 'other'"),
-        ('title = "own"', "title", "is no TOML"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('label = "tiny"', 'lable = "tiny"', r"instances\[0\].lable is an unknown key"),
+    ('method = "local-search"', 'method = "local-serach"',
+     r"methods\[0\] cannot be used: There is no formulation or planner"),
+    ("non_contiguous = true", "noncontiguous = true", r"There is no option 'noncontiguous'"),
+    ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
+    ("devices = 2", 'devices = "two"', r"settings\[0\].devices are"),
+    ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
+    ("seeds = [0, 1]", "seeds = []", "seeds is"),
+    ('methods = ["local-search"]', 'methods = ["other"]', r"quick.methods names 'other'"),
+    ('title = "own"', "title", "is no TOML"),
+])  # fmt: skip
 def test_a_fault_in_a_file_is_named_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
     path = written(tmp_path, OWN.replace(old, new, 1))
     with pytest.raises(PipeplanError, match=words) as caught:
         load_suite(path, quick=True)
     assert path in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["greedy:x", "nobody", "greedy:speed=2"])
-def test_faults_in_a_method_on_the_command_line(text: str) -> None:
-    with pytest.raises(PipeplanError):
-        competitor(text)
 
 
 def test_an_unknown_suite_is_answered_with_those_that_there_are() -> None:

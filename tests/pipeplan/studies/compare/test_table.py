@@ -280,23 +280,6 @@ DOCUMENT = r"""\documentclass{article}
 """
 
 
-@pytest.mark.slow
-def test_the_tables_are_latex(compared_folder: Path) -> None:
-    """Every row has as many cells as there are columns, rules are those of booktabs, and nothing special is left."""
-    text = (compared_folder / "tables.tex").read_text("utf-8")
-    found = re.findall(r"\\begin\{tabular\}\{@\{\}([lr]+)@\{\}\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
-    assert len(found) == 4
-    for columns, body in found:
-        lines = [line.strip() for line in body.strip().splitlines()]
-        assert (lines[0], lines[2], lines[-1]) == (r"\toprule", r"\midrule", r"\bottomrule")
-        for line in (lines[1], *lines[3:-1]):
-            assert line.endswith(r"\\")
-            assert len(re.split(r"(?<!\\)&", line)) == len(columns)
-    assert "no plan of those that the method considers is better; with several seeds, values are medians" in text
-    assert r"50\% of \$x\_1 \& \#2\textasciicircum{}\textasciitilde{}\textbackslash{}\{\}" in text
-    assert not re.search(r"(?<!\\)[$#^~]", text)
-
-
 @pytest.mark.sweeps
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_tables_and_profiles_compile(compared_folder: Path, tmp_path: Path) -> None:
