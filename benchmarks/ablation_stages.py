@@ -18,10 +18,9 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from recipes.chain import tightness
+from recipes.chain import resnet_like, tightness
 
 import pipeplan
-from pipeplan.instances.chain.generators import resnet_like
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, shape
 from pipeplan.instances.schedule.problem import BlockEdge

@@ -19,10 +19,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from recipes.chain import tightness
+from recipes.chain import resnet_like, tightness
 
 import pipeplan
-from pipeplan.instances.chain.generators import resnet_like
 from pipeplan.planners.chain.baselines import best_contiguous, memory_levels
 from pipeplan.planners.options import SolveOptions
 

@@ -183,12 +183,12 @@ COMPARE = {
 }
 
 MADE = {
-    "generate nothing": "choose one of chain",
-    "generate chain --width 3": "'chain' has no parameter --width; it has --nodes, --devices",
-    "generate chain --nodes 0": "nodes",
-    "generate layered --density nan": "density",
+    "generate nothing": "choose one of pipeline",
+    "generate pipeline --seed 3": "'pipeline' has no parameter --seed; it has --stages, --micro-batches",
+    "generate pipeline --stages 0": "stages",
+    "generate pipeline --lag nan": "lag",
     "generate --seed 3": "Name what to generate",
-    "generate resnet-like --layers 1000000000": "give a whole number from 2 to 10000",
+    "generate v-pipeline --devices 1000000000": "give a whole number from 1 to",
     "generate mmt --no-join": "'mmt' has no parameter --join",
     "generate mmt --half-samples -1": "half_samples is negative (-1.0)",
     "generate mmt --cluster frontier": "choose one of summit-v100",
@@ -399,7 +399,7 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "schedule": ("tiny-stages", "s.json", "--micro-batches", "2", "--time-limit", "2"),
     "export": ("s.json",),
     "convert": ("tiny-chain", "-o", "c.json"),
-    "generate": ("chain", "-o", "g.json"),
+    "generate": ("pipeline", "-o", "g.json"),
     "compare": ("tiny-chain", "-m", "greedy", "-o", "compared", "--dry-run"),
     "report": ("r.json", "tiny-chain", "-o", "r.html"),
     "run": ("r.json", "no-profile.json", "--model", "m.py:f"),

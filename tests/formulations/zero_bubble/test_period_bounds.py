@@ -68,7 +68,7 @@ def test_workspace_leaves_less_room_for_copies() -> None:
 
 
 def test_two_stashes_fill_the_sum_of_their_areas() -> None:
-    problem = shape("x", 2, memory=2)
+    problem = shape("x", 2, limit=2)
     found = stashes_of(problem, 0)
     assert device_bound(problem, 0) == sum(stash.amount * stash.residence for stash in found) / Fraction(2)
 

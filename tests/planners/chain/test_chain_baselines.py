@@ -8,9 +8,8 @@ from typing import Any
 
 import known_chains as theory
 import pytest
-from recipes.chain import tightness
+from recipes.chain import resnet_like, tightness
 
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
@@ -34,7 +33,7 @@ PLANNERS = (baselines.PIPEDREAM, baselines.CONTIGUOUS, baselines.GPIPE, baseline
 
 
 def chain(memory: float | None = None, **changes: Any) -> ChainProblem:
-    return recipe.resnet_like(6, 3, seed=2, memory_bytes=memory).replace(**changes)
+    return resnet_like(6, 3, seed=2, memory_bytes=memory).replace(**changes)
 
 
 def largest_load(problem: ChainProblem, borders: list[int]) -> float:
@@ -44,7 +43,7 @@ def largest_load(problem: ChainProblem, borders: list[int]) -> float:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pipedream_balances_stages_and_links(seed: int) -> None:
-    problem = recipe.resnet_like(8, 3, seed=seed)
+    problem = resnet_like(8, 3, seed=seed)
     borders = pipedream_partition(problem)
     assert borders is not None
     cuts = (c for n in range(3) for c in combinations(range(1, 8), n))
