@@ -23,11 +23,12 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.graph import Group, cut_into_groups
 from pipeplan.instances.base.quantities import MIB
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import Hardware
+from pipeplan.planners.chain.baselines import EXTRA_IN_FLIGHT, pipedream_partition, run_eagerly
 
 from .cnn import resnet
 from .network import Layer, Network
-from .recipe import Recipe, made_on
+from .recipe import LINKS, Link, Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -192,6 +193,15 @@ def resnet_like(layers: int, gpus: int, seed: int = 1, memory_bytes: float | Non
 
 def _transfer_time(size: int) -> int:
     return (2 * size * LARGEST_TRANSFER + LARGEST_ACTIVATION) // (2 * LARGEST_ACTIVATION)
+
+
+def memory_levels(problem: ChainProblem) -> tuple[float, float]:
+    """Peaks of the load-optimal contiguous partition, run eagerly with 1 batch in flight and with 2 more than GPUs."""
+    borders = pipedream_partition(problem)
+    assert borders is not None, "without a target some partition is always found"
+    counts = (1, problem.gpus + EXTRA_IN_FLIGHT)
+    least, most = (run_eagerly(problem, borders, in_flight, 0.0).peak for in_flight in counts)
+    return least, most
 
 
 def tightness(problem: ChainProblem, least: float, most: float, share: float = 0.3) -> ChainProblem:

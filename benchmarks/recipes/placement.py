@@ -23,13 +23,13 @@ from typing import Any
 import random_placements
 
 from pipeplan.instances.base.quantities import GIB, MIB
-from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import DEVICES, Hardware
 from pipeplan.instances.physics.optimizers import copies_by
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe, made_on
+from .recipe import LINKS, Link, Recipe, made_on
 
 MS_PER_S = 1e3
 

@@ -88,10 +88,10 @@ def test_devices_that_run_passes_are_computing() -> None:
 
 
 def test_whole_times_count_steps_in_which_all_numbers_are_whole() -> None:
-    steps, times, lags = whole_times(PROBLEM, [Fraction(1, 3)])
-    assert steps == 60
-    assert times == (300, 0, 270, 540, 600)
-    assert lags == (0, 15, 0, 6, 0)
+    steps, times, lags = whole_times(PROBLEM)
+    assert steps == 20
+    assert times == (100, 0, 90, 180, 200)
+    assert lags == (0, 5, 0, 2, 0)
 
 
 # ---- the hash ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import known_chains as theory
 import pytest
-from recipes.chain import resnet_like, tightness
+from recipes.chain import memory_levels, resnet_like, tightness
 
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -18,7 +18,6 @@ from pipeplan.planners.chain.baselines import (
     Stages,
     best_contiguous,
     measured_period,
-    memory_levels,
     one_f_one_b,
     peak_memory,
     pipedream_partition,
