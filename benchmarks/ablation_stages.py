@@ -18,16 +18,14 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from recipes.chain import tightness
+from recipes.chain import memory_levels, resnet_like, tightness
 
 import pipeplan
-from pipeplan.instances.chain.generators import resnet_like
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, shape
 from pipeplan.instances.schedule.problem import BlockEdge
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
-from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads"))

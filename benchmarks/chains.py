@@ -19,11 +19,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from recipes.chain import tightness
+from recipes.chain import memory_levels, resnet_like, tightness
 
 import pipeplan
-from pipeplan.instances.chain.generators import resnet_like
-from pipeplan.planners.chain.baselines import best_contiguous, memory_levels
+from pipeplan.planners.chain.baselines import best_contiguous
 from pipeplan.planners.options import SolveOptions
 
 CASES = "6x2,6x4,8x4,10x4,12x4,15x4,18x4@none,18x4,18x8,24x8,64x4"

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recipes.placement import random_placements
+
 import pipeplan
-from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.show.words import several
 
 REPEATS, LONG_S = 3, 5.0
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _warm_up(threads: int) -> float:
     began = time.monotonic()
-    problem = GENERATORS["blocks"](nodes=42, branches=4, length=9, accelerators=6)
+    problem = random_placements.blocks(nodes=42, branches=4, length=9, accelerators=6)
     result = pipeplan.solve(problem, planner="dp", limits=pipeplan.SolveOptions(threads=threads))
     return max(result.seconds.get("warm_up", 0.0), time.monotonic() - began - 1.0, 0.0)
 
@@ -134,10 +135,9 @@ def _published(arguments: argparse.Namespace) -> list[Run]:
 
 def _small(arguments: argparse.Namespace) -> list[Run]:
     names = ("chain", "series-parallel", "layered", "heterogeneous")
+    draw = random_placements.FAMILIES
     return [
-        _timed(
-            f"{name}, 30 nodes", GENERATORS[name](nodes=30, accelerators=4, seed=1), arguments.threads, compare=True
-        )
+        _timed(f"{name}, 30 nodes", draw[name](nodes=30, accelerators=4, seed=1), arguments.threads, compare=True)
         for name in names
     ]
 
@@ -147,7 +147,7 @@ def _curve(shapes: list[tuple[int, int, int]], arguments: argparse.Namespace) ->
     for blocks, branches, length in shapes:
         if blocks * ((length + 1) ** branches) <= arguments.largest:
             nodes = 1 + blocks * (branches * length + 1)
-            problem = GENERATORS["blocks"](nodes=nodes, branches=branches, length=length, accelerators=DEVICES)
+            problem = random_placements.blocks(nodes=nodes, branches=branches, length=length, accelerators=DEVICES)
             runs.append(
                 _timed(f"{several(blocks, 'block')} of {branches} chains of {length}", problem, arguments.threads)
             )

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from recipes.placement import random_placements
+
 import pipeplan
-from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
@@ -133,10 +134,10 @@ def cases(folder: Path) -> Iterator[Case]:
                 yield Case(f"{name}, memory {share:g}", _tight(pipeplan.load(path), share, 6), 1, CONVOLUTIONS)
     for seed in (1, 2, 3):
         nodes = 135 + 65 * seed
-        made = GENERATORS["series-parallel"](nodes=nodes, branches=4, seed=seed)
+        made = random_placements.series_parallel(nodes=nodes, branches=4, seed=seed)
         yield Case(f"series-parallel, seed {seed}", _tight(made, SHARE, 6), 1, CONVOLUTIONS)
     for branches, length, seed in ((4, 9, 1), (5, 4, 2)):
-        made = GENERATORS["blocks"](nodes=260, branches=branches, length=length, seed=seed)
+        made = random_placements.blocks(nodes=260, branches=branches, length=length, seed=seed)
         yield Case(f"blocks {branches} x {length}, seed {seed}", _tight(made, SHARE, 6), 1, CONVOLUTIONS)
     for seed in (1, 2, 3):
         yield Case(f"inception-like, seed {seed}", _tight(inception_like(seed), BRANCHED, 6), 1, CONVOLUTIONS)

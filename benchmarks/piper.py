@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 from recipes.catalogue import build
-from recipes.recipe import made_on
+from recipes.recipe import LINKS, made_on
 from recipes.staging import to_staging
 
 import pipeplan
-from pipeplan.instances.physics.hardware import LINKS
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import DegreeTable, Search, table_of

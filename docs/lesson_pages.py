@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 # What lessons share.
-MODULES = ("course.py", "known_chains.py")
+MODULES = ("course.py", "known_chains.py", "random_placements.py")
 
 
 def write_all(folder: Path) -> None:

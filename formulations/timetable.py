@@ -19,13 +19,13 @@ from ..instances.base.amounts import as_written, common_unit
 MOST_UNITS = 10**6
 
 
-def unit_of_times(times: Iterable[Fraction], most: int = MOST_UNITS) -> Fraction | None:
+def unit_of_times(times: Iterable[Fraction]) -> Fraction | None:
     """The largest unit of which all times are whole multiples; None where they are too many units together."""
     nonzero = [time for time in times if time]
     if not nonzero:
         return Fraction(1)
     unit = common_unit(nonzero)
-    return unit if sum(nonzero) / unit <= most else None
+    return unit if sum(nonzero) / unit <= MOST_UNITS else None
 
 
 def largest_fraction(limit: Fraction, most: int) -> Fraction:

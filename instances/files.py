@@ -108,12 +108,12 @@ def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster
     return problem
 
 
-def problem_from_json(data: object, where: str = "problem") -> Problem:
-    """The problem in our own format that another file holds; `where` is its place there."""
+def problem_from_json(data: object) -> Problem:
+    """The problem in our own format that another file holds; messages call it `problem`."""
     try:
-        return _parse(data, where, "own", Cluster())
+        return _parse(data, "problem", "own", Cluster())
     except InputError as error:
-        raise InputError(f"{where}: {error.field}", error.problem, error.remedy) from None
+        raise InputError(f"problem: {error.field}", error.problem, error.remedy) from None
 
 
 def _json_format(data: object) -> str:

@@ -62,7 +62,6 @@ PLACEMENT = kind_in(
         variants={"contiguous": "contiguous", "non-contiguous": "free"},
         note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
     ),
-    generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
     adjust=None,
 )
@@ -82,7 +81,6 @@ CHAIN = kind_in(
         note="chains: best known periods of all and of contiguous allocations",
     ),
     rules=Function("referee:rules_of"),
-    generators=Later("generators:GENERATORS"),
     periodic=True,
     each_memory=None,
 )
@@ -161,7 +159,6 @@ SCHEDULE = kind_in(
     pipeline=None,
     rules=Function("referee:rules_of"),
     read_plan=Function("csv_file:schedule_from_csv"),
-    generators=Later("generators:GENERATORS"),
     to_schedule=None,
 )
 
@@ -180,7 +177,6 @@ TRAINING = kind_in(
         note="trainings: best known seconds of an iteration",
     ),
     pipeline=None,
-    generators=Later("generators:GENERATORS"),
     to_schedule=None,
 )
 

@@ -11,25 +11,24 @@ without taking time.
 from __future__ import annotations
 
 import math
-import sys
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+
+import known_chains as theory
+from known_chains import KnownChain
 
 from pipeplan.instances.base.checks import check_amount
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.graph import Group, cut_into_groups
 from pipeplan.instances.base.quantities import MIB
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import Hardware
+from pipeplan.planners.chain.baselines import EXTRA_IN_FLIGHT, pipedream_partition, run_eagerly
 
 from .cnn import resnet
 from .network import Layer, Network
-from .recipe import Recipe, made_on
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "notebooks"))
-import known_chains as theory
-from known_chains import KnownChain
+from .recipe import LINKS, Link, Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -153,6 +152,56 @@ def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:
         bandwidth=None,
         time_unit="us",
     )
+
+
+# ---- random chains --------------------------------------------------------------------------------------
+# Chains in the shape of a residual network, with the sizes and seeds of `benchmarks/chains.py`. Layers stand in four
+# groups of equal length. The activations halve and the weights grow fourfold from group to group; forward times are
+# random whole numbers near 20, with a longer first layer and a short last one; backward tasks take twice as long. The
+# largest activation takes 20 on a link; other transfer times are rounded to whole numbers (half up).
+
+GROUPS = 4
+LARGEST_ACTIVATION = 128
+LARGEST_TRANSFER = 20
+USUAL_TIME = 20
+SPREAD = 0.4
+FIRST_SHARE = 1.25
+LAST_SHARE = 0.3
+
+
+def resnet_like(layers: int, gpus: int, seed: int = 1, memory_bytes: float | None = None) -> ChainProblem:
+    """One chain of the family; the same arguments give the same chain everywhere."""
+    rng = random.Random(seed)
+    near, far = round(USUAL_TIME * (1 - SPREAD)), round(USUAL_TIME * (1 + SPREAD))
+    forward = [rng.randint(near, far) for _ in range(layers)]
+    forward[0] = round(forward[0] * FIRST_SHARE)
+    forward[-1] = max(1, round(forward[-1] * LAST_SHARE))
+    sizes = [LARGEST_ACTIVATION] + [LARGEST_ACTIVATION >> (i * GROUPS // layers) for i in range(layers)]
+    activations = (*sizes, *reversed(sizes[:-1]))
+    return ChainProblem(
+        forward=tuple(forward),
+        backward=tuple(2 * time for time in forward),
+        activations=activations,
+        weights=tuple(4 ** (i * GROUPS // layers) for i in range(layers)),
+        gpus=gpus,
+        memory_bytes=memory_bytes,
+        transfer_times=tuple(_transfer_time(size) for size in activations[1:-1]),
+        name=f"resnet-like-{layers}x{gpus}-seed{seed}",
+        time_unit=None,
+    )
+
+
+def _transfer_time(size: int) -> int:
+    return (2 * size * LARGEST_TRANSFER + LARGEST_ACTIVATION) // (2 * LARGEST_ACTIVATION)
+
+
+def memory_levels(problem: ChainProblem) -> tuple[float, float]:
+    """Peaks of the load-optimal contiguous partition, run eagerly with 1 batch in flight and with 2 more than GPUs."""
+    borders = pipedream_partition(problem)
+    assert borders is not None, "without a target some partition is always found"
+    counts = (1, problem.gpus + EXTRA_IN_FLIGHT)
+    least, most = (run_eagerly(problem, borders, in_flight, 0.0).peak for in_flight in counts)
+    return least, most
 
 
 def tightness(problem: ChainProblem, least: float, most: float, share: float = 0.3) -> ChainProblem:

@@ -20,15 +20,16 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import random_placements
+
 from pipeplan.instances.base.quantities import GIB, MIB
-from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import DEVICES, Hardware
 from pipeplan.instances.physics.optimizers import copies_by
-from pipeplan.instances.placement.generators import heterogeneous, series_parallel
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe, made_on
+from .recipe import LINKS, Link, Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -158,11 +159,11 @@ def _tiny_chain() -> PlacementProblem:
 
 
 def _cpu_offload() -> PlacementProblem:
-    return heterogeneous(nodes=60, accelerators=3, cpus=2, seed=3).replace(name="cpu-offload")
+    return random_placements.heterogeneous(nodes=60, accelerators=3, cpus=2, seed=3).replace(name="cpu-offload")
 
 
 def _memory_tight() -> PlacementProblem:
-    problem = series_parallel(nodes=40, accelerators=5, cpus=0, seed=5)
+    problem = random_placements.series_parallel(nodes=40, accelerators=5, cpus=0, seed=5)
     return problem.replace(name="memory-tight", memory_bytes=300.0 * MIB)
 
 

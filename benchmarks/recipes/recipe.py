@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeplan.instances.physics.hardware import GPUS, Hardware
+from pipeplan.instances.physics.hardware import GPUS, LINK_RATES, Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    name: str
+    bytes_per_s: float
+    """In one direction."""
+
+
+LINKS: Mapping[str, Link] = {name: Link(name, rate * 1e9) for name, rate in LINK_RATES.items()}
 
 
 def made_on(gpu: str) -> Hardware:

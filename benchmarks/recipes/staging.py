@@ -39,7 +39,7 @@ from typing import Any
 
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.physics.efficiencies import SINGLE
-from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import Hardware
 from pipeplan.instances.physics.optimizers import OPTIMIZERS
 from pipeplan.instances.staging.problem import Configuration, Edge, StagingLevel, StagingProblem
 from pipeplan.instances.staging.problem import Layer as StagingLayer
@@ -48,7 +48,7 @@ from . import blocks as split
 from .blocks import Block, blocks, split_of
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe, made_on
+from .recipe import LINKS, Link, Recipe, made_on
 
 VANILLA = "vanilla"
 # The ids of the published inputs, by which baselines tell recomputation.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
 
+from random_placements import with_backward
+
 from pipeplan.instances.base.checks import check_amount
-from pipeplan.instances.placement.generators import Asked, with_backward
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 # The work of one block, in ms.
@@ -45,8 +47,7 @@ def transformer(
     In those graphs all transfers together cost 7 to 13 times the work. Sizes of tensors, and what each operator of a
     block costs for an element, are drawn once; a mask is read by every block.
     """
-    asked = Asked(nodes, accelerators, cpus, None, training, seed)
-    rng = asked.start()
+    rng = random.Random(seed)
     check_amount("transfers", transfers)
     width, tokens = rng.choice((512, 768, 1024)), rng.choice((128, 256, 512))
     elements = {"hidden": tokens * width, "inner": 4 * tokens * width, "scores": width // 64 * tokens**2}
@@ -54,7 +55,7 @@ def transformer(
     work = {row[0]: elements[row[1]] * rng.uniform(0.5, 2.0) for row in rows}
     slowness = rng.uniform(10, 30)
     drawn = [_Operator("0 output", work["output"], elements["hidden"]), _Operator("mask", 0.0, tokens)]
-    for block in range(1, asked.nodes // len(rows) + 2):
+    for block in range(1, nodes // len(rows) + 2):
         names = {"input": f"{block - 1} output", "mask": "mask"}
         for name, output, *inputs in rows:
             names[name] = f"{block} {name}"
@@ -62,13 +63,13 @@ def transformer(
                 names["@"] = f"{block} {name} weights"
                 drawn.append(_Operator(names["@"], 0.0, width * width // 8))
             drawn.append(_Operator(names[name], work[name], elements[output], tuple(names[i] for i in inputs)))
-    drawn = drawn[: asked.nodes]
+    drawn = drawn[:nodes]
     sent = {source for operator in drawn for source in operator.inputs}
     total = math.fsum(operator.work for operator in drawn)
     unit = BLOCK_MS / math.fsum(work.values())
     moved = sum(operator.elements for operator in drawn if operator.name in sent)
     price = transfers * total * unit / max(1, moved)
-    nodes = [
+    placed = tuple(
         Node(
             operator.name,
             accelerator_time=round(operator.work * unit, 3),
@@ -77,7 +78,8 @@ def transformer(
             transfer_time=round(operator.elements * price, 3) if operator.name in sent else 0.0,
         )
         for operator in drawn
-    ]
-    edges = [(source, operator.name) for operator in drawn for source in operator.inputs]
-    problem = asked.problem(nodes, edges, asked.called("transformer"), "ms")
-    return with_backward(problem, lambda node: node.transfer_time) if asked.training else problem
+    )
+    edges = tuple((source, operator.name) for operator in drawn for source in operator.inputs)
+    name = f"transformer-{nodes}-{seed}"
+    problem = PlacementProblem(placed, edges, accelerators, cpus, None, name, "ms")
+    return with_backward(problem, lambda node: node.transfer_time) if training else problem

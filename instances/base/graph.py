@@ -184,8 +184,8 @@ class Group:
     sends: tuple[int, ...]
 
 
-def cut_into_groups(order: Sequence[int], successors: Sequence[Sequence[int]], passing: int = 1) -> list[Group]:
-    """The finest chain of groups in this order with at most `passing` tensors at a cut."""
+def cut_into_groups(order: Sequence[int], successors: Sequence[Sequence[int]]) -> list[Group]:
+    """The finest chain of groups in this order with one tensor at a cut."""
     place = {node: i for i, node in enumerate(order)}
     last_reader = {node: max((place[v] for v in successors[node] if v in place), default=-1) for node in order}
     groups: list[Group] = []
@@ -194,7 +194,7 @@ def cut_into_groups(order: Sequence[int], successors: Sequence[Sequence[int]], p
     for i, node in enumerate(order):
         members.append(node)
         crossing = [u for u in (*crossing, node) if last_reader[u] > i]
-        if i + 1 == len(order) or 1 <= len(crossing) <= passing:
+        if i + 1 == len(order) or len(crossing) == 1:
             groups.append(Group(tuple(members), tuple(crossing)))
             members = []
     return groups

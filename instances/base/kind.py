@@ -167,8 +167,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """Says on what these problems run, where that is never a CPU."""
     listing: Listing | None = None
     """How its packaged instances are listed; None: there are none."""
-    generators: Later[Mapping[str, Generator[Any]]] | None = None
-    """Families of its problems by name, each with its parameters."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
     stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
@@ -305,32 +303,15 @@ class Picture:
         return self.svg
 
 
-# ---- generator ------------------------------------------------------------
-# A family of random problems of any kind, as `plan generate` offers it.
-
-
-Made = TypeVar("Made")
+# ---- generators ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a generator, as the command line offers it. `type` is int, float or flag."""
+class Generator:
+    """A family of problems, as `plan generate` offers it."""
 
-    name: str
-    type: str
-    default: Any
-    help: str
-
-
-@dataclass(frozen=True, slots=True)
-class Generator(Generic[Made]):
-    """A family of problems, which every parameter with its default makes callable without arguments."""
-
-    name: str
     title: str
-    build: Callable[..., Made]
-    parameters: tuple[Parameter, ...] = ()
-
-    def __call__(self, **arguments: Any) -> Made:
-        usual = {parameter.name: parameter.default for parameter in self.parameters}
-        return self.build(**{**usual, **arguments})
+    build: Callable[..., Any]
+    """Makes a problem of the parameters that are given, by name; each has a default."""
+    parameters: tuple[str, ...]
+    """Those that `plan generate` offers; `pipeplan/studies/generate.py` says what each of them means."""

@@ -13,7 +13,7 @@ Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypedDict, Unpack
@@ -21,6 +21,7 @@ from typing import TypedDict, Unpack
 from ..base.checks import MAX_DEVICES, check_amount, check_whole
 from ..base.errors import named
 from ..base.graph import adjacency, heights_of
+from ..base.kind import Generator
 from ..base.quantities import GIB, MIB
 from ..physics.hardware import GPUS
 from .plan import GraphStage, StageGraphPlan
@@ -319,31 +320,18 @@ def sequential(devices: int = 8, layers: int = 32, **setting: Unpack[Setting]) -
     return graph.problem(f"sequential-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphModel:
-    """A generator of graph pipelines; `build` takes `parameters` by name."""
-
-    name: str
-    build: Callable[..., GraphPipelineProblem]
-    parameters: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        """The first line of the docstring of `build`."""
-        return (self.build.__doc__ or "").strip().splitlines()[0]
-
-
 _COMMON = ("devices", "layers", "mini_batch", "cluster", "memory_bytes", "half_samples")
 
-GRAPH_MODELS: Mapping[str, GraphModel] = {
-    model.name: model
-    for model in (
-        GraphModel("mmt", mmt, (*_COMMON, "branches")),
-        GraphModel("dlrm", dlrm, (*_COMMON, "branches")),
-        GraphModel("candle-uno", candle_uno, (*_COMMON, "branches")),
-        GraphModel("case-study", case_study, (*_COMMON, "branches", "join")),
-        GraphModel("sequential", sequential, _COMMON),
-    )
+GENERATORS: Mapping[str, Generator] = {
+    "mmt": Generator("multi-modal transformer: branches, concatenated at the end", mmt, (*_COMMON, "branches")),
+    "dlrm": Generator(
+        "recommendation model: dense branches and tables, concatenated", dlrm, (*_COMMON, "branches")
+    ),
+    "candle-uno": Generator(
+        "drug response model: dense branches, concatenated", candle_uno, (*_COMMON, "branches")
+    ),
+    "case-study": Generator("two branches of transformer layers", case_study, (*_COMMON, "branches", "join")),
+    "sequential": Generator("transformer layers in one row, without branches", sequential, _COMMON),
 }
 
 

@@ -27,17 +27,9 @@ _G, _T = 1e9, 1e12
 NVLINK_SECONDS, PCIE_SECONDS, NETWORK_SECONDS = 1.9e-6, 2.5e-6, 4e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    name: str
-    bytes_per_s: float
-    """In one direction."""
-
-
 # GB/s in one direction. PCI-SIG: 16 lanes at 8 and 16 GT/s with 128b/130b coding. NVIDIA: 600 GB/s per A100 and 900
 # per H100 in both directions together; these join accelerators only, so they fit clusters whose plans use no CPU.
-_RATES = {"pcie3-x16": 15.75, "pcie4-x16": 31.5, "nvlink3": 300, "nvlink4": 450}
-LINKS: Mapping[str, Link] = {name: Link(name, rate * _G) for name, rate in _RATES.items()}
+LINK_RATES = {"pcie3-x16": 15.75, "pcie4-x16": 31.5, "nvlink3": 300, "nvlink4": 450}
 
 
 # Which share of the peak a kernel reaches, by the name of an efficiency.
@@ -164,7 +156,7 @@ class KnownGpu:
 _HOPPER = {"bf16": 989.4, "fp16": 989.4, "fp8": 1_978.9}
 _WHITE_PAPER = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
 _V100 = "NVIDIA V100 data sheet (2020), "
-_PCIE3, _PCIE4, _NVLINK3, _NVLINK4 = _RATES.values()
+_PCIE3, _PCIE4, _NVLINK3, _NVLINK4 = LINK_RATES.values()
 
 
 def _smi(mib: int, chip: str) -> tuple[float, str]:

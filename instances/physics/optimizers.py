@@ -175,13 +175,6 @@ def states_of(framework: str, optimizer: str) -> Mapping[int, StateBytes]:
     return {zero: _states(kept, optimizer_of(optimizer), zero) for zero in kept.stages}
 
 
-def sum_of_states(framework: str, optimizer: str) -> float:
-    """Bytes of a parameter's weight, gradient and states together, where ranks divide nothing."""
-    own = optimizer_of(optimizer)
-    kept = _kept(KEPT[framework], own)
-    return kept.weights + kept.gradients + kept.master + own.states
-
-
 def _kept(kept: Kept, own: Optimizer) -> Kept:
     """What a framework keeps with an optimizer that has formats of its own; without a master copy none of it."""
     gradients = kept.gradients if own.gradients is None else own.gradients

@@ -6,11 +6,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.errors import InputError, show
-from ..base.kind import Generator, Parameter
+from ..base.kind import Generator
 from ..base.quantities import several
 from ..physics.schedules import LOOP, V_SHAPE
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
@@ -215,12 +214,13 @@ SHAPES: Mapping[str, Callable[[_Passes, range], None]] = {"v": _v, "x": _x, "k":
 def shape(
     name: str,
     devices: int = 4,
-    memory: float | None = None,
+    limit: float | None = None,
     forward: float = 1,
     backward: float = 2,
     micro_batches: int | None = None,
 ) -> ScheduleProblem:
-    """One of `SHAPES`. Memory counts the activations of one forward pass of a chain; None: twice the devices."""
+    """One of `SHAPES`. `limit` counts the activations of a forward pass of a chain that a device holds; None: twice as
+    many as devices."""
     if name not in SHAPES:
         raise InputError("shape", f"is {name!r}", f"give one of {', '.join(SHAPES)}")
     check_whole("devices", devices, 1_000)
@@ -228,10 +228,12 @@ def shape(
         raise InputError("devices", "is 1", "give at least two devices")
     passes = _Passes(devices, forward, backward)
     SHAPES[name](passes, range(devices))
-    return passes.problem(f"{name}-shape-{devices}", 2 * devices if memory is None else memory, micro_batches)
+    return passes.problem(f"{name}-shape-{devices}", 2 * devices if limit is None else limit, micro_batches)
 
 
-def random_pipeline(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
+def random_pipeline(
+    stages: int = 4, micro_batches: int = 12, limit: float = 10, lag: float = 0, seed: int = 0
+) -> ScheduleProblem:
     """Uneven stages: passes between 5 and 15 units each, activations of 2 units."""
     chosen = random.Random(seed)
     rows = [StagePasses(*(chosen.randint(5, 15) for _ in range(3))) for _ in range(stages)]
@@ -240,22 +242,15 @@ def random_pipeline(stages: int, micro_batches: int, limit: float, lag: float, s
 
 # ---- generators ------------------------------------------------------------
 
-STAGES = Parameter("stages", "int", 4, "for pipelines: how many stages, each on a device of its own")
-MICRO_BATCHES = Parameter("micro_batches", "int", 12, "for pipelines: micro-batches in an iteration")
-LIMIT = Parameter("limit", "float", 10, "for schedules: memory of a device, in halves of a stage's activations")
-LAG = Parameter("lag", "float", 0, "for pipelines: from the end of a pass to the next stage")
-PASSES = (
-    Parameter("forward", "float", 5, "time of a forward pass"),
-    Parameter("inputs", "float", 6, "time of a backward pass for inputs"),
-    Parameter("weights", "float", 4, "time of a backward pass for weights"),
-)
-DEVICES = Parameter("accelerators", "int", 4, "number of devices")
-SEED = Parameter("seed", "int", 0, "seed of all random numbers")
-UNITS = Parameter("limit", "float", None, "for shapes: activations that a device holds; default: twice the devices")
-
 
 def _pipeline(
-    stages: int, micro_batches: int, forward: float, inputs: float, weights: float, lag: float, limit: float
+    stages: int = 4,
+    micro_batches: int = 12,
+    forward: float = 5,
+    inputs: float = 6,
+    weights: float = 4,
+    lag: float = 0,
+    limit: float = 10,
 ) -> ScheduleProblem:
     name = f"pipeline-{stages}x{micro_batches}"
     return divided_pipeline(equal_stages(stages, forward, inputs, weights), micro_batches, limit, lag, name)
@@ -263,76 +258,50 @@ def _pipeline(
 
 def _virtual(
     layout: str,
-    accelerators: int,
-    virtual: int,
-    micro_batches: int,
-    forward: float,
-    inputs: float,
-    weights: float,
-    undivided: bool,
-    lag: float,
-    limit: float | None,
+    devices: int = 4,
+    virtual: int = 2,
+    micro_batches: int = 12,
+    forward: float = 5,
+    inputs: float = 6,
+    weights: float = 4,
+    undivided: bool = False,
+    lag: float = 0,
+    limit: float | None = None,
 ) -> ScheduleProblem:
     """A pipeline with several stages on each device. `limit` counts halves of one stage's activations; None: as much as
     the rule for such stages holds, which is interleaved 1F1B for a loop and DualPipe's V for a V."""
-    check_whole("accelerators", accelerators, MAX_DEVICES)
+    check_whole("devices", devices, MAX_DEVICES)
     check_whole("virtual", virtual, MAX_DEVICES)
     passes = (inputs + weights, None) if undivided else (inputs, weights)
-    stages = equal_stages(accelerators * virtual, forward, *passes)
-    warm_up = (virtual - 1) * accelerators
-    rule_holds = 2 * (warm_up + (2 * accelerators - 1 if layout == LOOP else accelerators + 1))
-    name = f"{'interleaved' if layout == LOOP else layout}-{accelerators}x{virtual}x{micro_batches}"
+    stages = equal_stages(devices * virtual, forward, *passes)
+    warm_up = (virtual - 1) * devices
+    rule_holds = 2 * (warm_up + (2 * devices - 1 if layout == LOOP else devices + 1))
+    name = f"{'interleaved' if layout == LOOP else layout}-{devices}x{virtual}x{micro_batches}"
     memory = rule_holds if limit is None else limit
     return divided_pipeline(stages, micro_batches, memory, lag, name, virtual=virtual, layout=layout)
 
 
-def _shape(name: str, accelerators: int, limit: float | None, micro_batches: int | None) -> ScheduleProblem:
-    return shape(name, accelerators, limit, micro_batches=micro_batches)
+_PASSES = ("forward", "inputs", "weights")
+_VIRTUAL = ("devices", "virtual", "micro_batches", *_PASSES, "undivided", "lag", "limit")
+_SHAPE = ("devices", "limit", "micro_batches")
+_SEVERAL = "equal stages, several on each device"
 
-
-SHAPE_TITLES = {
-    "v": "a chain of stages, down and back up",
-    "x": "two chains of stages in opposite directions",
-    "k": "two branches of stages into a trunk over all devices",
-    "m": "a chain of stages between blocks over all devices",
-    "nn": "two chains of stages between blocks over all devices",
-}
-
-VIRTUAL = Parameter("virtual", "int", 2, "for pipelines: stages on each device")
-UNDIVIDED = Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block")
-HELD = Parameter("limit", "float", None, "for pipelines: memory of a device; default: what the rule holds")
-STEADY = Parameter("micro_batches", "int", None, "none: the steady state alone")
-
-GENERATORS: dict[str, Generator[Any]] = {
-    generator.name: generator
-    for generator in (
-        Generator(
-            "pipeline",
-            "equal stages with a divided backward pass",
-            _pipeline,
-            (STAGES, MICRO_BATCHES, *PASSES, LAG, LIMIT),
-        ),
-        *(
-            Generator(
-                name,
-                f"equal stages, several on each device, {way}",
-                partial(_virtual, layout),
-                (DEVICES, VIRTUAL, MICRO_BATCHES, *PASSES, UNDIVIDED, LAG, HELD),
-            )
-            for name, way, layout in (
-                ("interleaved-pipeline", "around in a loop", LOOP),
-                ("v-pipeline", "there and back", V_SHAPE),
-            )
-        ),
-        Generator(
-            "uneven-pipeline",
-            "random stages with a divided backward pass",
-            random_pipeline,
-            (STAGES, MICRO_BATCHES, LAG, LIMIT, SEED),
-        ),
-        *(
-            Generator(f"{name}-shape", SHAPE_TITLES[name], partial(_shape, name), (DEVICES, UNITS, STEADY))
-            for name in SHAPES
-        ),
-    )
+GENERATORS: Mapping[str, Generator] = {
+    "pipeline": Generator(
+        "equal stages with a divided backward pass",
+        _pipeline,
+        ("stages", "micro_batches", *_PASSES, "lag", "limit"),
+    ),
+    "interleaved-pipeline": Generator(f"{_SEVERAL}, around in a loop", partial(_virtual, LOOP), _VIRTUAL),
+    "v-pipeline": Generator(f"{_SEVERAL}, there and back", partial(_virtual, V_SHAPE), _VIRTUAL),
+    "uneven-pipeline": Generator(
+        "random stages with a divided backward pass",
+        random_pipeline,
+        ("stages", "micro_batches", "lag", "limit", "seed"),
+    ),
+    "v-shape": Generator("a chain of stages, down and back up", partial(shape, "v"), _SHAPE),
+    "x-shape": Generator("two chains of stages in opposite directions", partial(shape, "x"), _SHAPE),
+    "k-shape": Generator("two branches of stages into a trunk over all devices", partial(shape, "k"), _SHAPE),
+    "m-shape": Generator("a chain of stages between blocks over all devices", partial(shape, "m"), _SHAPE),
+    "nn-shape": Generator("two chains of stages between blocks over all devices", partial(shape, "nn"), _SHAPE),
 }

@@ -6,7 +6,7 @@ All micro-batches are alike. A link is a device without memory. Tuples hold bloc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -342,11 +342,9 @@ def _check_sums(problem: ScheduleProblem) -> None:
             )
 
 
-def whole_times(
-    problem: ScheduleProblem, others: Iterable[Fraction] = ()
-) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Steps per time unit such that all times, lags and `others` are whole, and the times and lags in such steps."""
-    steps = math.lcm(*(number.denominator for number in (*problem.times, *problem.lags, *others)))
+def whole_times(problem: ScheduleProblem) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Steps per time unit such that all times and lags are whole, and the times and lags in such steps."""
+    steps = math.lcm(*(number.denominator for number in (*problem.times, *problem.lags)))
     return (
         steps,
         tuple(int(time * steps) for time in problem.times),

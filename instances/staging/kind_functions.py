@@ -118,7 +118,7 @@ def _edge_from_json(where: str, value: object) -> Edge:
 # ---- the published format --------------------------------------------------------------------------------
 
 
-def staging_from_published(data: object, name: str = "staging", time_unit: str | None = None) -> StagingProblem:
+def staging_from_published(data: object, name: str = "staging") -> StagingProblem:
     """The problem in Piper's JSON. Units are the file's own: it does not say whether times are seconds.
 
     `syncTimeFw` is keyed by the tail of an incoming edge, `syncTimeBw` by the head of an outgoing one.
@@ -137,7 +137,7 @@ def staging_from_published(data: object, name: str = "staging", time_unit: str |
         "micro_batches": int(batches) if isinstance(batches, float) and batches.is_integer() else batches,
         "memory_bytes": require("", top, "maxMemoryPerDevice"),
         "name": name,
-        "time_unit": time_unit,
+        "time_unit": None,
     }
     try:
         return StagingProblem(**facts)

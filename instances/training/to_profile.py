@@ -141,7 +141,7 @@ class _Shapes:
     def profile(self, name: str, source: Mapping[str, Any]) -> Profile:
         embedding, layers, norm, head = self.names
         units = [unit for unit in self.model.units if unit in ("dense", "experts")]
-        table = count_of(self.model, "embedding").total
+        table = count_of(self.model, "embedding")
         last = norm_parameters(self.model, self.model.hidden) * self.model.final_norm
         nodes = [
             self._node(
@@ -234,7 +234,7 @@ class _Shapes:
     def _layer(self, id: str, unit: UnitType) -> ProfileNode:
         attention = self.model.attention
         assert attention is not None, "a model of shapes has it"
-        parameters = {f"{id}.weight": count_of(self.model, unit).total}
+        parameters = {f"{id}.weight": count_of(self.model, unit)}
         return self._node(id, self._run_by(unit), self._kept_by(unit), parameters, self._scores(attention))
 
     def _scores(self, own: Attention) -> float:

@@ -674,50 +674,12 @@ def _mlp(h: int, mlp: Mlp, shards: Any) -> tuple[list[tuple[Any, Any]], Any]:
     return [(rows, h), (h, inner)], (rows + h) * mlp.bias
 
 
-@dataclass(frozen=True, slots=True)
-class UnitCount:
-    """Parameters of one unit of the row, whole."""
-
-    total: int
-    active: int
-    """Parameters that one token meets: of the experts only as many as it is sent to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Parameters of a model; one table of words that serves the embedding and the head is counted once."""
-
-    units: Mapping[UnitType, UnitCount]
-    """Parameters of one unit of each type."""
-    embedding: int
-    prediction: int
-    """Parameters of all layers for multi-token prediction, which published numbers leave out."""
-    total: int
-    """All parameters but those of multi-token prediction."""
-    active: int
-    """Those of them that one token meets; the table of words and the head count whole."""
-
-
-def count_of(model: Model, unit: UnitType) -> UnitCount:
-    """Parameters of one unit of that type."""
+def count_of(model: Model, unit: UnitType) -> int:
+    """Parameters of one unit of that type, whole."""
     import numpy as np
 
     own = unit_parameters(model, Keys.of([(1, 1, 1, 1, 1)]), unit)
-    usual, experts = float(np.sum(own.usual)), float(np.sum(own.experts))
-    share = model.experts.per_token / model.experts.count if model.experts is not None else 0.0
-    return UnitCount(round(usual + experts), round(usual + experts * share))
-
-
-def parameters_of(model: Model) -> Counts:
-    """Parameters of a model, counted by its shapes or by its measured layers."""
-    if model.own:
-        total = sum(layer.parameters for layer in model.own)
-        return Counts({}, 0, 0, total, total)
-    units = {unit: count_of(model, unit) for unit in model.counted}
-    totals = {unit: units[unit].total * count for unit, count in model.counted.items()}
-    prediction = totals.pop("prediction", 0)
-    active = sum(units[unit].active * model.counted[unit] for unit in totals)
-    return Counts(units, totals["embedding"], prediction, sum(totals.values()), active)
+    return round(float(np.sum(own.usual)) + float(np.sum(own.experts)))
 
 
 # ---- what passes keep ------------------------------------------------------------------------------------

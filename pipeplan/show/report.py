@@ -33,7 +33,6 @@ from .views import (
     Graph,
     PlanView,
     Table,
-    Timeline,
     assumptions,
     colour,
     first_micro_batches,
@@ -65,7 +64,10 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     parts = [
         html.section(f"{part.what[0].upper()}{part.what[1:]}s", plan_table(view, part)) for part in view.tables
     ]
-    parts += [timeline_section(line, view) for line in timelines[-1:] if line.bars]
+    for line in timelines[-1:]:
+        if line.bars:
+            chart = html.lanes_chart(timeline_lanes(line, view, html.MOST_TASKS))
+            parts.append(html.section(line.title, chart, name="gantt"))
     parts.append(html.section("Loads", html.lanes_chart(load_lanes(view)), *map(_parts, view.tables)))
     for title, lanes in (("Memory", memory_lanes(view.tables, view.memory_unit)), ("Memory over time", over_time)):
         if lanes is not None:
@@ -73,12 +75,6 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     if view.graph is not None and len(view.graph.labels) <= MOST_NODES:
         parts.append(html.section("Graph", graph(view.graph)))
     return parts
-
-
-def timeline_section(line: Timeline, view: PlanView, title: str = "", name: str = "gantt") -> Element:
-    return html.section(
-        title or line.title, html.lanes_chart(timeline_lanes(line, view, html.MOST_TASKS)), name=name
-    )
 
 
 def plan_table(view: PlanView, part: Table) -> Element:

@@ -557,15 +557,6 @@ def pareto(points: list[Measured]) -> list[Measured]:
     return front
 
 
-def memory_levels(problem: ChainProblem) -> tuple[float, float]:
-    """Peaks of the load-optimal contiguous partition, run eagerly with 1 batch in flight and with 2 more than GPUs."""
-    borders = pipedream_partition(problem)
-    assert borders is not None, "without a target some partition is always found"
-    counts = (1, problem.gpus + EXTRA_IN_FLIGHT)
-    least, most = (run_eagerly(problem, borders, in_flight, 0.0).peak for in_flight in counts)
-    return least, most
-
-
 # ---- What a trace shows a posteriori: the period without warm-up and drain, and the peak memory of each GPU ----
 # The memory is counted as the specification of the problem says, in the problem's own mode, from the trace alone.
 

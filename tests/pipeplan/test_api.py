@@ -14,6 +14,7 @@ import pandas
 import pytest
 from page_blocks import PAGES, blocks_of
 from problems.profiles import ROW
+from random_placements import layered
 
 import pipeplan
 from pipeplan.instances.base.kind import Displayed
@@ -361,15 +362,15 @@ def test_a_result_from_a_file_finds_a_packaged_problem_and_asks_for_any_other(tm
 
 
 def test_problems_are_generated_by_name() -> None:
-    assert pipeplan.generate("layered", seed=1) == pipeplan.generate("layered", seed=1, devices=4)
+    assert pipeplan.generate("v-shape") == pipeplan.generate("v-shape", devices=4)
     assert pipeplan.generate("mmt", memory="16GiB").memory_bytes == 16 * 2**30
     with pytest.raises(pipeplan.UsageError, match=r"no parameter sead \(did you mean 'seed'\?\)"):
-        pipeplan.generate("layered", sead=1)
+        pipeplan.generate("uneven-pipeline", sead=1)
 
 
 @pytest.mark.slow
 def test_methods_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    problem = pipeplan.generate("layered", seed=1, nodes=8, devices=2)
+    problem = layered(nodes=8, seed=1, accelerators=2)
     comparison = pipeplan.compare([problem, "tiny-chain"], ["dp", "greedy"], time_limit_s=600, jobs=1)
     frame = comparison.table()
     assert list(frame["method"]) == ["dp", "greedy"] * 2

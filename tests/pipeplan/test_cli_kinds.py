@@ -15,7 +15,7 @@ from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS
+from pipeplan.instances.graph_pipeline.models import GENERATORS
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
@@ -149,7 +149,7 @@ def chained(tmp_path: Path) -> tuple[Path, Path]:
 # ---- generate --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GRAPH_MODELS)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_every_model_can_be_generated_and_is_listed(plan: Plan, name: str) -> None:
     data = plan("generate", name, "--layers", 2, "--mini-batch", 8, "--memory", "none").json
     assert (data["schema"], data["mini_batch"], data["memory_bytes"]) == ("pipeplan.graph-pipeline/1", 8, None)

@@ -191,7 +191,7 @@ COMMANDS = (
     "explore golden-4 chained.json -o {new}.html",
     "schedule golden-4 chained.json --micro-batches 2 --planner list-schedule --problem-output {new}.json",
     "export scheduled.json blocks.json --to torch -o {new}.csv",
-    "generate layered --nodes 5 -o {new}.json",
+    "generate pipeline --stages 2 -o {new}.json",
     "import table table.csv -o {new}.json",
 )
 EACH = [pytest.param(words, marks=() if words in QUICK else pytest.mark.slow) for words in COMMANDS]

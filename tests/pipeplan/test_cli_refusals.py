@@ -165,7 +165,7 @@ CHEAP: dict[str, tuple[str, ...]] = {
     "schedule": ("tiny-stages", "s.json", "--micro-batches", "2", "--time-limit", "2"),
     "export": ("s.json",),
     "convert": ("tiny-chain", "-o", "c.json"),
-    "generate": ("chain", "-o", "g.json"),
+    "generate": ("pipeline", "-o", "g.json"),
     "compare": ("tiny-chain", "-m", "greedy", "-o", "compared", "--dry-run"),
     "report": ("r.json", "tiny-chain", "-o", "r.html"),
     "run": ("r.json", "no-profile.json", "--model", "m.py:f"),

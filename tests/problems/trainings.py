@@ -13,10 +13,9 @@ from oracles.training import DIVIDED, V_SHAPES
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.optimizers import PRECISIONS
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
-from pipeplan.instances.training.generators import random_levels, random_model
-from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
+from pipeplan.instances.training.model import MODULES, Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
-from pipeplan.instances.training.problem import Gpu, TrainingProblem
+from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
 
 OF_EXPERTS = ("moe_act", "shared_experts", "moe")
@@ -25,6 +24,9 @@ WITH_EXPERTS = ("megatron", "torchtitan", "deepspeed")
 """Frameworks whose rules know layers with experts."""
 MOST_CHUNKS = 4
 """Of a rank."""
+
+# Bandwidth in bytes a second and latency in seconds of links, the fastest first.
+LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
 
 
 def random_training(seed: int, *, devices: int | None = None, **changes: Any) -> TrainingProblem:
@@ -82,6 +84,51 @@ def random_gpu(rng: random.Random) -> Gpu:
     return Gpu(
         "random", memory, {name: flops * (1 + (name == "fp8")) for name in PRECISIONS}, rng.uniform(1e11, 2e12)
     )
+
+
+def random_levels(chosen: random.Random, devices: int) -> tuple[Level, ...]:
+    """One level of links, or two where the number of GPUs can be divided."""
+    inner = chosen.choice([size for size in range(1, devices + 1) if devices % size == 0 and size != 1] or [1])
+    counts = (inner, devices // inner) if inner < devices else (devices,)
+    first = chosen.randrange(len(LINKS) - len(counts) + 1)
+    return tuple(Level(count, *LINKS[first + i]) for i, count in enumerate(counts))
+
+
+def random_model(chosen: random.Random, layers: int, *, experts: bool, latent: bool) -> Model:
+    """A model at random with one of the shapes that transformers have, in small numbers."""
+    heads, size = chosen.choice((2, 4, 8)), chosen.choice((16, 32, 64))
+    hidden = chosen.choice((64, 128, 256))
+    attention = _random_attention(chosen, heads, size, latent=latent)
+    first = chosen.randint(0, min(2, layers - 1)) if experts else 0
+    has_mlp = not experts or first > 0
+    return Model(
+        "random model",
+        hidden,
+        layers,
+        vocabulary=chosen.choice((512, 1_000, 4_096)),
+        attention=attention,
+        mlp=Mlp(chosen.choice((128, 256, 768)), gated=chosen.random() < 0.7) if has_mlp else None,
+        experts=_random_experts(chosen, first) if experts else None,
+        tied=chosen.random() < 0.3,
+        norm=chosen.choice(("rms", "layer")),
+    )
+
+
+def _random_attention(chosen: random.Random, heads: int, size: int, *, latent: bool) -> Attention:
+    """Grouped-query attention, or latent attention."""
+    if latent:
+        query_rank = chosen.choice((None, 24, 48))
+        return Attention(
+            heads, size, heads, value_size=size, query_rank=query_rank, key_value_rank=32, rope_size=16
+        )
+    groups = chosen.choice([count for count in (1, 2, 4, 8) if heads % count == 0])
+    return Attention(heads, size, groups, bias=chosen.random() < 0.3)
+
+
+def _random_experts(chosen: random.Random, dense_layers: int) -> Experts:
+    shared = chosen.choice((0, 64))
+    count = chosen.choice((4, 8))
+    return Experts(count, chosen.choice((1, 2)), chosen.choice((64, 128)), shared, dense_layers=dense_layers)
 
 
 def random_own_training(seed: int, **changes: Any) -> TrainingProblem:

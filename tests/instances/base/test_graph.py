@@ -32,12 +32,6 @@ def test_a_graph_is_cut_where_one_tensor_passes() -> None:
     assert [(group.members, group.sends) for group in groups] == [((0,), (0,)), ((1, 2, 3), (3,)), ((4,), ())]
 
 
-def test_more_cuts_where_more_tensors_may_pass() -> None:
-    successors = [[1, 2], [3], [3], [4], []]
-    groups = cut_into_groups(range(5), successors, passing=2)
-    assert [group.sends for group in groups] == [(0,), (0, 1), (1, 2), (3,), ()]
-
-
 def test_side_branches_end_as_soon_as_they_can() -> None:
     """0 -> 1 -> 2 and a dead end 0 -> 3, last in the given order, for which the output of 0 passes by group 1, 2."""
     successors = [[1, 3], [2], [], []]

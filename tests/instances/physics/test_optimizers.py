@@ -17,7 +17,6 @@ from pipeplan.instances.physics.optimizers import (
     USUAL_OPTIMIZER,
     copies_by,
     states_of,
-    sum_of_states,
     update_bytes,
 )
 from pipeplan.instances.training.build import problem_of
@@ -35,6 +34,12 @@ def llama(optimizer: str = USUAL_OPTIMIZER, **more: Any) -> TrainingProblem:
 
 def parameters() -> float:
     return sum(node.parameter_bytes for node in load_profile("llama-3-8b").nodes) / 2
+
+
+def sum_of_states(framework: str, optimizer: str) -> float:
+    """Bytes of a parameter's weight, gradient and states together, where ranks divide nothing."""
+    states = states_of(framework, optimizer)[0]
+    return states.weights.whole + states.gradients.whole + states.optimizer.whole
 
 
 def test_published_bytes_of_a_parameter() -> None:

@@ -58,13 +58,13 @@ def test_stages_that_cannot_be_laid_out_so(arguments: dict[str, int], words: str
     ("v-pipeline", "zb-v", 2),
 ])  # fmt: skip
 def test_what_is_generated_has_the_memory_that_its_rule_needs(family: str, planner: str, virtual: int) -> None:
-    problem = GENERATORS[family](virtual=virtual)
+    problem = GENERATORS[family].build(virtual=virtual)
     assert solve(problem, planner=planner).plan is not None
-    assert {block.kind for block in GENERATORS[family](undivided=True).blocks} == {"F", "B"}
+    assert {block.kind for block in GENERATORS[family].build(undivided=True).blocks} == {"F", "B"}
 
 
 def test_generated_memory_is_the_least_that_the_rule_needs() -> None:
     for family, planner in (("interleaved-pipeline", "interleaved-1f1b"), ("v-pipeline", "dualpipe-v")):
-        usual = GENERATORS[family]().devices[0].memory
+        usual = GENERATORS[family].build().devices[0].memory
         assert usual is not None
-        assert solve(GENERATORS[family](limit=usual - 1), planner=planner).plan is None
+        assert solve(GENERATORS[family].build(limit=usual - 1), planner=planner).plan is None

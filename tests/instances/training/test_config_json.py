@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from problems.parameters import parameters_of
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import MODELS, known_model, model_of
 from pipeplan.instances.training.config_json import READERS, model_from_config
-from pipeplan.instances.training.unit_costs import parameters_of
 
 from .test_unit_costs import PRINTED, TO_THE_LAST_DIGIT
 

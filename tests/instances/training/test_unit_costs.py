@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from oracles.training_costs import Definitions
+from problems.parameters import parameters_of
 from problems.timed_trainings import configuration, problem
 
 from pipeplan.instances.base.errors import InputError
@@ -14,7 +15,6 @@ from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.unit_costs import parameters_of
 
 from ...problems.trainings import random_configuration, random_training
 
@@ -162,7 +162,7 @@ def test_multi_token_prediction_stands_apart_and_is_exact_too() -> None:
 def test_units_make_up_the_whole(name: str) -> None:
     model = known_model(name)
     counts = parameters_of(model)
-    units = sum(counts.units[unit].total * count for unit, count in model.counted.items())
+    units = sum(counts.units[unit] * count for unit, count in model.counted.items())
     assert units == counts.total + counts.prediction
     assert counts.active <= counts.total
     assert (counts.active == counts.total) == (model.experts is None)

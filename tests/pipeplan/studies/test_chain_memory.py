@@ -9,10 +9,10 @@ from pathlib import Path
 
 import known_chains as theory
 import pytest
+from recipes.chain import resnet_like
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions
@@ -131,7 +131,7 @@ def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
 
 
 def test_pipedreams_set_is_measured_once_and_beats_itself_nowhere() -> None:
-    problem = recipe.resnet_like(6, 3, seed=2)
+    problem = resnet_like(6, 3, seed=2)
     candidates = pipedream_front(problem)
     assert len(candidates) > 1
     for before, after in pairwise(candidates):

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from recipes.chain import resnet_like
 
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
@@ -21,7 +21,7 @@ PERIOD = 400
 
 
 def chain_and_annealer(**changes: Any) -> tuple[ChainProblem, IntegerChain, Annealer]:
-    problem = recipe.resnet_like(6, 3, seed=4, memory_bytes=10_000).replace(**changes)
+    problem = resnet_like(6, 3, seed=4, memory_bytes=10_000).replace(**changes)
     chain = integer_chain(problem, Fraction(1))
     return problem, chain, Annealer(problem, chain, seed=1)
 
@@ -69,7 +69,7 @@ def test_memory_is_counted_as_the_referee_counts_it(seed: int, mode: str) -> Non
 
 @pytest.mark.sweeps
 def test_annealing_beats_contiguous_stages_on_many_gpus() -> None:
-    problem = recipe.resnet_like(12, 6, seed=1, memory_bytes=1500)
+    problem = resnet_like(12, 6, seed=1, memory_bytes=1500)
     chain = integer_chain(problem, Fraction(1))
     plan = best_contiguous(problem)
     annealer = Annealer(problem, chain, seed=1)

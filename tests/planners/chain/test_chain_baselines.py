@@ -8,9 +8,8 @@ from typing import Any
 
 import known_chains as theory
 import pytest
-from recipes.chain import tightness
+from recipes.chain import memory_levels, resnet_like, tightness
 
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
@@ -19,7 +18,6 @@ from pipeplan.planners.chain.baselines import (
     Stages,
     best_contiguous,
     measured_period,
-    memory_levels,
     one_f_one_b,
     peak_memory,
     pipedream_partition,
@@ -36,7 +34,7 @@ PLANNERS = (
 
 
 def chain(memory: float | None = None, **changes: Any) -> ChainProblem:
-    return recipe.resnet_like(6, 3, seed=2, memory_bytes=memory).replace(**changes)
+    return resnet_like(6, 3, seed=2, memory_bytes=memory).replace(**changes)
 
 
 def largest_load(problem: ChainProblem, borders: list[int]) -> float:
@@ -46,7 +44,7 @@ def largest_load(problem: ChainProblem, borders: list[int]) -> float:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pipedream_balances_stages_and_links(seed: int) -> None:
-    problem = recipe.resnet_like(8, 3, seed=seed)
+    problem = resnet_like(8, 3, seed=seed)
     borders = pipedream_partition(problem)
     assert borders is not None
     cuts = (c for n in range(3) for c in combinations(range(1, 8), n))

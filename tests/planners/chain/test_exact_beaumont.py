@@ -8,9 +8,9 @@ import known_chains as theory
 import pytest
 from known_chains import KnownChain
 from problems.chains import theory_chains
+from recipes.chain import resnet_like
 
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.allocation import packed_pattern
@@ -70,7 +70,7 @@ def test_periods_that_only_overrun_slots_reach_are_refuted() -> None:
 
 def test_bounds_rise_plans_improve_and_never_cross() -> None:
     seen: list[Progress] = []
-    problem = recipe.resnet_like(6, 2, seed=1, memory_bytes=900)
+    problem = resnet_like(6, 2, seed=1, memory_bytes=900)
     outcome = PLANNER.plan(Request(problem, limits=SolveOptions(threads=2), board=Board(seen.append)))
     assert outcome.stop == Stop.PROVEN
     values = [progress.incumbent for progress in seen if progress.incumbent is not None]
@@ -81,14 +81,14 @@ def test_bounds_rise_plans_improve_and_never_cross() -> None:
 
 
 def test_the_gap_that_was_asked_for_ends_the_search() -> None:
-    problem = recipe.resnet_like(8, 4, seed=1, memory_bytes=960)
+    problem = resnet_like(8, 4, seed=1, memory_bytes=960)
     outcome = answer(problem, rel_gap=0.2)
     assert outcome.plan.period - outcome.bound <= 0.2 * outcome.plan.period
 
 
 @pytest.mark.timing
 def test_a_limit_leaves_a_plan_and_a_bound() -> None:
-    problem = recipe.resnet_like(18, 4, seed=1, memory_bytes=1800)
+    problem = resnet_like(18, 4, seed=1, memory_bytes=1800)
     outcome = answer(problem, time_limit_s=0.2)
     assert outcome.plan is not None
     assert verify_pattern(problem, outcome.plan) == ()
@@ -97,7 +97,7 @@ def test_a_limit_leaves_a_plan_and_a_bound() -> None:
 
 def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     """With no time at all, that plan is the answer; a better one replaces it where there is time."""
-    problem = recipe.resnet_like(8, 4, seed=1)
+    problem = resnet_like(8, 4, seed=1)
     start = packed_pattern(problem, (0,) * 8)  # everything on one GPU
     problem = problem.replace(memory_bytes=0.7 * evaluate_pattern(problem, start).peak_bytes)
     assert verify_pattern(problem, start)

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import random_placements
 from oracles.extended_placement import best_value, tiny_types
 from problems.nasty import nasty
 from problems.placements import limited_placement, optimum, random_placement
 
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop
-from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
@@ -49,7 +49,7 @@ def plan(problem: PlacementProblem, limits: dict[str, Any] | None = None, **opti
 
 def blocks(nodes: int, **facts: Any) -> PlacementProblem:
     """A block of four branches of nine nodes, with nodes before and behind."""
-    return GENERATORS["blocks"](nodes=nodes, **{"branches": 4, "length": 9, **facts})
+    return random_placements.blocks(nodes=nodes, **{"branches": 4, "length": 9, **facts})
 
 
 def check(problem: PlacementProblem, best: float | None, objective: str = "max-load") -> bool:
@@ -136,7 +136,7 @@ def test_equals_the_integer_program_on_medium_problems(seed: int) -> None:
     arguments: dict[str, Any] = {"nodes": rng.randint(16, 30), "accelerators": rng.randint(2, 4), "seed": seed}
     arguments |= {} if name == "dnn" else {"training": seed % 3 == 0}
     arguments |= {"length": 3} if name == "blocks" else {}
-    problem = GENERATORS[name](**arguments)
+    problem = random_placements.FAMILIES[name](**arguments)
     if seed % 2:
         size = sum(node.size_bytes for node in problem.nodes)
         problem = problem.replace(memory_bytes=size / problem.accelerators * 1.1, cpus=1)
@@ -242,7 +242,7 @@ def test_threads_share_the_work_and_change_nothing(threads: int, monkeypatch: py
 
 def test_a_small_problem_needs_no_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert plan(GENERATORS["series-parallel"](nodes=30, accelerators=4, seed=1)).stop == Stop.PROVEN
+    assert plan(random_placements.series_parallel(nodes=30, accelerators=4, seed=1)).stop == Stop.PROVEN
 
 
 def test_too_many_ideals_end_in_a_plan_with_its_gap() -> None:

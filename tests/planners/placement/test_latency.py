@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from oracles.latency import best_latency, random_latency_placement
+from random_placements import layered
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.planners.options import SolveOptions
@@ -46,7 +46,7 @@ def test_every_offer_is_a_plan_no_better_than_the_optimum(name: str, seed: int) 
 
 def test_the_partition_is_evaluated_for_latency() -> None:
     pytest.importorskip("pymetis")
-    problem = GENERATORS["layered"](nodes=12, accelerators=2, seed=1)
+    problem = layered(nodes=12, accelerators=2, seed=1)
     result = planned(problem, "latency-partition")
     assert result.objective == evaluate_latency(problem, result.plan).latency  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ def test_the_kernel_agrees_with_the_referee(seed: int) -> None:
 
 @pytest.mark.sweeps
 def test_compiled_and_plain_loops_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = GENERATORS["layered"](nodes=30, accelerators=2, seed=3)
+    problem = layered(nodes=30, accelerators=2, seed=3)
     found = []
     for threshold in (1, 10_000):
         monkeypatch.setattr("pipeplan.planners.placement.latency.COMPILED_FROM", threshold)

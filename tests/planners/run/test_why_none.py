@@ -6,9 +6,9 @@ from typing import Any
 
 import known_chains as theory
 import pytest
+from recipes.chain import resnet_like
 
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.chain import generators as recipe
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.planners.chain.smallest_memory import amount, binding, explain
 from pipeplan.planners.memory.smallest import smallest_memory
@@ -90,7 +90,7 @@ def test_the_binding_term_is_named() -> None:
 
 def test_an_open_question_is_called_open() -> None:
     """Without time for a proof, a limit between the lower value and the plan's is not called too small."""
-    problem = recipe.resnet_like(18, 4)
+    problem = resnet_like(18, 4)
     hurried = SolveOptions(time_limit_s=1e-9, threads=1)
     found = smallest_memory(problem, hurried)
     assert found.lower_bytes < found.memory_bytes

@@ -16,9 +16,9 @@ import numpy
 import pytest
 from command_line import Plan
 from problems.made_up_runs import frame, record, run
+from random_placements import layered
 from scipy import stats
 
-import pipeplan
 from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
@@ -259,7 +259,7 @@ def test_a_method_that_is_said_to_be_without_chance_reads_no_seed(name: str) -> 
 @pytest.fixture(scope="module")
 def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compared_folder = tmp_path_factory.mktemp("compared")
-    hard = pipeplan.generate("layered", seed=3, nodes=10, devices=2).replace(name="50% of $x_1 & #2^~\\{}")  # type: ignore[union-attr,arg-type]
+    hard = layered(nodes=10, seed=3, accelerators=2).replace(name="50% of $x_1 & #2^~\\{}")
     comparison = compare([hard, "tiny-chain"], ["dp", "greedy"], folder=compared_folder, jobs=1)
     from pipeplan.show.comparison import write_tables
     from pipeplan.show.pictures import draw_profile

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 
 import pytest
-from recipes.chain import tightness
+from recipes.chain import resnet_like, tightness
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.generators import resnet_like
-from pipeplan.instances.chain.problem import ChainProblem
 
 
 def test_the_benchmark_s_chains_never_change() -> None:
@@ -26,9 +23,3 @@ def test_tightness_lies_between_two_memories() -> None:
     assert tightness(problem, 1000, 2005, share=1).memory_bytes == 2005
     with pytest.raises(InputError, match="from 0 to 1"):
         tightness(problem, 1000, 2000, share=2)
-
-
-@pytest.mark.parametrize("build", [lambda: resnet_like(1, 2), lambda: resnet_like(4, 2, seed=True)])
-def test_senseless_arguments_are_refused(build: Callable[[], ChainProblem]) -> None:
-    with pytest.raises(InputError):
-        build()
