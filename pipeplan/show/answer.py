@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 # ---- splits that need no planner ------------------------------------------------------------------------------
 
 
-def even_split(problem: Problem, rules: Rules) -> Ruling | None:
+def even_split(problem: Problem, rules: Rules, plans_of: str = "even_plans") -> Ruling | None:
     """The best even split by the referee; None where none keeps the rules, or the kind does not say what is even.
-    `even_plans`, in the module of the kind, proposes them."""
-    plans: Callable[[Any], Iterable[Any]] = getattr(module_of(problem), "even_plans", lambda problem: ())
+    `plans_of`: the function that proposes them, in the module of the kind; by `block_plans`, where the network is a row
+    of numbered blocks, each device has as many of these."""
+    plans: Callable[[Any], Iterable[Any]] = getattr(module_of(problem), plans_of, lambda problem: ())
     try:
         rulings = [rule(problem, plan, rules) for plan in plans(problem)]
     except PipeplanError:
@@ -43,6 +44,7 @@ def even_split(problem: Problem, rules: Rules) -> Ruling | None:
 MOST_NAMED = 48
 # Amounts that differ by a smaller relative share are called the same.
 SAME = 5e-4
+BLOCKS = "an even split of the blocks (as many numbered blocks on each device, as frameworks divide them)"
 # From this share of its limit on, memory is called nearly full.
 FULL = 0.95
 # From this ratio on, a split is said to take so many times as long, not to be so many per cent slower.
@@ -101,14 +103,27 @@ def limits(view: PlanView) -> str:
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
-    """By how much an even split is slower, or that the plan is one. Empty where the kind does not say what is even."""
-    kind, other = module_of(problem), even_split(problem, rules)
-    words = getattr(kind, "EVEN", "")
-    if other is None or other.value is None:
-        return f"no even split that was tried fits ({words})" if words else ""
+    """By how much even splits are slower: one of all layers, and one of the blocks, as frameworks divide them. Empty
+    where the kind does not say what is even."""
+    other, blocks = even_split(problem, rules), even_split(problem, rules, "block_plans")
+    words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
-    split += getattr(kind, "even_differs", lambda plan, even: "")(plan, other.plan)
-    return f"this is {split}" if value > 0 and other.plan == plan else _against(split, other.value, value)
+    parts = []
+    if other is None and words:
+        parts.append(f"no even split that was tried fits ({words})")
+    if other is not None:
+        differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
+        parts.append(_compared(split + differs, other, plan, value))
+    if blocks is not None and (other is None or blocks.plan != other.plan):
+        parts.append(_compared(BLOCKS, blocks, plan, value))
+    return "; ".join(filter(None, parts))
+
+
+def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
+    """By how much another split is slower, or that the plan is this split."""
+    if other.value is not None and value > 0 and other.plan == plan:
+        return f"this is {split}"
+    return "" if other.value is None else _against(split, other.value, value)
 
 
 def _against(split: str, other: float, value: float) -> str:

@@ -7,8 +7,10 @@ until a renderer reads it: `terminal.py`, `pictures.py`, `report.py`, or `lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...instances.base.errors import PipeplanError
@@ -20,6 +22,7 @@ from ..words import IN_BYTES, Held, MemoryUnit, amount, plain, several, singular
 
 if TYPE_CHECKING:
     from ...instances.timeline.model import Simulation, Task, TaskKind
+    from ...planners.search import Item
 
 # ---- colours: light is forward and dark is backward; each kind of memory has its own in every picture ---------
 
@@ -435,6 +438,26 @@ def _timeline_times(line: Timeline, factor: float) -> Timeline:
     times = {name: getattr(line, name) for name in ("start", "end", "period", "steady")}
     bars = tuple(replace(bar, start=bar.start * factor, end=bar.end * factor) for bar in line.bars)
     return replace(line, bars=bars, **{name: time and time * factor for name, time in times.items()})
+
+
+# ---- even plans -----------------------------------------------------------------------------------------------
+
+
+# The name of a block, which differs from other blocks in its number alone.
+BLOCK = re.compile(r"(.*\.)\d+")
+
+
+def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:
+    """The items in parts with as many blocks each: items before the first block go with it, others with the block that
+    they follow. None where the blocks are not of one sort, or are fewer than the parts."""
+    from ...planners.search import shares
+
+    sorts = [match[1] if (match := BLOCK.fullmatch(str(name))) else None for name in names]
+    blocks = [i for i, sort in enumerate(sorts) if sort is not None]
+    if len({*sorts} - {None}) != 1 or len(blocks) < max(parts, 2):
+        return None
+    firsts = [share[0] for share in shares(blocks, parts)]
+    return [items[start:end] for start, end in pairwise((0, *firsts[1:], len(items)))]
 
 
 # ---- simulated iterations -------------------------------------------------------------------------------------

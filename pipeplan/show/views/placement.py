@@ -21,7 +21,7 @@ from ...instances.placement.referee.structure import stage_order
 from ...instances.placement.referee.verify import LATENCY, LatencyRules
 from ...planners.search import shares
 from ..words import IN_BYTES, Order, amount, order_of, several, with_memory
-from . import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline
+from . import MOST_TOLD, Bar, Graph, PlanView, Row, Table, Timeline, shares_of_blocks
 
 # ---- one sample -----------------------------------------------------------------------------------------------
 
@@ -160,16 +160,31 @@ EVEN = "as many nodes on each accelerator"
 
 
 def even_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """Equally many nodes of the forward pass on each accelerator; `_placed` says where the others go.
+    """Equally many nodes of the forward pass on each accelerator; for all others, see `_placed`."""
+    for types in _orders_of_types(problem):
+        yield _placed(problem, shares(_forward(problem), len(types)), types)
 
-    Accelerators come one type after the other, in the order of the types and in the reverse.
-    """
-    order = [problem.nodes[i] for i in problem.topological_order]
-    forward = [node for node in order if not node.backward] or order
+
+def block_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """The plans with as many blocks of the forward graph on each accelerator."""
+    forward = _forward(problem)
+    for types in _orders_of_types(problem):
+        groups = shares_of_blocks(forward, [node.id for node in forward], len(types))
+        if groups is not None:
+            yield _placed(problem, groups, types)
+
+
+def _orders_of_types(problem: PlacementProblem) -> list[list[str | None]]:
+    """The type of each accelerator: one type after the other, in the order of the types and in the reverse."""
     others = [other.name for other in problem.other_types for _ in range(other.count)]
     types = [*[None] * problem.accelerators, *others]
-    for each in (types, types[::-1]) if others else (types,):
-        yield _placed(problem, shares(forward, len(each)), each)
+    return [types, types[::-1]] if others else [types]
+
+
+def _forward(problem: PlacementProblem) -> list[Node]:
+    """Nodes of the forward pass in their order, or all where none is of the backward pass."""
+    order = [problem.nodes[i] for i in problem.topological_order]
+    return [node for node in order if not node.backward] or order
 
 
 def _placed(

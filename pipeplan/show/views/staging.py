@@ -21,9 +21,9 @@ from ...instances.staging.referee import (
     type_of,
 )
 from ...planners.referee import rules_of
-from ...planners.staging.equal import RECOMPUTATION, equal_plans, equal_trees
+from ...planners.staging.equal import RECOMPUTATION, configured, equal_plans, equal_trees, on_types
 from ..words import Order, amount, order_of, rate, several, time_scale, with_memory
-from . import MOST_TOLD, Graph, PlanView, Row, Table
+from . import MOST_TOLD, Graph, PlanView, Row, Table, shares_of_blocks
 
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
@@ -44,6 +44,17 @@ def even_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
     fitting = (plan for plan in tried if not rules.violations(problem, plan))
     best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
     yield from tried if best is None else [best]
+
+
+def block_plans(problem: StagingProblem) -> Iterator[StagedPlan | LeveledPlan]:
+    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
+    order = problem.topological_order
+    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
+    if groups is not None and not problem.levels:
+        for again in (False, True):
+            chosen = configured(problem, groups, 1, again)
+            if chosen is not None:
+                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:

@@ -103,11 +103,12 @@ def on_two_types(memory_bytes: float | None = None) -> PlacementProblem:
 
 def test_even_splits_of_a_placement_are_over_accelerators_of_every_type() -> None:
     problem = on_two_types()
-    split = even_split(problem, rules_of(problem, {}))
-    assert isinstance(split.plan, PlacementPlan)
-    types = [device.accelerator_type for device in split.plan.devices]
-    assert types in ([None, None, "slow"], ["slow", None, None])
-    assert [len(device.nodes) for device in split.plan.devices] == [2, 2, 2]
+    for plans in ("even_plans", "block_plans"):
+        split = even_split(problem, rules_of(problem, {}), plans)
+        assert isinstance(split.plan, PlacementPlan)
+        types = [device.accelerator_type for device in split.plan.devices]
+        assert types in ([None, None, "slow"], ["slow", None, None])
+        assert [len(device.nodes) for device in split.plan.devices] == [2, 2, 2]
 
 
 @pytest.mark.slow
