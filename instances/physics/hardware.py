@@ -234,6 +234,20 @@ _KNOWN = (
          936, 8, _PCIE4, 1.5625, ("NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
           "the same: 936 GB/s", "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
          inside_seconds=PCIE_SECONDS),
+    _gpu("a10g", _smi(23_028, "NVIDIA A10G"), {"bf16": 70, "fp16": 70}, 35, 600, 8, _PCIE4, 1.5625,
+         ("NVIDIA A10G data sheet (2021): 70 TFLOP/s dense, TF32 35", "the same: 600 GB/s",
+          "the same: PCIe Gen4 x16; AWS g5.48xlarge: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
+    _gpu("l40s", _smi(46_068, "NVIDIA L40S"), {"bf16": 362.1, "fp16": 362.1, "fp8": 724.1}, 183, 864, 8, _PCIE4, 6.25,
+         ("NVIDIA L40S data sheet (2023): 362.05 TFLOP/s dense, TF32 183, fp8 twice as much", "the same: 864 GB/s",
+          "the same: PCIe Gen4 x16; AWS g6e.48xlarge: 400 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
+    _gpu("rtx-4090", _smi(24_564, "NVIDIA GeForce RTX 4090"), {"bf16": 165.2, "fp16": 165.2, "fp8": 330.3}, 82.6,
+         1_008, 8, _PCIE4, 1.5625, ("NVIDIA Ada white paper, appendix A: 165.2 TFLOP/s dense with fp32 sums",
+          "the same: 1,008 GB/s", "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
+         inside_seconds=PCIE_SECONDS),
+    _gpu("rtx-pro-6000", _smi(97_887, "NVIDIA RTX PRO 6000 Blackwell"), {"bf16": 503.8, "fp16": 503.8, "fp8": 1_007.6},
+         251.9, 1_792, 8, 63, 6.25, ("NVIDIA RTX Blackwell PRO white paper: 503.8 TFLOP/s dense with fp32 sums",
+          "the same: 1,792 GB/s", "PCIe Gen5 x16; servers of 8 GPUs with one port of 400 Gb/s, an assumption"),
+         inside_seconds=PCIE_SECONDS),
     _gpu("mi300x", (206_141_652_992 / MIB, "rocm-smi reports 206,141,652,992 bytes"),
          {"bf16": 1_307.4, "fp16": 1_307.4, "fp8": 2_614.9}, 653.7, 5_300, 8, 448, 50,
          ("AMD Instinct MI300X data sheet (2023): 1,307.4 TFLOP/s dense, fp8 2,614.9", "the same: 5.3 TB/s",
@@ -274,6 +288,12 @@ _OTHER_SIZES = {
     "3090": "rtx-3090",
     "rtx3090": "rtx-3090",
     "rtx-3090-24gb": "rtx-3090",
+    "a10g-24gb": "a10g",
+    "l40s-48gb": "l40s",
+    "4090": "rtx-4090",
+    "rtx4090": "rtx-4090",
+    "rtx-4090-24gb": "rtx-4090",
+    "rtx-pro-6000-96gb": "rtx-pro-6000",
     "mi300x-192gb": "mi300x",
     "mi325x-256gb": "mi325x",
     "mi355x-288gb": "mi355x",
@@ -289,7 +309,7 @@ _DEVICES = re.compile(r"\s*(?:(?P<nodes>\d{1,9})\s*x\s*)?(?P<each>\d{1,9})\s*x\s
 def known_gpu(name: str) -> KnownGpu:
     """The GPU that somebody means: capitals, the maker's name and a missing memory size do not matter."""
     word = re.sub(r"[\s_-]+", "-", _NOISE.sub(" ", name.lower().replace("-", " ").replace("_", " ")).strip())
-    meant = [own for own in GPUS if word and own.startswith(word) and own[len(word) :][:1] in ("", "-", "g")]
+    meant = [own for own in GPUS if word and re.fullmatch(rf"{re.escape(word)}(gb|-.*)?", own)]  # an A10 is no A10G
     meant = [word] if word in GPUS else [_OTHER_SIZES[word]] if word in _OTHER_SIZES else meant
     if len(meant) > 1:
         raise UsageError(f"The GPU {show(name)} has several sizes; say {' or '.join(meant)}.")

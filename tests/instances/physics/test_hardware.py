@@ -20,6 +20,7 @@ from pipeplan.instances.training.build import problem_of
     ("h100", "h100-80gb"), ("NVIDIA-H100-SXM5-80GB", "h100-80gb"), ("NVIDIA H100 80GB HBM3", "h100-80gb"),
     ("gb300-nvl72", "gb300"), ("B300-288GB", "b300"), ("Tesla V100-SXM2-16GB", "v100-16gb"),
     ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"), ("a100_80", "a100-80gb"), ("GeForce RTX 3090", "rtx-3090"),
+    ("NVIDIA A10G", "a10g"), ("NVIDIA L40S 48GB", "l40s"), ("RTX 4090", "rtx-4090"),
     *((name, name) for name in GPUS),
 ])  # fmt: skip
 def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
@@ -29,7 +30,7 @@ def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
 @pytest.mark.parametrize(("said", "answer"), [
     ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
     ("h1000", "There is no GPU named 'h1000'; choose one of"),
-    ("a10g", "There is no GPU named 'a10g'; choose one of"),
+    ("a10", "There is no GPU named 'a10' (did you mean 'a10g'?)"),
     ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
     ("", "There is no GPU named ''"),
 ])  # fmt: skip
