@@ -4,6 +4,7 @@ named means, intervals and tests, profiles that hold every method, LaTeX, citati
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import shutil
@@ -22,10 +23,10 @@ from scipy import stats
 from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.show.comparison import Part, case_cells, latex_table
-from pipeplan.studies.compare.comparison import compare
+from pipeplan.show.comparison import Part, case_cells, comparison_page, latex_table
+from pipeplan.studies.compare.comparison import Comparison, compare
 from pipeplan.studies.compare.run import Record, Status
-from pipeplan.studies.compare.suite import Instance, Published, Suite, competitor, expand
+from pipeplan.studies.compare.suite import Expanded, Instance, Published, Suite, competitor, expand
 from pipeplan.studies.compare.table import (
     faults,
     paired,
@@ -190,15 +191,18 @@ ENDS = {
 }  # fmt: skip
 
 
-def test_every_status_is_a_word_in_the_table_and_in_latex() -> None:
+def test_every_status_is_a_word_in_the_table_in_latex_in_json_and_on_the_page() -> None:
     failed = [Record(run("one", status), Status(status), message="why") for status in ENDS]
-    found = frame(*failed, record(run("one", "a"), 1.0, "proven"))
+    records = [*failed, record(run("one", "a"), 1.0, "proven")]
+    found, by_key = frame(*records), {own.run.key: own for own in records}
     assert list(found["ending"]) == [*ENDS.values(), "proven"]
     assert {how for _, _, how, _ in faults(found)} == {*ENDS.values()}
     cells = case_cells(found)
     assert cells[1] == [["one", *ENDS.values(), "1 proven"]]
     text = latex_table(Part("Values", "", *cells), "Values", "values")
-    assert [word for word in ENDS.values() if word not in text] == []
+    page = comparison_page(Comparison(Expanded("own", "Ours", tuple(own.run for own in records)), by_key, 0))
+    rows = json.dumps(plain_rows(found))
+    assert [word for word in ENDS.values() for place in (text, page, rows) if word not in place] == []
 
 
 def test_of_methods_that_are_alike_there_is_nothing_to_test() -> None:
