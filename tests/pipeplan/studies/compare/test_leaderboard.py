@@ -64,6 +64,7 @@ def test_a_plan_is_judged_by_every_variant_beside_what_is_known(tmp_path: Path) 
     }
     assert list(board.gaps()["Ours"]) == [0.0, 0.0]
     assert board.differences == {}
+    assert "Pairs of methods" not in parts_of(board), "two rows of one plan are no independent cases"
 
 
 def tell_less(data: dict[str, Any]) -> None:
