@@ -36,12 +36,28 @@ def asked(seed: int) -> tuple[list[Timed], list[bool], Cover]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_a_member_is_as_near_the_best_as_is_proven_anywhere_in_the_box(seed: int) -> None:
-    timed, sure, cover = asked(seed)
-    draw, box = random.Random(seed), plausible(timed[0].problem)
+    draw, (timed, sure, cover) = random.Random(seed), asked(seed)
+    box = plausible(timed[0].problem)
+    assert sure.index(True) in [own.family for own in cover.members], "the fastest that fits for sure"
+    holds(timed, sure, cover, [point(box, draw) for _ in range(20)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300))
+def test_it_is_so_on_grids_of_three_coordinates_and_at_thousands_of_points(seed: int) -> None:
+    """Half a minute each, so that all of them take two hours."""
+    draw, (timed, sure, cover) = random.Random(f"grid {seed}"), asked(seed)
+    box = plausible(timed[0].problem)
+    three = draw.sample([name for name, (low, high) in sorted(box.ranges.items()) if low < high], 3)
+    values = [np.linspace(*box.ranges[name], 9) for name in three]
+    rest = point(box, draw)
+    grid = [rest | dict(zip(three, map(float, at), strict=True)) for at in itertools.product(*values)]
+    holds(timed, sure, cover, [*grid, *(point(box, draw) for _ in range(2_000))])
+
+
+def holds(timed: list[Timed], sure: list[bool], cover: Cover, points: list[dict[str, float]]) -> None:
     members = [own.family for own in cover.members]
-    assert sure.index(True) in members, "the fastest that fits for sure"
-    for _ in range(20):
-        at = point(box, draw)
+    for at in points:
         seconds = [own.seconds(at) for own in timed]
         for f, own in enumerate(seconds):
             against = [seconds[s] for s in members if sure[s] or not sure[f]]
