@@ -235,6 +235,7 @@ def random_pipeline(
     stages: int = 4, micro_batches: int = 12, limit: float = 10, lag: float = 0, seed: int = 0
 ) -> ScheduleProblem:
     """Uneven stages: passes between 5 and 15 units each, activations of 2 units."""
+    check_whole("stages", stages, MAX_DEVICES)
     chosen = random.Random(seed)
     rows = [StagePasses(*(chosen.randint(5, 15) for _ in range(3))) for _ in range(stages)]
     return divided_pipeline(rows, micro_batches, limit, lag, f"uneven-{stages}x{micro_batches}-{seed}")
@@ -252,6 +253,7 @@ def _pipeline(
     lag: float = 0,
     limit: float = 10,
 ) -> ScheduleProblem:
+    check_whole("stages", stages, MAX_DEVICES)
     name = f"pipeline-{stages}x{micro_batches}"
     return divided_pipeline(equal_stages(stages, forward, inputs, weights), micro_batches, limit, lag, name)
 
@@ -272,6 +274,7 @@ def _virtual(
     the rule for such stages holds, which is interleaved 1F1B for a loop and DualPipe's V for a V."""
     check_whole("devices", devices, MAX_DEVICES)
     check_whole("virtual", virtual, MAX_DEVICES)
+    check_whole("devices times virtual", devices * virtual, MAX_DEVICES)
     passes = (inputs + weights, None) if undivided else (inputs, weights)
     stages = equal_stages(devices * virtual, forward, *passes)
     warm_up = (virtual - 1) * devices
