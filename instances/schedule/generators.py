@@ -128,6 +128,7 @@ def _blocks_of(i: int, stage: StagePasses, device: str) -> list[Block]:
 def equal_stages(
     count: int, forward: float, inputs: float, weights: float | None, taken: float = 2, given: float = 1
 ) -> tuple[StagePasses, ...]:
+    check_whole("stages", count, MAX_DEVICES)
     return (StagePasses(forward, inputs, weights, taken, given),) * count
 
 
@@ -253,7 +254,6 @@ def _pipeline(
     lag: float = 0,
     limit: float = 10,
 ) -> ScheduleProblem:
-    check_whole("stages", stages, MAX_DEVICES)
     name = f"pipeline-{stages}x{micro_batches}"
     return divided_pipeline(equal_stages(stages, forward, inputs, weights), micro_batches, limit, lag, name)
 
@@ -274,7 +274,6 @@ def _virtual(
     the rule for such stages holds, which is interleaved 1F1B for a loop and DualPipe's V for a V."""
     check_whole("devices", devices, MAX_DEVICES)
     check_whole("virtual", virtual, MAX_DEVICES)
-    check_whole("devices times virtual", devices * virtual, MAX_DEVICES)
     passes = (inputs + weights, None) if undivided else (inputs, weights)
     stages = equal_stages(devices * virtual, forward, *passes)
     warm_up = (virtual - 1) * devices

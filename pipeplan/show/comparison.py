@@ -15,7 +15,6 @@ from ..instances.base.quantities import listed as listed_words
 from ..instances.base.result import PROVEN_TOLERANCE, met
 from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
-from ..studies.compare.leaderboard import KNOWN
 from ..studies.compare.table import (
     ASSUMED,
     CASE,
@@ -92,9 +91,7 @@ def parts_of(comparison: Comparison) -> dict[str, Part]:
     failures = [f"{method} on {cases}: {how}. {message}" for method, cases, how, message in faults(frame)]
     # Why values may differ from the published ones beneath them, where any are published.
     about = comparison.expanded.about if comparison.expanded.published else ""
-    # On the leaderboard a plan stands in a row for each question: no independent cases to test pairs by.
-    tested = KNOWN not in {run.method for run in comparison.expanded.runs}
-    pairs = [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))] if tested else []
+    pairs = [_pair(row) for row in plain_rows(paired(frame, comparison.expanded.against))]
     found_gaps = gap_cells(frame)
     every = (
         Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),

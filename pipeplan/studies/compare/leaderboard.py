@@ -24,9 +24,10 @@ from ...planners.run.claims import recompute
 from .comparison import Comparison, finished, journal_in
 from .run import Record, Run, Status
 from .suite import Expanded, load_suite
+from .table import KNOWN
 
 _load = cache(load)
-SUITE, KNOWN = "leaderboard", "best known"
+SUITE = "leaderboard"
 # A variant of chains for which the referee has no rules.
 NOT_ASKED = ("chain", "contiguous")
 

@@ -277,6 +277,8 @@ def absent_as_none(value: Any) -> Any:
 
 # ---- methods in pairs -----------------------------------------------------------------------------------------
 
+# The method of a leaderboard whose values are the best known ones.
+KNOWN = "best known"
 
 # The share of intervals that hold the true ratio.
 CONFIDENCE = 0.95
@@ -297,11 +299,14 @@ ASSUMED = (
 
 def paired(frame: pandas.DataFrame, against: str = "") -> pandas.DataFrame:
     """One line for each pair of methods, or for that of one with each other one: the ratio of their values with its
-    interval, who wins how often, the test."""
+    interval, who wins how often, the test. None of a leaderboard, where one plan stands in a row for each question, so
+    that its cases are not independent."""
     import pandas
 
     table = values(frame).astype("Float64")
-    rows = []
+    rows: list[dict[str, Any]] = []
+    if KNOWN in table.columns:
+        return pandas.DataFrame(rows)
     others = [(against, str(name)) for name in table.columns if name != against]
     for first, second in others if against in table.columns else combinations(table.columns, 2):
         both = table[[first, second]].dropna()
@@ -326,7 +331,7 @@ def paired(frame: pandas.DataFrame, against: str = "") -> pandas.DataFrame:
                 "wilcoxon_p": _wilcoxon(logs),
             }
         )
-    holm = _holm([row["wilcoxon_p"] for row in rows])  # type: ignore[misc]
+    holm = _holm([row["wilcoxon_p"] for row in rows])
     return pandas.DataFrame([{**row, "holm_p": p} for row, p in zip(rows, holm, strict=True)])
 
 

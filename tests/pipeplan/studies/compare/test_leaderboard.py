@@ -100,7 +100,7 @@ def test_the_last_answer_counts_and_runs_on_other_clusters_do_not(plan: Plan, tm
     path = written(tmp_path, line(lambda data: forget_a_node(data) or data["run"].update(made_by={"code": "old"})))
     path.write_text(path.read_text("utf-8") + line() + elsewhere, encoding="utf-8")
     said = plan("leaderboard", path, "--json")
-    assert (said.code, said.json["claims"]) == (0, {})
+    assert (said.code, said.json["claims"], said.json["pairs"]) == (0, {}, [])
     assert "1 run on other devices or limits of memory than the suite's do not count" in " ".join(said.err.split())
     assert {row["value"] for row in said.json["rows"] if row["method"] == "Ours"} == {6.0}
     refused = plan("leaderboard", written(tmp_path, elsewhere))
