@@ -13,7 +13,7 @@ The rule: a group stays only if without it at least two inputs, one of them publ
 of value or gap, or take twice the processor time or counted work. Earlier runs had single stages off: an input that
 missed one of them misses its group.
 
-`--table` plans nothing and writes the page `docs/ablation.md` from what is kept.
+`--table` plans nothing and writes the page `benchmarks/results/ablation.md` from what is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pipeplan.studies.journal import Journal
 
 HERE = Path(__file__).parent
 RUNS = HERE / "ablation.jsonl"
-PAGE = HERE.parent / "docs" / "ablation.md"
+PAGE = HERE / "results" / "ablation.md"
 
 # With all stages, for the noise.
 REPEATED = 2

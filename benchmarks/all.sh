@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the tables of all pages anew, in one go, on a machine that has nothing else to do.
+# Makes all tables of benchmarks/results/ anew, in one go, on a machine that has nothing else to do.
 #
 #     benchmarks/all.sh [LOG]
 #     ONLY=chains benchmarks/all.sh
@@ -31,19 +31,19 @@ throughput=$PIPEPLAN_WORKLOADS/tarnawski/throughput
 
 table 24 best-known python benchmarks/best_known.py
 table 16 proofs python benchmarks/proofs_page.py --workloads "$PIPEPLAN_WORKLOADS"
-table 6 schedules python benchmarks/schedules.py --output docs
-table 8 graphpipe python benchmarks/graphpipe.py --output docs
-table 1 case-study python benchmarks/case_study.py --output docs
-table 6 piper python benchmarks/piper.py --workloads "$PIPEPLAN_WORKLOADS" --output docs
+table 6 schedules python benchmarks/schedules.py --output benchmarks/results
+table 8 graphpipe python benchmarks/graphpipe.py --output benchmarks/results
+table 1 case-study python benchmarks/case_study.py --output benchmarks/results
+table 6 piper python benchmarks/piper.py --workloads "$PIPEPLAN_WORKLOADS" --output benchmarks/results
 table 8 latency python benchmarks/latency.py --workloads "$latency" --subgraphs 1 2
-table 14 latency-larger python benchmarks/latency.py --workloads "$latency" --larger docs/latency.md --limit 15 --seeds 0 1 2
-table 30 throughput python benchmarks/throughput.py --family --seeds 1,2,3 --page docs/throughput.md
-table 5 dynamic-program python benchmarks/dynamic_program.py --workloads "$throughput" --output docs
-table 15 pareto python benchmarks/pareto.py --output docs
-table 12 time-limits python benchmarks/overrun.py --time-limit 5 --cold run --page docs/time-limits.md
+table 14 latency-larger python benchmarks/latency.py --workloads "$latency" --larger benchmarks/results/latency.md --limit 15 --seeds 0 1 2
+table 30 throughput python benchmarks/throughput.py --family --seeds 1,2,3 --page benchmarks/results/throughput.md
+table 5 dynamic-program python benchmarks/dynamic_program.py --workloads "$throughput" --output benchmarks/results
+table 15 pareto python benchmarks/pareto.py --output benchmarks/results
+table 12 time-limits python benchmarks/overrun.py --time-limit 5 --cold run --page benchmarks/results/time-limits.md
 table 5 heuristics python benchmarks/training_heuristics.py
 table 60 chains python benchmarks/chains.py --cases 8x4,10x4,12x4,18x4@none,18x4,18x8,24x8,64x4 --seeds 1,2,3,4,5 \
-  --limit 600 --limits 64x4=120 --output docs
+  --limit 600 --limits 64x4=120 --output benchmarks/results
 table 4 counters python benchmarks/regression.py
 
 if ((${#failed[@]})); then

@@ -1,6 +1,6 @@
 """GraphPipe's case study, simulated: the same eight stages in a row and as a graph, with and without the join.
 
-    python benchmarks/case_study.py [--output docs]
+    python benchmarks/case_study.py [--output benchmarks/results]
 
 Writes case-study.md and its two pictures. All constants are those of `pipeplan.instances.graph_pipeline.models` and
 the two below, fixed before anything was run.
@@ -29,7 +29,7 @@ MIB = 2**20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("docs"))
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
     folder = parser.parse_args().output
     gains = list(_gains())
     text = _head([gain for _, gain in gains]) + "\n".join([*(line for line, _ in gains), "", *_sizes()])

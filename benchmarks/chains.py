@@ -1,7 +1,7 @@
 """Proofs on random chains in the shape of a residual network: medians over committed seeds.
 
     python benchmarks/chains.py [--cases 8x4,10x4,18x4@none] [--seeds 1,2,3,4,5] [--limit 600] [--limits 18x4=90]
-                                [--csv OUT.csv] [--output docs]
+                                [--csv OUT.csv] [--output benchmarks/results]
 
 A case is layers x GPUs @ share: the memory lies that share (0.3 unless told) of the way between what an eager pipeline
 of the best contiguous stages needs with one batch in flight and with two more batches than GPUs; `none` takes the limit

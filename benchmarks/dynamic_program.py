@@ -1,6 +1,6 @@
 """The dynamic program over ideals: published inputs, small inputs, and cost against the number of ideals.
 
-    python benchmarks/dynamic_program.py --output docs [--workloads DIR] [--threads 2] [--largest 1000000]
+    python benchmarks/dynamic_program.py --output benchmarks/results [--workloads DIR] [--threads 2] [--largest 1000000]
 
 Times are of the library in a warm process: machine code is loaded before, and that is reported apart. Each is the
 least of three runs (of one where it takes more than 5 s).
@@ -51,9 +51,9 @@ def main() -> int:
         "How long the planner `dp` takes to find a best contiguous placement and to prove that it is best. All values",
         "below are proven. *ip / dp* says how many times as long `ip-tarnawski` takes for the same proof.",
         "",
-        "`python benchmarks/dynamic_program.py --output docs --workloads DIR` makes this page; DIR holds the",
-        f"[published inputs](data.md). It ran on {arguments.threads} threads; loading the compiled loop took",
-        f"{warm_up:.2f} s and is not counted.",
+        "`python benchmarks/dynamic_program.py --output benchmarks/results --workloads DIR` makes these tables; DIR is",
+        "the folder of the [published inputs](../../docs/reproduce.md#published-inputs). It ran on",
+        f"{arguments.threads} threads; loading the compiled loop took {warm_up:.2f} s and is not counted.",
         "",
     ]
     if arguments.workloads:

@@ -1,7 +1,7 @@
 """GraphPipe: search times, proofs for iterations, the case study, the ablation, branch counts, and the price of the
 decomposition.
 
-    python benchmarks/graphpipe.py --output docs [--limit 60]
+    python benchmarks/graphpipe.py --output benchmarks/results [--limit 60]
     python benchmarks/graphpipe.py --iterations [--limit 60]
 
 The second prints the proofs for iterations alone.
@@ -84,7 +84,8 @@ def main() -> int:
     lines = [
         "# GraphPipe: measured",
         "",
-        "Made by `python benchmarks/graphpipe.py --output docs`. Hardware and sizes are assumptions of the generators",
+        "Made by `python benchmarks/graphpipe.py --output benchmarks/results`.",
+        "Hardware and sizes are assumptions of the generators",
         "(`pipeplan.instances.graph_pipeline.models`). Nothing was measured, so the gains show trends and not the "
         "published numbers.",
         "",

@@ -1,7 +1,7 @@
 """Latency of the published inputs: planners beside the published greedy, the bound by divided paths, and the proof.
 
     python benchmarks/latency.py --workloads DIR [--limit 60] [--threads 2] [--subgraphs 1 2] [--only bert] [--csv F]
-    python benchmarks/latency.py --workloads DIR --larger docs/latency.md [--seeds 0 1 2] [--only inception]
+    python benchmarks/latency.py --workloads DIR --larger benchmarks/results/latency.md [--seeds 0 1 2] [--only NAME]
 
 The inputs are the user's own copy of the published ones (a folder of JSON files). The published greedy's values were
 obtained by running it. The second form measures larger inputs, and writes their table into the page.

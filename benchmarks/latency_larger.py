@@ -199,7 +199,7 @@ def write(page: Path, row: Row, *, limit: float, threads: int, seeds: Sequence[i
     rows[new[0], new[2]] = list(new)
     lines = [
         f"{threads} threads, at most {limit:g} s for each run, medians over {len(seeds)} seeds. Made by",
-        "`python benchmarks/latency.py --workloads DIR --larger docs/latency.md"
+        "`python benchmarks/latency.py --workloads DIR --larger benchmarks/results/latency.md"
         f" --limit {limit:g} --seeds {' '.join(map(str, seeds))}`.",
         "",
         "| " + " | ".join(COLUMNS) + " |",

@@ -1,6 +1,7 @@
 """Period against memory for residual networks on 4 and 8 GPUs: pictures, points, and the page that shows them.
 
-    python benchmarks/pareto.py --output docs [--chains resnet18-4,...] [--points 8] [--time-limit 20] [--keep DIR]
+    python benchmarks/pareto.py --output benchmarks/results [--chains resnet18-4,...] [--points 8] [--time-limit 20]
+                                [--keep DIR]
 
 With --keep, finished points are kept in files of that folder and an interrupted run goes on from there.
 """

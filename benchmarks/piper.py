@@ -1,6 +1,6 @@
 """Piper: the dynamic program on the published transformer and on a large lattice, proofs of the MIP, the 2-D table.
 
-    python benchmarks/piper.py --output docs --workloads DIR [--devices 512] [--skip-mip]
+    python benchmarks/piper.py --output benchmarks/results --workloads DIR [--devices 512] [--skip-mip]
 
 DIR holds piper/bert32a100.json. Seconds are processor time of the library in a warm process: machine code is loaded
 before. What is measured replaces the part of piper.md between its two marks; the rest of that page is written by hand.
@@ -57,7 +57,8 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", type=Path, help="folder with piper/")
-    parser.add_argument("--output", type=Path, default=Path("docs"), help="folder of the page and the picture")
+    folder = Path("benchmarks/results")
+    parser.add_argument("--output", type=Path, default=folder, help="folder of the page and the picture")
     parser.add_argument("--devices", type=int, default=256, help="of the 2-D table")
     parser.add_argument("--skip-mip", action="store_true", help="leave out the proofs, which take minutes")
     parser.add_argument("--only-gnmt", action="store_true", help=argparse.SUPPRESS)

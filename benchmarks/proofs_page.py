@@ -1,4 +1,4 @@
-"""Make `docs/proofs.md`: how near each release comes to the best known value and to a proof, input by input.
+"""Make `benchmarks/results/proofs.md`: how near each release comes to the best known values and to proofs.
 
     python benchmarks/proofs_page.py [--time-limit 10] [--threads 2] [--workloads DIR] [--machine WORDS]
     python benchmarks/proofs_page.py --page
@@ -36,7 +36,7 @@ from pipeplan.show.words import amount_or
 from pipeplan.studies.journal import Journal, line_of
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "proofs.md"
+PAGE = HERE / "results" / "proofs.md"
 HISTORY = HERE / "proofs_history.jsonl"
 
 LATENCY = {"formulation": "ip-tarnawski-latency"}
@@ -239,9 +239,9 @@ def best_of(runs: Iterable[Run], tables: Iterable[Any]) -> dict[tuple[str, str],
 WORDS = """\
 # What is proven
 
-This page tells for each release how near it comes to the best known value of every input, and to a proof. An input is a
-variant of a packaged instance ([data](data.md)) or of a published one. The name of a published input is its path below
-the folder of published inputs. Each input is planned once, by the default exact method of its kind.
+How near does each release come to the best known value of every input, and to a proof? An input is a variant of a
+packaged instance or of a [published one](../../docs/reproduce.md#published-inputs). The name of a published input is its
+path below the folder of published inputs. Each input is planned once, by the default exact method of its kind.
 
 - *Best known* is the least value in `best_known.csv` and `published_best_known.csv` of `instances/packaged/` and in
   all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that

@@ -1,6 +1,6 @@
 """Schedules: optima of zero-bubble pipelines, proofs of uneven ones, periods of the five shapes, large iterations.
 
-    python benchmarks/schedules.py [--only WORD] [--output docs]
+    python benchmarks/schedules.py [--only WORD] [--output benchmarks/results]
 
 Every row is planned in a new process, in which a small problem was planned before, so that all code is loaded; wall
 time, processor time and peak memory are those of the plan alone, its solvers' processes included. Seconds in which code
@@ -342,7 +342,7 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     """Tables by section, as Markdown; the column of faults only where there are any."""
     failed = sum(bool(faults(row, found)) for row, found in runs)
     lines = [
-        f"Made by `python benchmarks/schedules.py --output docs` on {date.today():%Y-%m-%d}, {THREADS} threads: "
+        f"Made by `python benchmarks/schedules.py --output benchmarks/results` on {date.today():%Y-%m-%d}, {THREADS} threads: "
         f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, for which "
         "the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process and its "
         f"solvers together. {ONE_RUN.format(cores=os.cpu_count())}",

@@ -21,7 +21,10 @@ from types import MappingProxyType
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
-    for pattern in ("*.md", "docs/*.md", "docs/models/*.md", "notebooks/*.md", "benchmarks/*.md", "plugins/*/*.md")
+    for pattern in (
+        "*.md", "docs/*.md", "docs/models/*.md", "notebooks/*.md", "benchmarks/*.md", "benchmarks/results/*.md",
+        "plugins/*/*.md",
+    )  # fmt: skip
     for path in sorted(ROOT.glob(pattern))
     if path.name != "CHANGELOG.md"
 }

@@ -231,13 +231,13 @@ def test_the_page_keeps_what_is_written_by_hand(row: Any, proven: Any, tmp_path:
 
 
 def test_the_page_says_that_seconds_differ() -> None:
-    text = (SCHEDULES.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    text = (SCHEDULES.parents[1] / "benchmarks" / "results" / "schedules.md").read_text("utf-8")
     before, after = map(re.escape, script.ONE_RUN.split("{cores}"))
     assert re.search(rf"{before}\d+{after}", text)
 
 
 def test_the_page_says_what_problems_without_a_file_are_made_of() -> None:
-    text = (SCHEDULES.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    text = (SCHEDULES.parents[1] / "benchmarks" / "results" / "schedules.md").read_text("utf-8")
     assert all(words in text for words in script.WORDS.values())
     for section in (script.UNEVEN, script.LARGE):
         (lag,) = {
@@ -251,7 +251,7 @@ def test_the_page_says_what_problems_without_a_file_are_made_of() -> None:
 def test_the_suite_has_the_rows_of_the_tables_that_the_page_names() -> None:
     from pipeplan.studies.compare.suite import load_suite
 
-    text = (SCHEDULES.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    text = (SCHEDULES.parents[1] / "benchmarks" / "results" / "schedules.md").read_text("utf-8")
     titles = list(dict.fromkeys(row.section for row in script.rows()))
     assert "`plan compare --suite zero-bubble-tables -o tables`" in text
     assert "for the first and the third of these tables" in text

@@ -34,6 +34,7 @@ from pipeplan.show.report import SITUATIONS
 from pipeplan.studies.compare.suite import expand, load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = DOCS.parent / "benchmarks" / "results"
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -366,7 +367,7 @@ def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -
 
 
 def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
-    measured = (DOCS / "dynamic-program.md").read_text("utf-8").partition("## Published inputs")[2]
+    measured = (RESULTS / "dynamic-program.md").read_text("utf-8").partition("## Published inputs")[2]
     rows = re.findall(r"^\| (?:layer|operator)/\w[\w-]* \| ([\d,]+) \|", measured, re.MULTILINE)
     ideals = sorted(rows, key=lambda count: int(count.replace(",", "")))
     words = " ".join((DOCS / "why.md").read_text("utf-8").split())
@@ -494,7 +495,7 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
 
 
 def test_the_page_of_proofs_has_a_row_for_each_packaged_value() -> None:
-    text = (DOCS / "proofs.md").read_text("utf-8").partition("## Inputs")[2]
+    text = (RESULTS / "proofs.md").read_text("utf-8").partition("## Inputs")[2]
     listed = re.findall(r"^\| (\S+) \| (\S+) \|", text, re.MULTILINE)
     assert {(row.instance, row.variant) for row in read_best_known()} <= set(listed)
 
@@ -511,7 +512,7 @@ def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: p
 ROOT = DOCS.parent
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("models/*.md")),
-    *sorted(ROOT.glob("notebooks/*.ipynb")),
+    *sorted(RESULTS.glob("*.md")), *sorted(ROOT.glob("notebooks/*.ipynb")),
 ]  # fmt: skip
 FOLDERS = "instances|formulations|planners|pipeplan|plugins|tests|benchmarks|notebooks|docs"
 
@@ -651,7 +652,7 @@ MEASURED = {
     "graphpipe.svg": "benchmarks/graphpipe.py",
     "piper-table.svg": "benchmarks/piper.py",
     "replay.svg": "benchmarks/replay.py",
-    **{path.name: "benchmarks/pareto.py" for path in DOCS.glob("pareto-*.svg")},
+    **{path.name: "benchmarks/pareto.py" for path in RESULTS.glob("pareto-*.svg")},
 }
 """Their scripts write the page around them as well."""
 ONE_OF_SEVERAL = {"schedules.svg": "span"}
@@ -664,13 +665,16 @@ def words(path: Path) -> list[str]:
     return re.findall(r"<(?:text|title)[^>]*>([^<]*)<", path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
+PICTURES = {path.name: path for folder in (DOCS, RESULTS) for path in sorted(folder.glob("*.svg"))}
+
+
+@pytest.mark.parametrize("path", PICTURES.values(), ids=lambda path: path.name)
 def test_a_picture_has_the_font_of_its_words(path: Path) -> None:
     assert path.read_text("utf-8").count("@font-face") == 1
 
 
 def test_every_picture_has_a_command() -> None:
-    assert {path.name for path in DOCS.glob("*.svg")} == {*COMMANDS, *MEASURED}
+    assert PICTURES.keys() == {*COMMANDS, *MEASURED}
     assert all((ROOT / script).is_file() for script in MEASURED.values())
 
 
@@ -689,7 +693,8 @@ def test_a_picture_is_what_its_command_draws(
             script, *rest = arguments
             subprocess.run([sys.executable, str(ROOT / script), *rest], check=True, cwd=tmp_path)
     told = ONE_OF_SEVERAL.get(name, "")
-    drawn, kept = ([text for text in words(folder / name) if told in text] for folder in (tmp_path, DOCS))
+    pictures = (tmp_path / name, PICTURES[name])
+    drawn, kept = ([text for text in words(path) if told in text] for path in pictures)
     if told:
         drawn, kept = ([text.partition(", devices idle")[0] for text in texts] for texts in (drawn, kept))
     assert drawn

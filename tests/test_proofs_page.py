@@ -129,7 +129,7 @@ def test_one_command_plans_keeps_and_writes() -> None:
 def test_the_committed_page_is_made_of_the_committed_history() -> None:
     runs = proofs.read(FOLDER / "proofs_history.jsonl")
     tables = [*proofs.read_best_known(), *proofs.read_best_known(proofs.PUBLISHED)]
-    page = FOLDER.parent / "docs" / "proofs.md"
+    page = FOLDER / "results" / "proofs.md"
     assert page.read_text("utf-8") == proofs.page(runs, proofs.best_of(runs, tables))
 
 
