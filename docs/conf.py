@@ -23,6 +23,7 @@ sys.path.insert(0, str(HERE))
 import generate  # noqa: E402
 import lesson_pages  # noqa: E402
 import model_pages  # noqa: E402
+import site_map  # noqa: E402
 
 project = "pipeplan"
 author = "The pipeplan developers"
@@ -66,14 +67,19 @@ def _generate(app: Any, config: Any) -> None:
     generate.write_all(HERE / "reference")
     lesson_pages.write_all(HERE / "lessons")
     model_pages.write_listings(HERE / "code")
+    site_map.write_tables(HERE / "tables")
     for old in EXECUTED.glob("*"):
         if old != Path(nb_execution_cache_path):
             shutil.rmtree(old)
 
 
 def _lead_on(app: Any, docname: str, source: list[str]) -> None:
-    """Links to lessons, and from the rows of a model to their lines."""
-    source[0] = lesson_pages.from_docs(source[0])
+    """Links to lessons and raw tables, and from the rows of a model to their lines; lists as the site's sidebar."""
+    source[0] = site_map.from_docs(lesson_pages.from_docs(source[0]))
+    if docname == "index":
+        source[0] += site_map.sidebar(source[0])
+    if docname == "reference":
+        source[0] += site_map.reference()
     if docname.startswith("models/"):
         source[0] = model_pages.linked(source[0])
 
@@ -101,6 +107,13 @@ def _time_lessons(app: Any, env: Any) -> None:
             logger.warning("%s took %.0f s to execute; a lesson may take %d s", page, seconds, limit)
 
 
+def _redirect(app: Any, exception: Exception | None) -> None:
+    """Old addresses lead to new ones."""
+    if exception is None and app.builder.format == "html":
+        for name, text in site_map.redirects():
+            (Path(app.outdir) / name).write_text(text, encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     # Before Sphinx looks whether the extra files are there.
     app.connect("config-inited", _generate, priority=400)
@@ -108,3 +121,4 @@ def setup(app: Any) -> None:
     app.connect("doctree-resolved", _anchor_lines)
     app.connect("html-page-context", _describe)
     app.connect("env-updated", _time_lessons)
+    app.connect("build-finished", _redirect)
