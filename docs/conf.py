@@ -78,6 +78,8 @@ def _lead_on(app: Any, docname: str, source: list[str]) -> None:
     source[0] = site_map.from_docs(lesson_pages.from_docs(source[0]))
     if docname == "index":
         source[0] += site_map.sidebar(source[0])
+    if docname == "models/index":
+        source[0] += site_map.models(source[0])
     if docname == "reference":
         source[0] += site_map.reference()
     if docname.startswith("models/"):

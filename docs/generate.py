@@ -65,7 +65,10 @@ def _parameter(parameter: Any) -> list[str]:
 
 
 def abilities() -> str:
-    """What the registries hold, in short; it is kept in `docs/abilities.md`, for readers without the site."""
+    """What the registries hold, in short; it is kept in `docs/abilities.md`, for readers without the site.
+
+    It stands there between two marks, below what is written by hand.
+    """
     import typer
 
     from pipeplan.cli.app import app
@@ -75,13 +78,7 @@ def abilities() -> str:
     from pipeplan.models.export.contract import TARGETS
     from pipeplan.planners.registry import methods_of
 
-    lines = [
-        "# What it can do",
-        "",
-        "Made from the registries by `python docs/generate.py`; a test holds it to them.",
-        "",
-    ]
-    lines += ["## Commands", "", "| command | what it does |", "| --- | --- |"]
+    lines = ["## Commands", "", "| command | what it does |", "| --- | --- |"]
     root: Any = typer.main.get_command(app)
     lines += [f"| `plan {name}` | {cell(_first(command.help))} |" for name, command in _commands(root)]
     lines += ["", "## Kinds of problems and their methods", ""]
@@ -277,5 +274,15 @@ def cell(text: str) -> str:
     return plain(text).replace("|", r"\|")
 
 
+BEGIN, END = "<!-- made by docs/generate.py -->\n\n", "\n<!-- end -->\n"
+
+
+def with_abilities(page: str) -> str:
+    """The page with that part anew."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + abilities() + END + rest.partition(END)[2]
+
+
 if __name__ == "__main__":
-    (Path(__file__).parent / "abilities.md").write_text(abilities(), encoding="utf-8")
+    path = Path(__file__).parent / "abilities.md"
+    path.write_text(with_abilities(path.read_text("utf-8")), encoding="utf-8")

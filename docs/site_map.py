@@ -68,6 +68,13 @@ def listed(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\)", text, re.MULTILINE)
 
 
+def models(overview: str) -> str:
+    """The pages of models, by the names that the table of them has, and the notation."""
+    rows = re.findall(r"^\| \[([^\]]+)\]\(([\w-]+)\.md\) \|", overview, re.MULTILINE)
+    lines = [f"{title} <{page}>" for title, page in [*rows, ("Notation", "notation")]]
+    return "\n".join(["", "```{toctree}", ":hidden:", ":maxdepth: 1", "", *lines, "```", ""])
+
+
 def reference() -> str:
     """The list of the pages that are made from the code."""
     items = [f"- [{title}]({page}.md): {words}" for page, (title, words) in MADE.items()]

@@ -192,7 +192,7 @@ def test_files_that_hold_no_calibration(tmp_path: Path, change: dict[str, object
 
 
 def test_the_page_on_calibration_shows_what_was_recorded(recorded: Calibration) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "calibrate.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text()
     for row in _judgement(recorded):
         assert f"| {' | '.join(row)} |" in page
 
