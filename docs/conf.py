@@ -76,12 +76,8 @@ def _generate(app: Any, config: Any) -> None:
 def _lead_on(app: Any, docname: str, source: list[str]) -> None:
     """Links to lessons and raw tables, and from the rows of a model to their lines; lists as the site's sidebar."""
     source[0] = site_map.from_docs(lesson_pages.from_docs(source[0]))
-    if docname == "index":
-        source[0] += site_map.sidebar(source[0])
-    if docname == "models/index":
-        source[0] += site_map.models(source[0])
-    if docname == "reference":
-        source[0] += site_map.reference()
+    if docname in site_map.ADDED:
+        source[0] = site_map.ADDED[docname](source[0])
     if docname.startswith("models/"):
         source[0] = model_pages.linked(source[0])
 

@@ -52,7 +52,7 @@ MOVED = {
 
 
 def sidebar(home: str) -> str:
-    """A hidden table of contents for each section of the home page that lists pages: `- [Title](page.md): ...`."""
+    """The home page with a hidden table of contents for each section that lists pages: `- [Title](page.md): ...`."""
     parts = []
     for section in re.split(r"^## ", home, flags=re.MULTILINE)[1:]:
         pages = listed(section)
@@ -60,7 +60,7 @@ def sidebar(home: str) -> str:
             lines = [f"{title} <{page}>" for title, page in pages]
             head = ["```{toctree}", ":hidden:", ":maxdepth: 1", f":caption: {section.partition(chr(10))[0]}"]
             parts.append("\n".join([*head, "", *lines, "```"]))
-    return "\n\n".join(["", *parts, ""])
+    return "\n\n".join([home, *parts, ""])
 
 
 def listed(text: str) -> list[tuple[str, str]]:
@@ -69,17 +69,28 @@ def listed(text: str) -> list[tuple[str, str]]:
 
 
 def models(overview: str) -> str:
-    """The pages of models, by the names that the table of them has, and the notation."""
+    """The overview with a table of contents: the pages of models, by their names in its table, and the notation."""
     rows = re.findall(r"^\| \[([^\]]+)\]\(([\w-]+)\.md\) \|", overview, re.MULTILINE)
     lines = [f"{title} <{page}>" for title, page in [*rows, ("Notation", "notation")]]
-    return "\n".join(["", "```{toctree}", ":hidden:", ":maxdepth: 1", "", *lines, "```", ""])
+    return "\n".join([overview, "```{toctree}", ":hidden:", ":maxdepth: 1", "", *lines, "```", ""])
 
 
-def reference() -> str:
-    """The list of the pages that are made from the code."""
+def reference(text: str) -> str:
+    """The page with a list of those that are made from the code."""
     items = [f"- [{title}]({page}.md): {words}" for page, (title, words) in MADE.items()]
     tree = [f"{title} <{page}>" for page, (title, _) in MADE.items()]
-    return "\n".join(["", "## On this site", "", *items, "", "```{toctree}", ":hidden:", "", *tree, "```", ""])
+    return "\n".join([text, "## On this site", "", *items, "", "```{toctree}", ":hidden:", "", *tree, "```", ""])
+
+
+def explorer(text: str) -> str:
+    """The page with a link to the sliders, which are a file of the site alone."""
+    words = "**open it now**"
+    assert words in text
+    return text.replace(words, '<a href="explorer.html"><strong>open it now</strong></a>')
+
+
+ADDED = {"index": sidebar, "models/index": models, "reference": reference, "explore": explorer}
+"""What the site adds, by page."""
 
 
 def from_docs(text: str) -> str:

@@ -232,5 +232,5 @@ def test_a_class_installs_pinned_packages() -> None:
 
 def test_windows_is_told_what_to_do_without_solver_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "name", "nt")
-    with pytest.raises(UsageError, match=r"use WSL \(docs/platforms\.md\)"):
+    with pytest.raises(UsageError, match=r"use WSL \(docs/start\.md\)"):
         Worker("highs", lambda worker: None)

@@ -368,7 +368,7 @@ class Desk:
 def alone(path: str) -> Iterator[None]:
     """Refuse to begin while another process works on the campaign; a killed one holds nothing."""
     if os.name == "nt":
-        raise UsageError("A campaign needs file locks, which Windows does not have; use WSL (docs/platforms.md).")
+        raise UsageError("A campaign needs file locks, which Windows does not have; use WSL (docs/start.md).")
     import fcntl
 
     lock = f"{os.path.realpath(path)}.lock"

@@ -52,7 +52,7 @@ class Worker:
         if os.name == "nt":
             raise UsageError(
                 f"{backend} runs in a process of its own, which pipeplan can start on Linux and macOS alone; on "
-                "Windows use WSL (docs/platforms.md), or a method without a solver, which `plan planners` lists."
+                "Windows use WSL (docs/start.md), or a method without a solver, which `plan planners` lists."
             )
         self.backend = backend
         self.listener: Job | None = None
