@@ -240,8 +240,8 @@ WORDS = """\
 # What is proven
 
 How near does each release come to the best known value of every input, and to a proof? An input is a variant of a
-packaged instance or of a [published one](../../docs/reproduce.md#published-inputs). The name of a published input is its
-path below the folder of published inputs. Each input is planned once, by the default exact method of its kind.
+packaged instance or of a [published one](../../docs/reproduce.md#published-inputs). The name of a published input is
+its path below the folder of published inputs. Each input is planned once, by the default exact method of its kind.
 
 - *Best known* is the least value in `best_known.csv` and `published_best_known.csv` of `instances/packaged/` and in
   all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that

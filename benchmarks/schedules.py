@@ -342,10 +342,10 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     """Tables by section, as Markdown; the column of faults only where there are any."""
     failed = sum(bool(faults(row, found)) for row, found in runs)
     lines = [
-        f"Made by `python benchmarks/schedules.py --output benchmarks/results` on {date.today():%Y-%m-%d}, {THREADS} threads: "
-        f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, for which "
-        "the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process and its "
-        f"solvers together. {ONE_RUN.format(cores=os.cpu_count())}",
+        f"Made by `python benchmarks/schedules.py --output benchmarks/results` on {date.today():%Y-%m-%d}, {THREADS} "
+        f"threads: {len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, "
+        "for which the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process "
+        f"and its solvers together. {ONE_RUN.format(cores=os.cpu_count())}",
         "",
     ]
     for section in dict.fromkeys(row.section for row, _ in runs):

@@ -1,7 +1,7 @@
 """Proofs for throughput: published inputs beside the paper's figures, and graphs whose transfers are dear.
 
     python benchmarks/throughput.py --workloads DIR [--gap 0.01] [--threads 2] [--only bert] [--csv OUT.csv]
-    python benchmarks/throughput.py --family [--seeds 1,2,3] [--page benchmarks/results/throughput.md]   # with throughput_wide.md
+    python benchmarks/throughput.py --family [--seeds 1,2,3] [--page benchmarks/results/throughput.md]
 
 The inputs are the user's own copy of the published ones (folders `layer/` and `operator/`). The paper's runs
 used a commercial solver on 4 cores of another machine and stopped at 20 minutes. The family are ten graphs of
@@ -207,7 +207,8 @@ def _measured(arguments: argparse.Namespace) -> Iterator[Measured]:
 def _page(arguments: argparse.Namespace, lines: Sequence[str], last: str) -> str:
     return f"""# Throughput where transfers are dear: measured
 
-Made by `python benchmarks/throughput.py --family --seeds {arguments.seeds} --page benchmarks/results/throughput.md` with
+Made by
+`python benchmarks/throughput.py --family --seeds {arguments.seeds} --page benchmarks/results/throughput.md` with
 {arguments.threads} threads, at most {FAMILY_LIMIT_S:.0f} s for each run; the load average of the machine was
 {os.getloadavg()[0]:.1f} at the end.
 

@@ -1,6 +1,6 @@
 """Measured training runs of others beside the model: memory of every rank, and the time of an iteration.
 
-    python benchmarks/training_measured.py FILE... [--fit CASE,CASE,...] [--table docs/training-measured.md]
+    python benchmarks/training_measured.py FILE... [--fit CASE,CASE,...] [--table FILE]
 
 Reads files in the formats of b200_measured.json, a100_2205_05198.json, gh200_opt350_measured.json and
 published_recipes.csv. Every row that can be judged is; the others are named with the reason. Efficiencies are fitted on

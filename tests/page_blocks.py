@@ -19,12 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = (".", "docs", "docs/models", "notebooks", "benchmarks", "benchmarks/results", "plugins/*")
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
-    for pattern in (
-        "*.md", "docs/*.md", "docs/models/*.md", "notebooks/*.md", "benchmarks/*.md", "benchmarks/results/*.md",
-        "plugins/*/*.md",
-    )  # fmt: skip
+    for pattern in (f"{folder}/*.md" for folder in FOLDERS)
     for path in sorted(ROOT.glob(pattern))
     if path.name != "CHANGELOG.md"
 }

@@ -227,7 +227,7 @@ def test_errors_and_notes_are_lines_of_that_stream_too(plan: Plan) -> None:
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
-    (text,) = blocks("howto.md", "toml")
+    (text,) = blocks("reproduce.md", "toml")
     path = own_model.with_name("suite.toml")
     path.write_text(text, encoding="utf-8")
     assert len(expand(load_suite(str(path))).runs) == 6
@@ -303,15 +303,16 @@ def test_the_page_on_exploring_names_every_situation() -> None:
 def test_every_command_of_the_pages_has_options_that_exist() -> None:
     root: Any = typer.main.get_command(app)
     pages = (
-        "index", "start", "tutorial", "howto", "tables", "export", "from-your-model", "profiles", "schedules",
-        "explore", "configure", "training-memory", "../README",
+        "index", "start", "tutorial", "howto", "reproduce", "export", "from-your-model", "profiles", "schedules",
+        "explore", "configure", "training-memory", "hierarchy", "graph-pipelines", "../README",
     )  # fmt: skip
     for page in pages:
         for name, *words in commands(f"{page}.md"):
             command = root.commands[name]
             command = command.commands[words[0]] if name in GROUPS else command
             known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-            assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
+            flags = {word for word in words if word.startswith("--") and " " not in word}
+            assert flags <= known, (page, name)
 
 
 def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None:
@@ -328,7 +329,7 @@ def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None
 
 def test_the_page_on_papers_says_what_quick_shows_of_every_suite() -> None:
     (section,) = re.findall(
-        r"^## What quick shows\n(.*?)^## ", (DOCS / "reproduce.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^### What quick shows\n(.*?)^### ", (DOCS / "reproduce.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     rows = re.findall(r"^\| `([\w-]+)` \| (\d+)[^|]*\| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert {name for name, *_ in rows} == set(packaged_suites()) - {"leaderboard"}
@@ -354,16 +355,12 @@ def test_the_quick_part_of_tarnawski_takes_two_minutes_at_most() -> None:
     assert sum(run.limits["time_limit_s"] for run in long) + 1.5 * (len(runs) - len(long)) < 120
 
 
-def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
+def test_the_page_says_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
     expanded = expand(load_suite("tarnawski-table1", quick=True))
     assert expanded.stand_ins
     assert expanded.left_out
-    for page in ("howto.md", "reproduce.md"):
-        words = " ".join((DOCS / page).read_text("utf-8").split())
-        assert re.search(r"packaged networks of the same kind (stand in|take their place), and an input", words), (
-            page
-        )
-        assert "is none is left out" in words, page
+    words = " ".join((DOCS / "reproduce.md").read_text("utf-8").split())
+    assert "packaged networks of the same kind stand in, and an input for which there is none is left out" in words
 
 
 def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
@@ -440,11 +437,11 @@ def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
 
 
 @pytest.mark.workloads
-def test_the_page_on_data_lays_the_published_inputs_out_as_the_tests_want_them(
+def test_the_page_on_the_papers_lays_the_published_inputs_out_as_the_tests_want_them(
     workloads: Path, tmp_path: Path
 ) -> None:
     """Its commands run on repositories of empty files: only the names can be compared here."""
-    (script,) = blocks("data.md", "bash")
+    (script,) = blocks("reproduce.md", "bash")
     for path in files_of_the_repositories():
         (tmp_path / "theirs" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "theirs" / path).touch()
@@ -490,7 +487,7 @@ def test_the_page_on_memory_names_functions_that_exist() -> None:
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
-    (text,) = blocks("formats.md", "json")
+    (text,) = blocks("profiles.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
 
 
@@ -534,8 +531,6 @@ def test_paths_on_the_pages_exist(page: Path) -> None:
 # ---- links ---------------------------------------------------------------------------------------------
 
 READ = [*PAGES, ROOT / "notebooks" / "README.md", ROOT / "CHANGELOG.md"]
-MADE = (DOCS / "reference", DOCS / "code")
-"""Pages that the build of the site makes; it checks the links to them, as all others, once more."""
 
 
 def prose(page: Path) -> str:
@@ -560,17 +555,130 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.parent.name + "/" + page.name)
 def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
-    """As GitHub follows them, from the folder of the page. The site follows the same ones."""
+    """As GitHub follows them, from the folder of the page. The site follows the same ones, and a few that it adds."""
     for link in links(page):
         if link.startswith("https://"):
             continue
         path, _, heading = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        if any(target.is_relative_to(folder) for folder in MADE):
-            continue
         assert target.exists(), link
         if heading:
             assert heading in anchors(target), link
+
+
+# ---- how many pages, how many words, how far from the first one ---------------------------------------------
+
+HAND_WRITTEN = [*sorted(DOCS.glob("*.md")), DOCS / "models" / "index.md"]
+"""What somebody wrote for the site; lessons, the pages of models, and what programs make are apart."""
+MOST_PAGES, MOST_WORDS, MOST_CLICKS = 25, 35_000, 2
+
+
+def written_by_hand(page: Path) -> list[str]:
+    """The words of a page without code, comments and tables."""
+    text = re.sub(r"<!--.*?-->", "", prose(page), flags=re.DOTALL)
+    return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE).split()
+
+
+def test_the_site_has_few_pages_and_few_words() -> None:
+    assert len(HAND_WRITTEN) <= MOST_PAGES
+    assert sum(len(written_by_hand(page)) for page in HAND_WRITTEN) <= MOST_WORDS
+
+
+def linked_pages(page: Path) -> set[Path]:
+    paths = {link.partition("#")[0] for link in links(page) if "://" not in link}
+    return {(page.parent / path).resolve() for path in paths if path.endswith((".md", ".ipynb"))}
+
+
+def test_every_page_is_two_clicks_from_the_first_one() -> None:
+    reached = {DOCS / "index.md"}
+    for _ in range(MOST_CLICKS):
+        reached |= {target for page in reached for target in linked_pages(page)}
+    lessons = ROOT.glob("notebooks/*.ipynb")
+    tables = RESULTS.glob("*.md")
+    assert {*DOCS.glob("*.md"), *DOCS.glob("models/*.md"), *lessons, *tables} <= reached
+
+
+def test_the_first_page_lists_every_other_once_and_its_lists_are_the_sidebar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    site_map, lesson_pages = (importlib.import_module(name) for name in ("site_map", "lesson_pages"))
+    home = lesson_pages.from_docs((DOCS / "index.md").read_text("utf-8"))
+    listed = [page for _, page in site_map.listed(home)]
+    assert len(set(listed)) == len(listed)
+    others = {page.relative_to(DOCS).with_suffix("").as_posix() for page in HAND_WRITTEN} - {"index"}
+    assert set(listed) == others | {"lessons/index"}
+    assert re.findall(r"^[^\n]+ <([\w/-]+)>$", site_map.sidebar(home), re.MULTILINE) == listed
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
+def test_a_page_reads_well_on_github(page: Path) -> None:
+    """No directive of the site is in its source, and no link leads to what only the site has."""
+    text = page.read_text("utf-8")
+    assert re.findall(r"^(?:```|:::)\{.*|(?<![`\w])\{\w+\}`.*", text, re.MULTILINE) == []
+    assert "](reference/" not in text
+
+
+def test_old_addresses_lead_to_pages_and_headings_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    for old, new in importlib.import_module("site_map").MOVED.items():
+        assert not (DOCS / f"{old}.md").exists()
+        name, _, heading = new.partition("#")
+        page = DOCS / name.replace(".html", ".md")
+        assert not heading or heading in anchors(page), (old, new)
+
+
+def test_raw_tables_name_the_command_that_makes_them() -> None:
+    for page in RESULTS.glob("*.md"):
+        assert re.search(r"python benchmarks/\w+\.py|`plan leaderboard ", page.read_text("utf-8")), page.name
+
+
+def test_the_headlines_of_the_page_of_evidence_are_those_of_the_raw_tables() -> None:
+    said = " ".join((DOCS / "evidence.md").read_text("utf-8").split())
+    raw = {page.stem: page.read_text("utf-8") for page in RESULTS.glob("*.md")}
+
+    def cells(study: str, start: str) -> list[str]:
+        (row,) = re.finditer(rf"^\| {start}.*\|$", raw[study], re.MULTILINE)
+        return [cell.strip() for cell in row[0].strip("|").split("|")]
+
+    _, _, _, inputs, best, proven, to_best, to_bound, limit, *_ = cells("proofs", r"0\.1\.0 \| ")
+    assert f"Of {inputs} inputs, {best} reach the best known value and {proven} are proven within 10 s each" in said
+    assert limit.startswith("10 s")
+    assert f"best known value is {to_best}, the mean gap to the bound {to_bound}" in said
+    means = [cell.strip("+").partition(" (")[0] for cell in cells("leaderboard", "geometric mean")]
+    assert f"`greedy` is {means[5]} above" in said
+    assert f"the even split `equi` {means[7]} (" in said
+    of_ten, widest = re.findall(r"(\d+) of 10 graphs .* the widest is ([\d.]+)%", raw["throughput"])[0]
+    assert f"{of_ten} of 10 large graphs come within a gap of 1 %; the widest gap is {widest} %" in said
+    for name in ("bert24_inference", "gnmt_inference", "bert_l-3_inference"):
+        row = next(row for row in re.findall(rf"^\| {name} \| 1 \|.*$", raw["latency"], re.MULTILINE))
+        _, _, greedy, value, *_ = (cell.strip() for cell in row.strip("|").split("|"))
+        assert f"| {name} | {greedy} ms | {value} ms |" in said
+    proven, _, seconds, ratio = cells("chains", "24x8 \\| \\d of")[1:5]
+    assert proven == "5 of 5"
+    assert f"in a median of {float(seconds):.0f} s" in said
+    assert f"takes {100 - 100 * float(ratio):.0f} % less time" in said
+    points, own, theirs, better = re.findall(
+        r"Of (\d+) points, .* and a proof at (\d+); .* at (\d+) of them: exact-beaumont is better at (\d+) and worse",
+        raw["pareto"],
+    )[0]
+    assert theirs == better
+    assert f"at every one of {theirs} points" in said
+    assert f"a plan at all {points} points and proves {own}" in said
+    for devices in (64, 512, 1024):
+        _, published, _, paper, *_ = cells("piper", f"{devices} \\| ([0-9.]+ \\| ){{4}}[0-9.]+ ")
+        assert f"| {devices:,} | {published} s | {paper} s |" in said
+    assert f"2,048 devices in {cells('piper', '2048 ')[3]} s" in said
+    low, high = re.findall(r"([\d.]+) to ([\d.]+) times as fast", raw["case-study"])[0]
+    assert f"{low} to {high} times as fast" in said
+    problems, proofs = re.findall(r": (\d+) problems, (\d+) proven", raw["schedules"])[0]
+    assert f"{proofs} of {problems} schedule problems are proven" in said
+    groups, kept = re.findall(r"Of (\d+) groups (\d+) meet the rule", raw["ablation"])[0]
+    (gone,) = re.findall(r"(\d+)\s+\[went\]", raw["ablation"])
+    assert f"Of {groups} groups of heuristics, reductions and bounds, {kept} earn their place" in said
+    assert f"by our rule; {gone} others were removed" in said
+    runs, late = re.findall(r"Of (\d+) runs, (\d+) went more", raw["time-limits"])[0]
+    assert f"{late} of {runs} runs exceed their time limit" in said
 
 
 def test_the_map_of_the_house_has_every_folder_and_no_other() -> None:
@@ -600,8 +708,8 @@ def test_examples_of_what_can_be_added_are_tests() -> None:
     assert [name for name in examples if f"def {name}(" not in tests] == []
 
 
-def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_data() -> None:
-    known = links(DOCS / "data.md")
+def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_the_papers() -> None:
+    known = links(DOCS / "reproduce.md")
     for page in ROOT.glob("notebooks/*.ipynb"):
         assert {link for link in links(page) if "://" in link} <= known, page.name
 

@@ -184,7 +184,11 @@ def test_the_walk_sees_what_is_shared() -> None:
 # ---- words --------------------------------------------------------------------------------------------
 
 
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(RESULTS.glob("*.md")),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -180,9 +180,7 @@ def birth_of(pid: int) -> str | None:
 def start(words: Sequence[str], folder: str) -> tuple[Process, Callable[[], None]]:
     """A process that waits, and the function that lets it run the command; if nobody calls it, nothing runs."""
     if os.name == "nt":
-        raise UsageError(
-            "--command needs process groups, which Windows does not have; use WSL (docs/start.md)."
-        )
+        raise UsageError("--command needs process groups, which Windows does not have; use WSL (docs/start.md).")
     theirs, ours = os.pipe()
     program = own_python("-I", "-S", str(supervisor.__file__), str(theirs), folder, str(MOST_LOG_BYTES), *words)
     nothing = subprocess.DEVNULL

@@ -133,5 +133,6 @@ def test_the_table_of_the_page_is_what_the_file_of_baselines_says() -> None:
     board = leaderboard([ROOT / "benchmarks" / "leaderboard.jsonl"])
     part = parts_of(board)[GAPS]
     rows = [[cleaned(cell) for cell in row] for row in part.rows]
-    assert "\n".join(lines_of(part.head, rows)) in (ROOT / "benchmarks" / "results" / "leaderboard.md").read_text("utf-8")
+    page = ROOT / "benchmarks" / "results" / "leaderboard.md"
+    assert "\n".join(lines_of(part.head, rows)) in page.read_text("utf-8")
     assert board.differences == {}

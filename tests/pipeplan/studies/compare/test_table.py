@@ -347,7 +347,7 @@ def test_citation_cff_has_all_papers() -> None:
 
 @pytest.mark.sweeps
 def test_the_page_names_the_files_that_are_written(compared_folder: Path) -> None:
-    page = (ROOT / "docs" / "howto.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
     (section,) = re.findall(r"^## Print a comparison in a paper\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == {
