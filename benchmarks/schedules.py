@@ -344,14 +344,14 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     lines = [
         f"Made by `python benchmarks/schedules.py --output benchmarks/results` on {date.today():%Y-%m-%d}, {THREADS} "
         f"threads: {len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, "
-        "for which the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process "
-        f"and its solvers together. {ONE_RUN.format(cores=os.cpu_count())}",
+        "for which the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new "
+        f"process and its solvers together. {ONE_RUN.format(cores=os.cpu_count())}",
         "",
     ]
     for section in dict.fromkeys(row.section for row, _ in runs):
         table = [cells(row, found) for row, found in runs if row.section == section]
         keep = [i for i, title in enumerate(HEAD) if i == 0 or any(line[i] for line in table)]
-        lines += [f"### {section}", "", WORDS[section], ""]
+        lines += [f"## {section}", "", WORDS[section], ""]
         for line in (HEAD, ["---"] * len(HEAD), *table):
             shown = [line[i] or "target missed" if line is HEAD else line[i] for i in keep]
             lines.append("| " + " | ".join(shown) + " |")

@@ -223,7 +223,7 @@ def test_the_page_keeps_what_is_written_by_hand(row: Any, proven: Any, tmp_path:
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
-    assert f"### {script.KNOWN}" in text
+    assert f"## {script.KNOWN}" in text
     assert "its solvers together. Seconds and MiB are approximate, of one run on a machine of" in text
     assert "| 4 x 6, times 5/6/4, memory 10 | 103 | 103 | proven | 105 | zb-greedy 105, +1.94 % |" in text
     script.replace_measured(page, script.page([(row, proven)]))
