@@ -751,6 +751,11 @@ COMMANDS = {
         "plan solve pipeline.json --objective span -o best.json",
         "plan show pipeline.json best.json --picture schedules.svg",
     ),
+    "levels.svg": (
+        "plan solve tiny-levels --planner dp-piper -o result.json",
+        "plan simulate tiny-levels result.json --picture levels.svg",
+    ),
+    "memory.svg": ("plan memory bert-large-stages --picture memory.svg",),
     "case-study-row.svg": ("python benchmarks/case_study.py --output .",),
     "case-study-graph.svg": ("python benchmarks/case_study.py --output .",),
 }
