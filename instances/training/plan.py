@@ -7,6 +7,7 @@ r, r + pipeline, ... in the order of the loop; in a V it holds r and 2 pipeline 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
@@ -26,6 +27,27 @@ LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
 NONE, FULL = "none", "full"
+
+# Keys in which users write degrees, with the fields of `Degrees`.
+DEGREE_KEYS = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
+    "expert-tensor": "expert_tensor"
+}
+# Other names that engineers write for keys.
+SHORT_KEYS = {"tp": "tensor", "cp": "context", "pp": "pipeline", "vp": "virtual", "vpp": "virtual", "ep": "expert"}
+SHORT_KEYS |= {"etp": "expert-tensor", "dp": "data", "mbs": "micro-batch"}
+# A word such as TP8PP4, with or without dashes between its parts.
+_SHORT_WORD = re.compile(rf"(?:-?({'|'.join(sorted(SHORT_KEYS, key=len, reverse=True))})-?[0-9]+)+", re.IGNORECASE)
+
+
+def keys_and_values(where: str, word: str) -> list[tuple[str, str]]:
+    """The keys that a word gives values: one in tensor=4 or tp=4, several in TP4PP2."""
+    key, equals, value = word.partition("=")
+    if equals:
+        key = key.strip().replace("_", "-")
+        return [(SHORT_KEYS.get(key.lower(), key), value.strip())]
+    if not _SHORT_WORD.fullmatch(word):
+        raise InputError(where, f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
+    return [(SHORT_KEYS[key.lower()], value) for key, value in re.findall(r"([A-Za-z]+)-?([0-9]+)", word)]
 
 
 @dataclass(frozen=True, slots=True)

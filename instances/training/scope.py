@@ -18,7 +18,7 @@ from ..physics.efficiencies import (
 )
 from ..physics.hardware import family_of
 from ..physics.schedules import SCHEDULES
-from .plan import FULL, Degrees, Recompute, read_recompute
+from .plan import DEGREE_KEYS, FULL, Degrees, Recompute, keys_and_values, read_recompute
 
 if TYPE_CHECKING:
     from .problem import TrainingProblem
@@ -85,15 +85,6 @@ def usual_errors(problem: TrainingProblem) -> UsualErrors:
 
 # ---- which configurations are asked for ----------------------------------------------------------------
 
-DEGREE_KEYS = {
-    "tensor": "tensor",
-    "context": "context",
-    "pipeline": "pipeline",
-    "virtual": "virtual",
-    "data": "data",
-    "expert": "expert",
-    "expert-tensor": "expert_tensor",
-}
 KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
 
 
@@ -153,10 +144,10 @@ def check_choice(key: str, value: str) -> str:
 def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
     """A scope from words such as KEY=VALUE for what is fixed and what is forbidden."""
     fixed: dict[str, str] = {}
-    for key, value in map(_pair, fix):
+    for key, value in _pairs(fix):
         if fixed.setdefault(key, value) != value:
             raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
-    scope = Scope(fixed, tuple(map(_pair, forbid)), layouts)
+    scope = Scope(fixed, tuple(_pairs(forbid)), layouts)
     for key, value in scope.fix.items():
         taken = scope.takes_word(read_recompute(key, value)) if key == "recompute" else scope.takes(key, value)
         if not taken:
@@ -164,11 +155,8 @@ def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str
     return scope
 
 
-def _pair(word: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals:
-        raise InputError("scope", f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
-    return key.strip().replace("_", "-"), value.strip()
+def _pairs(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [pair for word in words for pair in keys_and_values("scope", word)]
 
 
 def scope_of(options: Mapping[str, Any]) -> Scope:

@@ -1,4 +1,4 @@
-"""A configuration from words such as "tensor=4 pipeline=2"; what is absent takes the framework's default."""
+"""A configuration from words such as "tensor=4 pipeline=2" or "TP4PP2"; what is absent is the framework's default."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
-from .plan import LARGEST, NONE, Configuration, Degrees, Recompute, read_recompute
+from .plan import DEGREE_KEYS, LARGEST, NONE, Configuration, Degrees, Recompute, keys_and_values, read_recompute
 from .problem import TrainingProblem
 
-DEGREES = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
-    "expert-tensor": "expert_tensor"
-}
-KEYS = (*DEGREES, "micro-batch", "zero", "schedule", "layout", "recompute")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "layout", "recompute")
 WHERE = "configuration"
 
 
@@ -49,15 +46,11 @@ def _pairs(text: str) -> dict[str, str]:
     except ValueError as error:
         raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
     values: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        key = name.strip().replace("_", "-")
-        if not equals:
-            raise InputError(WHERE, f"holds {show(word)}", "write key=value, as in tensor=4")
+    for key, value in (pair for word in words for pair in keys_and_values(WHERE, word)):
         if key not in KEYS:
             close = nearest(key, KEYS)
             raise InputError(
-                WHERE, f"has the key {show(name)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
+                WHERE, f"has the key {show(key)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
             )
         if key in values:
             raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
@@ -77,7 +70,7 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
 
 def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
     """The degrees in these words; the data-parallel degree follows from the others where it is not given."""
-    read = {field: _whole(given, key, 1) for key, field in DEGREES.items()}
+    read = {field: _whole(given, key, 1) for key, field in DEGREE_KEYS.items()}
     degrees = replace(Degrees(), **read)
     apart = degrees.tensor * degrees.context * degrees.pipeline
     if "data" not in given:
@@ -199,7 +192,7 @@ def _recompute(text: str, chunks: int) -> tuple[Recompute, ...]:
 def words_of(plan: Configuration) -> str:
     """Every key of the configuration, as `configuration_from_words` reads them."""
     values = {
-        **{key: str(getattr(plan.degrees, name)) for key, name in DEGREES.items()},
+        **{key: str(getattr(plan.degrees, name)) for key, name in DEGREE_KEYS.items()},
         "micro-batch": str(plan.micro_batch),
         "zero": str(plan.zero),
         "schedule": plan.schedule,

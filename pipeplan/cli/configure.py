@@ -42,7 +42,7 @@ PROBLEM_OPTIONS = declared(
     reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
         1.5GiB.
     [{MODEL}]
-    sequence int: Tokens of a sequence.
+    sequence tokens TOKENS: Tokens of a sequence.
     batch int: Sequences between two updates.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.

@@ -141,7 +141,10 @@ def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configurat
     assert ("more; --all" in in_one_line(text)) == (left > 0)
     (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "alike" in line)
     table = text[text.index(heading) :].splitlines()[2 : 2 + min(10, len(families))]
-    assert [row.split()[0] for row in table] == [f"{own[0]:.4g}" for own in list(families.values())[:10]]
+    seconds = [own["seconds"] for own in told["shortlist"]]
+    rows = [int(row.split()[0]) for row in table]
+    assert [seconds[row - 1] for row in rows] == [own[0] for own in list(families.values())[:10]]
+    assert [row.split()[1] for row in table] == [f"{own[0]:.4g}" for own in list(families.values())[:10]]
     every = done(plan("configure", tiny, *SMALL, "--all")).out
     assert "alike" not in every
     assert "families" not in every

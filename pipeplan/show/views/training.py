@@ -471,13 +471,16 @@ def _draw_list(answer: Answer, every: bool) -> None:
     """Print the shortlist as a table, and sentences on what it promises."""
     if not answer.listed:
         return
+    numbers = {
+        own.plan: str(number) for number, own in enumerate(answer.listed, 1)
+    }  # as `plan export --row` counts
     rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
     shown = [own for _, own in rows]
     entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
     letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
     put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
-        {**line, **beside, "layout": _cut(layout_word(own.plan))}
+        {"row": numbers.get(own.plan, ""), **line, **beside, "layout": _cut(layout_word(own.plan))}
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
@@ -660,8 +663,8 @@ def _shortlist(answer: Answer) -> Iterator[Node]:
     yield paragraph(errors_in_words(answer.problem))
     yield paragraph(f"As the search counted: {counted_in_words(answer)}", "note")
     differences = [
-        f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
-        for place, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
+        f"row {row}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
+        for row, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
         if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING)
     ]
     if differences:
@@ -679,12 +682,12 @@ def _list_table(answer: Answer) -> Element:
     held = (answer.held(own.plan) for own in shown)
     entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
     rows = [
-        {"place": str(place), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
-        for place, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
+        {"row": str(row), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
+        for row, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
     ]
     times = "times are the referee's"
     if len(shown) > len(first):
-        times = f"times of places 1 to {len(first)} are the referee's, those of the others are what the search said"
+        times = f"times of rows 1 to {len(first)} are the referee's, those of the others are what the search said"
     meaning = (
         f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed "
         f"for all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
@@ -708,9 +711,9 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
         yield f"Best: {in_letters(best.plan)}", best
     for judged in answer.judged[:MOST_DETAILED]:
         yield f"Asked for: {in_letters(judged.plan)}", judged.evaluation
-    for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
+    for row, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
-            yield f"Place {place}: {in_letters(own.plan)}", own
+            yield f"Row {row}: {in_letters(own.plan)}", own
 
 
 def in_letters(plan: Configuration) -> str:
