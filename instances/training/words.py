@@ -147,14 +147,17 @@ def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
-    """The framework's own layout where none is given; an `InputError` says why there is none."""
-    _check_chunks(len(problem.model.units), degrees.chunks)
+    """The framework's own layout where none is given, or one in which embedding and head count as layers, as those have
+    trained whose layers do not divide; an `InputError` says why there is none."""
+    units, model = len(problem.model.units), problem.model
+    _check_chunks(units, degrees.chunks)
     layout = even_layout(problem, degrees.chunks)
+    if layout is None and units % degrees.chunks == 0 and not model.prediction_layers:
+        layout = spread(units, degrees.chunks)
     if layout is None:
         raise InputError(
             f"{WHERE}: layout",
-            f"is missing, and {problem.model.layers} layers do not divide among {degrees.pipeline} x "
-            f"{degrees.virtual} chunks",
+            f"is missing, and {model.layers} layers do not divide among {degrees.pipeline} x {degrees.virtual} chunks",
             "choose other degrees, or give a layout such as layout=Et*3|t*4|t*3,L",
         )
     return layout

@@ -20,11 +20,12 @@ from ...instances.physics.efficiencies import USUAL_ERROR
 from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.training.frameworks import one_name_each
-from ...instances.training.iteration import RankTime, pipeline_of
+from ...instances.training.iteration import RankTime, model_operations, pipeline_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import both_sides, fit_of, usual_errors
+from ...instances.training.unit_costs import count_of
 from ...instances.training.words import layout_word, recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
@@ -241,8 +242,11 @@ def time_in_words(own: ConfigurationEvaluation) -> str:
 
 def _rates(own: ConfigurationEvaluation) -> str:
     """What passes through, and the share of the peak where that is known."""
-    mfu = "" if own.timing.mfu is None else f", MFU {percent(own.timing.mfu)}"
-    return f"{own.timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU{mfu}"
+    timing = own.timing
+    rate = f"{timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU"
+    if timing.mfu is None:
+        return rate
+    return f"{rate}, {timing.mfu * own.problem.peak / 1e12:,.0f} TFLOP/s, MFU {percent(timing.mfu)}"
 
 
 def change_in_words(judged: Judged) -> str:
@@ -360,6 +364,19 @@ def list_in_words(answer: Answer) -> str:
     return " ".join(filter(None, (theorem, unknown if left else "", _one_name(answer))))
 
 
+def model_in_words(problem: TrainingProblem) -> str:
+    """The size of the model without multi-token prediction, as publishers state it, and what MFU counts."""
+    operations, model, tokens = model_operations(problem), problem.model, problem.batch * problem.sequence
+    if operations is None:
+        return ""
+    parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
+    return (
+        f"{model.name} has {parameters / 1e9:,.3g} billion parameters and needs "
+        f"{operations / tokens / 1e9:,.3g} GFLOP a token: MFU counts products and attention, without recomputation, of "
+        f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}."
+    )
+
+
 def errors_in_words(problem: TrainingProblem) -> str:
     """How far predictions of such problems were off on published runs, and where that stands."""
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16 bits"
@@ -459,7 +476,7 @@ def draw_answer(answer: Answer, every: bool = False) -> None:
         _put_answer(*told(judged))
         draw_ranks(judged.evaluation)
         put(lost_in_words(answer, judged))
-    put(errors_in_words(answer.problem))
+    put(model_in_words(answer.problem), errors_in_words(answer.problem))
 
 
 def _put_answer(first: str, *more: str) -> None:
@@ -475,6 +492,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
         own.plan: str(number) for number, own in enumerate(answer.listed, 1)
     }  # as `plan export --row` counts
     rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
+    rows.sort(key=lambda row: row[1].fit(answer.asked.memory_error) != "yes")  # those that fit for sure come first
     shown = [own for _, own in rows]
     entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
     letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
@@ -504,11 +522,19 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
             "s": f"{seconds:.4g}",
             "more": "" if is_noise(more) else percent(more),
             "GiB": f"{held / GIB:.1f}",
-            "fits": fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error),
+            "fits": _fits(answer, held),
             **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
             **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
             "recompute": recompute_word(plan),
         }
+
+
+def _fits(answer: Answer, held: float) -> str:
+    """Does a rank that holds so much fit for sure? Else how many GiB are left, or missing, by the prediction."""
+    limit = answer.problem.memory_bytes
+    if limit is None or fit_of(held, limit, answer.asked.memory_error) == "yes":
+        return "yes"
+    return f"{(limit - held) / GIB:.1f} left" if held <= limit else f"over {(held - limit) / GIB:.1f}"
 
 
 def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEvaluation]]:
