@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from trained import Trained, page, trained
 
-
 pytestmark = pytest.mark.sweeps
 
 
