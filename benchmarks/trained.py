@@ -98,7 +98,7 @@ def page(rows: list[Trained]) -> str:
         f"{fit} of {len(rows)} fit or may fit. Predicted MFU is off by {median(off):.0%} in the median of the "
         f"{len(off)} whose MFU, seconds or operations were published, and {far} rows are off by more than {FAR:.0%} "
         "or do not fit here: they say why.\n\n"
-        "Made by `python benchmarks/trained.py --output benchmarks/results/trained.md`, from `trained.toml` beside it.\n\n"
+        "Made by `python benchmarks/trained.py --output benchmarks/results/trained.md`, of `trained.toml`.\n\n"
     )
     titles = ("model and source", "GPUs", "configuration", "GiB of the fullest rank", "fits")
     titles += ("MFU predicted", "published", "off by", "remarks")
