@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
         repeatable.
     micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.
-    row int N: Of a result of `plan configure`: the configuration in this row of its shortlist; default: the best one.
-    with_model_flags flag: Of a training configuration: also write flags for the model's own shapes.
-    launcher choice NAME: Of a training configuration: write a script for torchrun or slurm, or Megatron's own
-        YAML file, mcore.
+    row int N: The configuration in row N of the shortlist of a `plan configure` result; default: the best one.
+    with_model_flags flag: For training configurations: also write flags for the model's own shapes.
+    launcher choice NAME: For training configurations: write a script for torchrun or slurm, or Megatron's own YAML
+        file, mcore.
     inference flag: The plan is for inference: a table needs no backward passes.
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
     """,

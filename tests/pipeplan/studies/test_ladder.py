@@ -86,15 +86,16 @@ def test_other_numbers_are_refused(text: str) -> None:
         lost_nodes(text, small(4))
 
 
-QUESTION = "configure gpt-3-175b --layers 4 --devices 2x8xa100-80gb --sequence 2048 --batch 16 --fix tensor=8 --fix zero=1 --fix context=1"
+QUESTION = "configure gpt-3-175b --layers 4 --devices 2x8xa100-80gb --sequence 2048 --batch 16 --fix tensor=8"
+FEW = ("--fix", "zero=1", "--fix", "context=1", "--fix", "micro-batch=1")
 
 
 def test_the_command_prints_a_table_and_json(plan: Plan) -> None:
-    text = in_one_line(done(plan(*QUESTION.split(), "--lose", "0..1")).out)
+    text = in_one_line(done(plan(*QUESTION.split(), *FEW, "--lose", "0..1")).out)
     assert "if nodes are lost" in text
     assert "fewer replicas: tensor=8 data=2" in text
-    told = done(plan(*QUESTION.split(), "--lose", "1", "--json")).json
+    told = done(plan(*QUESTION.split(), *FEW, "--lose", "1", "--json")).json
     jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
     (rung,) = told["ladder"]
     assert (rung["lost_nodes"], rung["devices"], rung["fewer_replicas"]["batch"]) == (1, 8, 16)
-    refused(plan(*QUESTION.split(), "--lose", "1", "--judge", "tensor=8"), "add --why-not, or drop --judge")
+    refused(plan(*QUESTION.split(), *FEW, "--lose", "1", "--judge", "tensor=8"), "add --why-not, or drop --judge")
