@@ -87,7 +87,7 @@ def test_other_numbers_are_refused(text: str) -> None:
 
 
 QUESTION = "configure gpt-3-175b --layers 4 --devices 2x8xa100-80gb --sequence 2048 --batch 16 --fix tensor=8"
-FEW = ("--fix", "zero=1", "--fix", "context=1", "--fix", "micro-batch=1")
+FEW = ("--fix", "zero=1", "--fix", "context=1", "--fix", "pipeline=1")
 
 
 def test_the_command_prints_a_table_and_json(plan: Plan) -> None:
