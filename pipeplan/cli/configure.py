@@ -53,6 +53,7 @@ PROBLEM_OPTIONS = declared(
     attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
         framework's own.
     optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
+    adapter_rank int --lora RANK: Train adapters of this rank (LoRA) beside the products of layers; all else is frozen.
     no_flash_attention flag: Attention keeps its matrix of scores.
     no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
     dropout flag: The model has dropout, whose masks are kept.

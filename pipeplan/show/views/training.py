@@ -70,7 +70,9 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
-        "framework": problem.framework + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER),
+        "framework": problem.framework
+        + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER)
+        + f", adapters of rank {problem.adapter_rank}" * bool(problem.adapter_rank),
     }
 
 
@@ -370,8 +372,9 @@ def model_in_words(problem: TrainingProblem) -> str:
     if operations is None:
         return ""
     parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
+    trained = "" if problem.adapter_rank is None else f", trains adapters of rank {problem.adapter_rank} alone,"
     return (
-        f"{model.name} has {parameters / 1e9:,.3g} billion parameters and needs "
+        f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
         f"{operations / tokens / 1e9:,.3g} GFLOP a token: MFU counts products and attention, without recomputation, of "
         f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}."
     )
