@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
@@ -18,6 +19,7 @@ from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
 from ..base.kind import AnyPlan
 from ..base.quantities import whole_number
+from ..networks.megatron_layout import expanded
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
 
@@ -48,6 +50,23 @@ def keys_and_values(where: str, word: str) -> list[tuple[str, str]]:
     if not _SHORT_WORD.fullmatch(word):
         raise InputError(where, f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
     return [(SHORT_KEYS[key.lower()], value) for key, value in re.findall(r"([A-Za-z]+)-?([0-9]+)", word)]
+
+
+def layout_counts(where: str, text: str) -> tuple[int, ...]:
+    """The units of each chunk from numbers, as in 9/8/8/9, or from Megatron's letters, Et*8|t*8|t*8|t*8,L."""
+    if not text or not set(text) <= set("0123456789/"):
+        return tuple(len(stage) for stage in expanded(text))
+    counts = [whole_number(part or "0") for part in text.split("/")]
+    if None in counts:
+        raise InputError(where, f"is {show(text)}", "give fewer units to a chunk")
+    if 0 in counts:
+        raise InputError(where, "has an empty chunk", "give each chunk at least one unit")
+    return tuple(count for count in counts if count)
+
+
+def layout_word(layout: Sequence[int]) -> str:
+    """The word for a layout: units of the chunks, with a slash between them."""
+    return "/".join(map(str, layout))
 
 
 @dataclass(frozen=True, slots=True)

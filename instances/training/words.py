@@ -10,7 +10,18 @@ from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
-from .plan import DEGREE_KEYS, LARGEST, NONE, Configuration, Degrees, Recompute, keys_and_values, read_recompute
+from .plan import (
+    DEGREE_KEYS,
+    LARGEST,
+    NONE,
+    Configuration,
+    Degrees,
+    Recompute,
+    keys_and_values,
+    layout_counts,
+    layout_word,
+    read_recompute,
+)
 from .problem import TrainingProblem
 
 KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "layout", "recompute")
@@ -105,7 +116,7 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     if text is None:
         return _even(problem, degrees)
     if text and set(text) <= set("0123456789/"):
-        counts = [_units(part) for part in text.split("/")]
+        counts = layout_counts(f"{WHERE}: layout", text)
     else:
         counts = _by_letters(problem, text)
     if len(counts) != degrees.chunks:
@@ -121,20 +132,10 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
             f"holds {sum(counts)} units, and the model has {units} (embedding and head included)",
             "give every unit to one chunk",
         )
-    if not all(counts):
-        raise InputError(f"{WHERE}: layout", "has an empty chunk", "give each chunk at least one unit")
-    return tuple(counts)
+    return counts
 
 
-def _units(part: str) -> int:
-    """The units of a chunk in a layout of numbers, 0 where nothing is written."""
-    number = whole_number(part or "0")
-    if number is None:
-        raise InputError(f"{WHERE}: layout", f"has a chunk of {show(part)} units", "give fewer units")
-    return number
-
-
-def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
+def _by_letters(problem: TrainingProblem, text: str) -> tuple[int, ...]:
     stages = expanded(text)
     said, row = "".join(stages), problem.model.letters
     if said != row:
@@ -143,7 +144,7 @@ def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
             f"holds {len(said)} letters that are not the model's {len(row)}",
             f"give E, {row.count('t')} times t{', m' if 'm' in row else ''} and L in this order",
         )
-    return [len(stage) for stage in stages]
+    return tuple(len(stage) for stage in stages)
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
@@ -199,15 +200,10 @@ def words_of(plan: Configuration) -> str:
         "micro-batch": str(plan.micro_batch),
         "zero": str(plan.zero),
         "schedule": plan.schedule,
-        "layout": layout_word(plan),
+        "layout": layout_word(plan.layout),
         "recompute": recompute_word(plan),
     }
     return " ".join(f"{key}={value}" for key, value in values.items())
-
-
-def layout_word(plan: Configuration) -> str:
-    """The word for the layout: units of the chunks, with a slash between them."""
-    return "/".join(map(str, plan.layout))
 
 
 def recompute_word(plan: Configuration) -> str:

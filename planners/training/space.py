@@ -178,6 +178,7 @@ class Space:
                 if self.scope.takes("schedule", schedule)
                 for v in self._chunks(schedule, p, batches)
                 if self.scope.takes("virtual", v)
+                and self.scope.takes_chunks(p * v)
                 and self._can(Degrees(pipeline=p, virtual=v), schedule=schedule, micro_batch=size)
             ]
         return self._ways_by_key[key]

@@ -21,12 +21,12 @@ from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.training.frameworks import one_name_each
 from ...instances.training.iteration import RankTime, model_operations, pipeline_of
-from ...instances.training.plan import Configuration
+from ...instances.training.plan import Configuration, layout_word
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import both_sides, fit_of, usual_errors
 from ...instances.training.unit_costs import count_of
-from ...instances.training.words import layout_word, recompute_word, words_of
+from ...instances.training.words import recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
 from ..lanes import Amount, amount_lanes, memory_lanes
@@ -501,7 +501,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
     letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
     put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
-        {"row": numbers.get(own.plan, ""), **line, **beside, "layout": _cut(layout_word(own.plan))}
+        {"row": numbers.get(own.plan, ""), **line, **beside, "layout": _cut(layout_word(own.plan.layout))}
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
