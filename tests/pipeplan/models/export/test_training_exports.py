@@ -43,7 +43,7 @@ def read_back(problem: TrainingProblem, text: str, to: str, folder: Path) -> Rea
 
 @pytest.mark.parametrize("to", FRAMEWORKS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_twelve_configurations_and_three_frameworks(case: Case, to: str, tmp_path: Path) -> None:
+def test_fifteen_configurations_and_three_frameworks(case: Case, to: str, tmp_path: Path) -> None:
     why = dict(case.refused).get(to)
     if why is not None:
         with pytest.raises(UsageError, match=why):
