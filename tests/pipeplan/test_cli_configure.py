@@ -124,6 +124,11 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     assert others["choices"] == told["considered"]
     assert f"no other of the {others['choices']:,} choices is faster than" in text
     assert ("proven for all of them" in text) == (others["open"] == 0)
+    conditions = [own["best_if"] for own in told["cover"]["families"] if own["words"] != told["best"]["words"]]
+    for own in [own for own in conditions if own is not None][:3]:
+        side = "below" if own["below"] else "above"
+        assert f"is {side} {own['value']:.3g}; {own['known']:.3g} is believed." in text
+    assert text.count("is faster only if") == min(3, len([own for own in conditions if own is not None]))
 
 
 def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configuration(plan: Plan, tiny: str) -> None:

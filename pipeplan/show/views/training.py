@@ -461,6 +461,8 @@ SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "a
 
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
+# The most families of which a sentence says when they are faster.
+MOST_CONDITIONS = 3
 # The most characters of a layout in a table, where room is limited.
 LONGEST_LAYOUT = 18
 
@@ -579,6 +581,7 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"Wherever the efficiencies lie, no other of the {several(others.choices, 'choice', ',')} is faster than "
             f"{those} by more than {percent(others.within)}: that is proven for {proven}."
         )
+        yield from _conditions(answer)
     best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
         less, longer = 1 - answer.held(own.plan) / best.fullest.bytes, own.seconds / best.timing.seconds - 1
@@ -586,6 +589,14 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
             f"{percent(longer)} longer."
         )
+
+
+def _conditions(answer: Answer) -> Iterator[str]:
+    """What would have to be true for the first few other families of the cover to be faster than the best."""
+    best, members = answer.best, () if answer.cover is None else answer.cover.members
+    others = [(own.wins, answer.families[own.family].best.plan) for own in members]
+    told = [(wins, plan) for wins, plan in others if wins is not None and best is not None and plan != best.plan]
+    yield from (f"{shortly(plan)} is faster only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS])
 
 
 def _degrees_of(plans: Iterable[Configuration]) -> dict[str, str]:
