@@ -90,7 +90,7 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
         replicas.
     [{RUNS}]
     measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to
-        them; repeatable.
+        them; repeatable. In tables peak_gib is torch.cuda.max_memory_allocated in GiB.
     efficiencies text FILE: A fit that --fit-output has written.
     fit_output output: Write the fitted efficiencies, for --efficiencies.
     template flag: Print an empty table of runs, for --measured, and nothing else.
