@@ -112,6 +112,14 @@ def short_time(text: str) -> float:
     return parse_quantity(text, TIMES, "5us")
 
 
+def tokens(text: str) -> int:
+    """The number of tokens in 8192 or 8k: a k is 1,024 of them, as in names of models with long contexts."""
+    number = whole_number(text.strip().lower().removesuffix("k"))
+    if number is None:
+        raise ValueError(f"{text!r} is not a number of tokens; give a whole number, as in 8192 or 8k.")
+    return number * (1024 if text.strip().lower().endswith("k") else 1)
+
+
 def size(text: str) -> float:
     """Bytes of a written size such as 8GiB."""
     return parse_quantity(text, BYTES, "8GiB")

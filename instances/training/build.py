@@ -171,6 +171,7 @@ def problem_of(
     attention_kernel: str | None = None,
     name: str | None = None,
     gpu: str | os.PathLike[str] | None = None,
+    adapter_rank: int | None = None,
     **flags: bool,
 ) -> TrainingProblem:
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
@@ -179,8 +180,8 @@ def problem_of(
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
-    GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `flags` are the problem's own:
-    flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
+    GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `adapter_rank` is that of LoRA.
+    `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     number, known = devices_and_gpu(devices if gpu is None else devices_of_file(devices, gpu))
     if framework not in FRAMEWORKS:
@@ -203,6 +204,7 @@ def problem_of(
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
         efficiencies=_efficiencies(efficiencies, known, rules, kernel, attention_kernel),
         name=f"{shapes.name}-{number}x{known.name}" if name is None else name,
+        adapter_rank=adapter_rank,
         **flags,
     )
     return check_hardware(problem)

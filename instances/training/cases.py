@@ -9,6 +9,8 @@ Communication among ranks with the same weights, and the update, are here as wel
     zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
     zero 2  the first one in every backward pass of every unit, the second one as above
     zero 3  2 P bytes forward, and 2 P and g P bytes backward, in every pass of every unit
+    adapters  P is that of adapters alone but for the weights that are gathered in passes; frozen weights have neither
+            gradients nor optimizer
     update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on
 
 A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
@@ -63,6 +65,15 @@ WHOLE: Modules = (FULL,)
 # Columns of `Case.parts`: the last one of `PARTS`, and behind them exposed communication of weights and gradients, and
 # measured times.
 HOST, DATA, MEASURED = len(PARTS) - 1, len(PARTS), len(PARTS) + 1
+
+
+# Properties of `UnitParameters`, each as it is and of experts.
+NUMBERS = (
+    ("trained", "trained_experts"),
+    ("frozen", "frozen_experts"),
+    ("sent", "sent_experts"),
+    ("gathered", "shared_experts"),
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -210,7 +221,8 @@ class CaseMaker:
 
     @cached_property
     def parameters(self) -> dict[UnitType, UnitParameters]:
-        return {name: unit_parameters(self.model, self.keys, name) for name in self.names}
+        rank = self.problem.adapter_rank
+        return {name: unit_parameters(self.model, self.keys, name, rank) for name in self.names}
 
     def numbers(self, name: UnitType, *columns: str) -> Any:
         """[row, column]: these properties of the unit's parameters."""
@@ -219,24 +231,22 @@ class CaseMaker:
         return np.stack([0.0 * self.keys.tensor + getattr(self.parameters[name], one) for one in columns], axis=1)
 
     @cached_property
-    def _all_numbers(self) -> tuple[Any, Any]:
+    def _all_numbers(self) -> tuple[Any, ...]:
         import numpy as np
 
-        pairs = (("usual", "experts"), ("sent", "sent_experts"))
-        numbers, sent = (np.stack([self.numbers(name, *pair) for name in self.names], axis=1) for pair in pairs)
-        return numbers, sent
+        return tuple(np.stack([self.numbers(name, *pair) for name in self.names], axis=1) for pair in NUMBERS)
 
     # ---- types of units for one choice ----------------------------------------------------------------------
 
-    def numbers_of(self, gamma: ParallelismChoice) -> tuple[Any, Any]:
-        """[type, group]: parameters on a rank, and those of them that data-parallel ranks send each other."""
+    def numbers_of(self, gamma: ParallelismChoice) -> tuple[Any, ...]:
+        """[type, group] for each of `NUMBERS`: parameters on a rank that are trained, that are frozen, whose gradients
+        data-parallel ranks send each other, and whose weights they gather in passes."""
         import numpy as np
 
         if not self.model.own:
-            numbers, sent = self._all_numbers
-            return numbers[self.row_of[gamma.key]], sent[self.row_of[gamma.key]]
+            return tuple(numbers[self.row_of[gamma.key]] for numbers in self._all_numbers)
         own = np.array([[layer.parameters / gamma.degrees.tensor, 0.0] for layer in self.model.own])
-        return own, own
+        return own, 0.0 * own, own, own
 
     def kept_of(
         self, gamma: ParallelismChoice, word: Modules
@@ -302,12 +312,12 @@ class CaseMaker:
 
         problem, own, at = self.problem, self.model.own, self.positions
         states, shares = problem.states[gamma.zero], hidden_shares(problem, gamma.zero, gamma.degrees.pipeline)
-        (numbers, sent), tail = self.numbers_of(gamma), self.tails(gamma)
+        (trained, frozen, sent, whole), tail = self.numbers_of(gamma), self.tails(gamma)
         rates = np.array([update_seconds(problem, gamma.zero, count) for count in gamma.shards])
         forward, inputs, weights = self._passes(gamma)
         if gamma.zero >= 2:
-            ring = sent @ tail[:, :2] + ((sent > 0) @ tail[:, 2])[:, None]
-            reduce, gather = ring[:, 0], ring[:, 1] * (gamma.zero == 3)
+            reduce, gather = (own @ tail[:, way] + (own > 0) @ tail[:, 2] for way, own in enumerate((sent, whole)))
+            gather = gather * (gamma.zero == 3)
             forward[:, DATA] = exposed(gather, shares[1], forward.sum(axis=1))
             behind = inputs.sum(axis=1) + weights * (not gamma.rule.divided)
             inputs[:, DATA] = exposed(gather + reduce, shares[0], behind)
@@ -323,8 +333,11 @@ class CaseMaker:
             gamma,
             np.zeros(len(own), np.int64) if own else np.array([1 << position for position in at]),
             np.array([name in LAYERS for name in self.units]),
-            (numbers @ np.array([state_bytes(problem, gamma.zero, count) for count in gamma.shards]))[at],
-            (GATHERED_UNITS * states.gathered * numbers.sum(axis=1))[at],
+            sum(
+                numbers @ np.array([each(problem, gamma.zero, count) for count in gamma.shards])
+                for numbers, each in ((trained, state_bytes), (frozen, frozen_bytes))
+            )[at],
+            (GATHERED_UNITS * states.gathered * (trained + frozen).sum(axis=1))[at],
             np.zeros(1) if own else self._masks_of(gamma, row),
             sent[at],
             update[at],
@@ -377,13 +390,14 @@ class CaseMaker:
             ]
             self._masks[row] = np.array([self.together(names, row) for names in sets]).T
         gradients, tables = self._masks[row]
-        return gradients + tables * state_bytes(self.problem, gamma.zero, gamma.shards[0])
+        each = state_bytes if self.problem.adapter_rank is None else frozen_bytes
+        return gradients + tables * each(self.problem, gamma.zero, gamma.shards[0])
 
     def together(self, names: Sequence[UnitType], row: int) -> tuple[float, float]:
         """Bytes of one buffer for each shape of weights, however many layers have it; and parameters of a copy of the
         table of words, where a head or a prediction reads it whose embedding is on another rank."""
         gradients = 0.0
-        if self.problem.rules.cached_gradients:
+        if self.problem.rules.cached_gradients and self.problem.adapter_rank is None:
             own = [self.parameters[name] for name in names]
             pairs = [pair for one in own for pair in (*one.shapes, *one.expert_shapes)]
             shapes = {(_at(rows, row), _at(columns, row)) for rows, columns in pairs}
@@ -415,6 +429,12 @@ def state_bytes(problem: TrainingProblem, zero: int, shards: Any) -> Any:
     states: StateBytes = problem.states[zero]
     eight = float(problem.fp8_weight_copy and problem.precision == "fp8")
     return sum(state.on(shards) for state in (states.weights, states.gradients, states.optimizer)) + eight
+
+
+def frozen_bytes(problem: TrainingProblem, zero: int, shards: Any) -> Any:
+    """Bytes of one parameter that is not trained: its weight alone."""
+    eight = float(problem.fp8_weight_copy and problem.precision == "fp8")
+    return problem.states[zero].weights.on(shards) + eight
 
 
 def update_seconds(problem: TrainingProblem, zero: int, shards: Any) -> Any:

@@ -39,6 +39,15 @@ _SIZES = (
 )
 # What layers can attend to.
 _KINDS = ("full_attention", "sliding_attention")
+# What models of types that people try have, and the units here have not.
+_MISSING = {
+    **dict.fromkeys(("llama4", "llama4_text"), "attention in chunks beside layers without positions"),
+    "glm4_moe": "grouped-query attention with a bias of its own beside a router as DeepSeek has it",
+    "qwen3_next": "layers with linear attention",
+    **dict.fromkeys(("t5", "mt5", "bart", "whisper"), "an encoder beside the decoder"),
+    **dict.fromkeys(("bert", "roberta", "deberta-v2", "vit"), "an encoder alone, without a head for each token"),
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba"), "layers with a state space"),
+}
 # Fields that an error about an unknown architecture shows.
 _TOLD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
@@ -174,9 +183,13 @@ def _unknown(config: Config, architecture: str) -> InputError:
     fields = [f"{name} {show(config.data[name])}" for name in _TOLD if name in config.data]
     what = f"is {show(architecture)}{did_you_mean(architecture, READERS)}" if architecture else "is missing"
     told = f", beside {', '.join(fields)}" if fields else ""
-    return config.wrong(
-        key, f"{what}{told}", "give a model of one of these architectures: " + ", ".join(sorted(READERS))
-    )
+    known = ", ".join(sorted(READERS))
+    if architecture in _MISSING:
+        what, told = (
+            f"is {show(architecture)}, whose models have {_MISSING[architecture]}, which no unit here is",
+            "",
+        )
+    return config.wrong(key, f"{what}{told}", f"give a model of one of these architectures: {known}")
 
 
 # ---- parts that most families share ------------------------------------------------------------------------

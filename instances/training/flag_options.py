@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ def is_harmless(framework: str, name: str) -> bool:
 # ---- options of a command line -------------------------------------------------------------------------
 
 WHERE = "command line"
-MOST_CHARACTERS = 1_000_000
+MOST_CHARACTERS = 200_000
 # The most characters of an option in a sentence.
 MOST_SHOWN = 80
 # Ends of words that name programs, which belong to no option.
@@ -92,8 +93,7 @@ def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
 
     Programs are left out. Names are compared with dashes, which some programs write as underscores.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(WHERE, f"has {len(text)} characters", f"give at most {MOST_CHARACTERS}")
+    _check_length(len(text))
     try:
         words = shlex.split(re.sub(r"\\\r?\n", " ", text))
     except ValueError as error:
@@ -108,6 +108,49 @@ def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
         elif name is not None and not word.endswith(PROGRAMS):
             options[name] = (*options[name], word)
     return options
+
+
+def _check_length(characters: int) -> None:
+    if characters > MOST_CHARACTERS:
+        raise InputError(WHERE, f"has {characters} characters", f"give at most {MOST_CHARACTERS}")
+
+
+# What a shell script gives a variable: a list in brackets, a text in quotes, or a word.
+_ASSIGNED = re.compile(
+    r"""^[ \t]*(?:export[ \t]+|readonly[ \t]+)?([A-Za-z_]\w*)=(?:\(([^()]*)\)|"([^"]*)"|'([^']*)'|([^\s;]*))[ \t;]*$""",
+    re.MULTILINE,
+)
+# A list in quotes stays several words.
+_VARIABLE = re.compile(r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?|\$\{([A-Za-z_]\w*)(?::?[-=]([^{}]*))?\}|\$([A-Za-z_]\w*)')
+_PRODUCT = re.compile(r"\$\(\( *([0-9]{1,6}(?: *\* *[0-9]{1,6}){0,3}) *\)\)")
+# What the script itself was started with.
+_ARGUMENTS = re.compile(r"""["']?\$[@*]["']?""")
+
+
+def without_variables(script: str) -> str:
+    """A shell script's command lines with the values that the script itself gives its variables; nothing is run.
+
+    A variable that it does not set keeps its name, unless `${NAME:-value}` says what stands for it.
+    """
+    values: dict[str, str] = {}
+    length = 0
+
+    def value(match: re.Match[str]) -> str:
+        entries, braces, usual, name = match.groups()
+        return values.get(entries or braces or name, match[0] if usual is None else usual)
+
+    def filled(text: str) -> str:
+        nonlocal length
+        text = _VARIABLE.sub(value, text)
+        length += len(text)
+        _check_length(length)
+        return _PRODUCT.sub(lambda match: str(prod(map(int, match[1].split("*")))), text)
+
+    _check_length(len(script))
+    script = re.sub(r"\\\r?\n", " ", script)
+    for match in _ASSIGNED.finditer(script):
+        values[match[1]] = filled(next((text for text in match.groups()[1:] if text is not None), ""))
+    return _ARGUMENTS.sub("", filled(_ASSIGNED.sub("", script)))
 
 
 def dashed(name: str) -> str:

@@ -17,7 +17,7 @@ from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
 from ..physics.schedules import ROW
 from ..physics.schedules import SCHEDULES as RULES
-from .flag_options import WHERE, Flags, flattened, is_harmless, is_path, words_of_options
+from .flag_options import WHERE, Flags, flattened, is_harmless, is_path, without_variables, words_of_options
 from .flags_megatron import compare_model, compare_problem, read_megatron, read_recomputation
 from .frameworks import TORCHTITAN as FRAMEWORK
 from .frameworks import fault_of_word, hidden_shares
@@ -416,7 +416,7 @@ OF_DEEPSPEED = (
 # Options that name a file with more of them.
 FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
 REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of a file with them'
-_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,7 +534,7 @@ def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
     if ending == ".json" or (ending != ".toml" and first == "{"):
         return "deepspeed", _json(text, path), ""
     if ending != ".toml" and first != "[":
-        return *_of_line(_COMMENT.sub("", text), path), "--"
+        return *_of_line(without_variables(_COMMENT.sub("", text)), path), "--"
     try:
         return "torchtitan", flattened(tomllib.loads(text)), ""
     except (tomllib.TOMLDecodeError, RecursionError) as error:

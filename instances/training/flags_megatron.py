@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import isclose
 
 from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
@@ -468,6 +469,14 @@ def _compare_attention(flags: Flags, attention: Attention, described: bool) -> N
     if window is not None and (tokens is None or attention.window not in (tokens, tokens + 1)):
         known = "none" if attention.window is None else f"one of {attention.window} tokens"
         flags.tell(f"--window-size is {' '.join(window)}, and the window of the problem's model is {known}.")
+    full = flags.amount("window-attn-skip-freq")  # every so many layers one has no window
+    share = 1 - (0 if full is None else 1 / full)
+    told = full is not None or (window is not None and attention.window is not None)
+    if told and not isclose(share, attention.windowed_share):
+        flags.tell(
+            f"By --window-attn-skip-freq {full or 'absent'} {share:.0%} of the layers have a window, and "
+            f"{attention.windowed_share:.0%} of the problem's model."
+        )
     softmax = flags.text("softmax-type")
     if softmax is not None and (softmax == "learnable") != attention.sinks:
         flags.tell(

@@ -202,7 +202,8 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
 
 def model_operations(problem: TrainingProblem) -> float | None:
     """Floating-point operations of an iteration on all GPUs; None where the model has measured layers, whose
-    shapes are unknown. They are the seconds of products and attention on a GPU that does one of them a second."""
+    shapes are unknown. They are the seconds of products and attention on a GPU that does one of them a second; a
+    backward pass has as many for inputs as the forward pass, and as many for weights where these are trained."""
     model = problem.model
     if model.own:
         return None
@@ -217,7 +218,7 @@ def model_operations(problem: TrainingProblem) -> float | None:
     )
     units = SecondsOfUnits(ideal, Keys.of([(1, 1, 1, 1, 1)]), 0.0)
     operations = sum(count * float(units.unit(name).forward[:2].sum()) for name, count in model.counted.items())
-    return 3 * problem.batch * operations
+    return (3 if problem.adapter_rank is None else 2) * problem.batch * operations
 
 
 # ---- iterations of many micro-batches: those in the middle are counted, not listed ---------------------

@@ -7,6 +7,8 @@ r, r + pipeline, ... in the order of the loop; in a V it holds r and 2 pipeline 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
@@ -17,6 +19,7 @@ from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
 from ..base.kind import AnyPlan
 from ..base.quantities import whole_number
+from ..networks.megatron_layout import expanded
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
 
@@ -26,6 +29,44 @@ LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
 NONE, FULL = "none", "full"
+
+# Keys in which users write degrees, with the fields of `Degrees`.
+DEGREE_KEYS = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
+    "expert-tensor": "expert_tensor"
+}
+# Other names that engineers write for keys.
+SHORT_KEYS = {"tp": "tensor", "cp": "context", "pp": "pipeline", "vp": "virtual", "vpp": "virtual", "ep": "expert"}
+SHORT_KEYS |= {"etp": "expert-tensor", "dp": "data", "mbs": "micro-batch"}
+# A word such as TP8PP4, with or without dashes between its parts.
+_SHORT_WORD = re.compile(rf"(?:-?({'|'.join(sorted(SHORT_KEYS, key=len, reverse=True))})-?[0-9]+)+", re.IGNORECASE)
+
+
+def keys_and_values(where: str, word: str) -> list[tuple[str, str]]:
+    """The keys that a word gives values: one in tensor=4 or tp=4, several in TP4PP2."""
+    key, equals, value = word.partition("=")
+    if equals:
+        key = key.strip().replace("_", "-")
+        return [(SHORT_KEYS.get(key.lower(), key), value.strip())]
+    if not _SHORT_WORD.fullmatch(word):
+        raise InputError(where, f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
+    return [(SHORT_KEYS[key.lower()], value) for key, value in re.findall(r"([A-Za-z]+)-?([0-9]+)", word)]
+
+
+def layout_counts(where: str, text: str) -> tuple[int, ...]:
+    """The units of each chunk from numbers, as in 9/8/8/9, or from Megatron's letters, Et*8|t*8|t*8|t*8,L."""
+    if not text or not set(text) <= set("0123456789/"):
+        return tuple(len(stage) for stage in expanded(text))
+    counts = [whole_number(part or "0") for part in text.split("/")]
+    if None in counts:
+        raise InputError(where, f"is {show(text)}", "give fewer units to a chunk")
+    if 0 in counts:
+        raise InputError(where, "has an empty chunk", "give each chunk at least one unit")
+    return tuple(count for count in counts if count)
+
+
+def layout_word(layout: Sequence[int]) -> str:
+    """The word for a layout: units of the chunks, with a slash between them."""
+    return "/".join(map(str, layout))
 
 
 @dataclass(frozen=True, slots=True)

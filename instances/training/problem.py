@@ -77,6 +77,8 @@ class TrainingProblem(AnyProblem):
     """Does the loss write the gradient of the logits in their place?"""
     fp8_weight_copy: bool = False
     """Is a second copy of the weights in fp8 kept beside the first one?"""
+    adapter_rank: int | None = None
+    """The rank of adapters (LoRA) beside the products of layers, which alone are trained; None: all weights are."""
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
     name: str = "training"
 
@@ -113,6 +115,8 @@ class TrainingProblem(AnyProblem):
         facts = {entry.name: plain(getattr(self, entry.name)) for entry in fields(self) if entry.name != "name"}
         if self.optimizer == USUAL_OPTIMIZER:  # problems had no optimizer once, and keep their names
             del facts["optimizer"]
+        if self.adapter_rank is None:  # nor adapters
+            del facts["adapter_rank"]
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         return digest(facts)
@@ -142,6 +146,8 @@ def _check(problem: TrainingProblem) -> None:
     check_labels(problem.name, "s")
     _check_gpu(problem)
     check_numbers(problem, "", MAX_DEVICES, {"batch": (1, 10**7), "sequence": (1, 10**8)})
+    if problem.adapter_rank is not None and problem.model.own:
+        raise InputError("adapter_rank", "is given, and layers with measured times have no adapters", "drop it")
     _check_levels(problem)
     _check_choice("framework", problem.framework, FRAMEWORKS)
     base = problem.optimizer.partition(":")[0] if isinstance(problem.optimizer, str) else problem.optimizer

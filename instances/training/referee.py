@@ -77,7 +77,7 @@ class Ranks:
         words = sorted({NONE, *(own.modules for own in plan.recompute)})
         self.costs = CaseMaker(problem, [self.gamma.key], words)
         self.kept = {word: self.costs.kept_of(self.gamma, word) for word in words}
-        self.parameters = self.costs.numbers_of(self.gamma)[0]
+        self.trained, self.frozen, *_ = self.costs.numbers_of(self.gamma)
 
     def memory(self, rank: int) -> RankMemory:
         """The fullest moment of a pipeline rank."""
@@ -101,26 +101,29 @@ class Ranks:
         names = [self.problem.model.units[unit] for unit in self.units(rank)]
         return (0.0, 0.0) if self.problem.model.own else self.costs.together(list(dict.fromkeys(names)), 0)
 
-    def numbers(self, rank: int) -> tuple[float, float]:
-        """Parameters of a pipeline rank; those of experts are counted apart, in the second place."""
+    def numbers(self, rank: int) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Parameters of a pipeline rank that are trained, and that are frozen; those of experts are counted apart, in
+        the second place."""
         types = [self.costs.positions[unit] for unit in self.units(rank)]
-        usual, experts = map(float, self.parameters[types].sum(axis=0))
-        return usual + self._together(rank)[1], experts
+        trained, frozen = (tuple(map(float, own[types].sum(axis=0))) for own in (self.trained, self.frozen))
+        copied, is_trained = self._together(rank)[1], self.problem.adapter_rank is None
+        return (trained[0] + copied * is_trained, trained[1]), (frozen[0] + copied * (not is_trained), frozen[1])
 
     def _standing(self, rank: int) -> dict[str, float]:
-        (usual, experts), (shards, expert_shards) = self.numbers(rank), self.gamma.shards
+        ((usual, experts), frozen), (shards, expert_shards) = self.numbers(rank), self.gamma.shards
         states = self.problem.states[self.plan.zero]
         parts = {
             name: usual * state.on(shards) + experts * state.on(expert_shards)
             for name, state in zip(PARTS[:3], (states.weights, states.gradients, states.optimizer), strict=True)
         }
+        parts["weights"] += frozen[0] * states.weights.on(shards) + frozen[1] * states.weights.on(expert_shards)
         if self.problem.fp8_weight_copy and self.problem.precision == "fp8":
-            parts["weights"] += usual + experts
+            parts["weights"] += usual + experts + sum(frozen)
         return parts
 
     def _always_there(self, rank: int) -> float:
         """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
-        model, numbers = self.problem.model, self.parameters.sum(axis=1)
+        model, numbers = self.problem.model, (self.trained + self.frozen).sum(axis=1)
         largest = max(float(numbers[self.costs.positions[unit]]) for unit in self.units(rank))
         gathered = GATHERED_UNITS * self.problem.states[self.plan.zero].gathered * largest
         received = HALF * float(self.costs.keys.tokens_between(self.problem)[0]) * model.hidden

@@ -18,7 +18,16 @@ from ..physics.efficiencies import (
 )
 from ..physics.hardware import family_of
 from ..physics.schedules import SCHEDULES
-from .plan import FULL, Degrees, Recompute, read_recompute
+from .plan import (
+    DEGREE_KEYS,
+    FULL,
+    Degrees,
+    Recompute,
+    keys_and_values,
+    layout_counts,
+    layout_word,
+    read_recompute,
+)
 
 if TYPE_CHECKING:
     from .problem import TrainingProblem
@@ -85,16 +94,7 @@ def usual_errors(problem: TrainingProblem) -> UsualErrors:
 
 # ---- which configurations are asked for ----------------------------------------------------------------
 
-DEGREE_KEYS = {
-    "tensor": "tensor",
-    "context": "context",
-    "pipeline": "pipeline",
-    "virtual": "virtual",
-    "data": "data",
-    "expert": "expert",
-    "expert-tensor": "expert_tensor",
-}
-KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute", "layout")
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,21 @@ class Scope:
             own.modules != (FULL,) or ("recompute", FULL) not in self.forbid
         )
 
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """The units of each chunk in the layout that is fixed; None: layouts are free."""
+        text = self.fix.get("layout")
+        return None if text is None else tuple(int(count) for count in text.split("/"))
+
+    @property
+    def is_one_layout(self) -> bool:
+        """Has each number of chunks one layout at most?"""
+        return self.layouts == "even" or "layout" in self.fix
+
+    def takes_chunks(self, count: int) -> bool:
+        """Can there be so many chunks?"""
+        return self.layout is None or len(self.layout) == count
+
     def of_framework(self, layouts: str) -> Scope:
         """The scope with even layouts alone where the framework's files have no words for others."""
         return replace(self, layouts="even") if layouts == "even" else self
@@ -144,6 +159,8 @@ def check_choice(key: str, value: str) -> str:
         if not isinstance(value, str) or value not in SCHEDULES:
             raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
         return value
+    if key == "layout":
+        return layout_word(layout_counts("scope: layout", value))
     number = whole_number(value)
     if number is None:
         raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
@@ -153,10 +170,12 @@ def check_choice(key: str, value: str) -> str:
 def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
     """A scope from words such as KEY=VALUE for what is fixed and what is forbidden."""
     fixed: dict[str, str] = {}
-    for key, value in map(_pair, fix):
+    for key, value in _pairs(fix):
         if fixed.setdefault(key, value) != value:
             raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
-    scope = Scope(fixed, tuple(map(_pair, forbid)), layouts)
+    scope = Scope(fixed, tuple(_pairs(forbid)), layouts)
+    if any(key == "layout" for key, _ in scope.forbid):
+        raise InputError("scope", "forbids a layout", "fix one instead")
     for key, value in scope.fix.items():
         taken = scope.takes_word(read_recompute(key, value)) if key == "recompute" else scope.takes(key, value)
         if not taken:
@@ -164,11 +183,8 @@ def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str
     return scope
 
 
-def _pair(word: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals:
-        raise InputError("scope", f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
-    return key.strip().replace("_", "-"), value.strip()
+def _pairs(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [pair for word in words for pair in keys_and_values("scope", word)]
 
 
 def scope_of(options: Mapping[str, Any]) -> Scope:

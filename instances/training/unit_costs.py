@@ -81,6 +81,10 @@ bandwidth is the least of inside x bandwidth over crossed levels. latency: sum o
     expert      all-to-all of 2 imbalance S1 topk h bytes (2, 2); with t_e > 1 gathers of t_e times as many over the
                 expert tensor ranks besides (2, 2)
 
+**Adapters** of rank r (LoRA): products of attention, MLP and shared experts in layers, (M, N, K) each, have two more in
+16 bits, (M, r, K) and (M, N, r). Only these have a pass for weights; all other weights are frozen, and the embedding
+has no backward pass.
+
 Backward collectives belong to the pass for inputs. Norms, biases, and the sum of tied embeddings that lie on two
 stages cost nothing.
 
@@ -361,16 +365,16 @@ class SecondsOfUnits:
         """What a unit consists of, in the order in which it runs."""
         h = self.model.hidden
         if name == "embedding":
-            embedding = Module("embedding")
-            self._traffic(embedding, 4 * h * self.tokens, 10 * h * self.tokens)
-            self._among_tensor(embedding, HALF * h * self.tokens, (1, 1), (1, 0))
+            embedding, is_trained = Module("embedding"), self.problem.adapter_rank is None
+            self._traffic(embedding, 4 * h * self.tokens, is_trained * 10 * h * self.tokens)
+            self._among_tensor(embedding, HALF * h * self.tokens, (1, is_trained), (1, 0))
             return [embedding]
         if name == "head":
             return self._head()
         if name != "prediction":
             return self._layer(name == "experts")
         projection = Module("projection")
-        self._product(projection, self.tokens, h / self.keys.tensor, 2 * h)
+        self._product(projection, self.tokens, h / self.keys.tensor, 2 * h, adapted=False)
         self._among_tensor(projection, 2 * HALF * h * self.tokens, (1, 2), (0, 1))
         return [projection, self._norms(2), *self._layer(self.model.experts is not None), *self._head()]
 
@@ -383,7 +387,7 @@ class SecondsOfUnits:
 
     def _head(self) -> list[Module]:
         head, words = Module("head"), self.model.vocabulary / self.keys.tensor
-        self._product(head, self.tokens, words, self.model.hidden, short=True)
+        self._product(head, self.tokens, words, self.model.hidden, short=True, adapted=False)
         self._traffic(head, 8 * self.tokens * words, 4 * self.tokens * words, factor=self.rates.loss_traffic)
         self._among_tensor(head, HALF * self.model.hidden * self.tokens, (1, 2), (0, 1))
         return [self._norms(int(self.model.final_norm)), head]
@@ -480,10 +484,10 @@ class SecondsOfUnits:
         copies = self.rates.expert_imbalance * self.between * experts.per_token
         rows, inner = copies * keys.expert_tensor / count, experts.hidden / keys.expert_tensor
         moved = 12 * experts.per_token * h * self.between
-        self._product(moe, self.between, experts.count, h, short=True)
+        self._product(moe, self.between, experts.count, h, short=True, adapted=False)
         self._traffic(moe, moved, moved, launches=4)
-        self._product(moe, rows, (1 + experts.gated) * inner, h, count, grouped=True)
-        self._product(moe, rows, h, inner, count, grouped=True)
+        self._product(moe, rows, (1 + experts.gated) * inner, h, count, grouped=True, adapted=False)
+        self._product(moe, rows, h, inner, count, grouped=True, adapted=False)
         self._activation(activation, rows * inner * count, experts.gated)
         group = self.cluster.groups(keys.expert_tensor, keys.expert)
         exchanged = HALF * copies * h * group.exchange + group.latency + self._begun(keys.expert)
@@ -508,8 +512,11 @@ class SecondsOfUnits:
         grouped: bool = False,
         short: bool = False,
         weights: bool = True,
+        adapted: bool = True,
+        is_adapter: bool = False,
     ) -> None:
-        """Forward, and the two products of the way back; `short`: in sixteen bits where others are in eight."""
+        """Forward, and the two products of the way back; `short`: in sixteen bits where others are in eight. With
+        adapters, this product has them if it is `adapted`, and only they have a pass for weights."""
         import numpy as np
 
         rates, eight = self.rates, self.problem.precision == "fp8" and not short
@@ -526,10 +533,14 @@ class SecondsOfUnits:
         module.add("products", seconds(HALF), seconds(HALF))
         if eight:
             self._traffic(module, 4 * count * rows * inner, 4 * count * rows * columns)
-        if weights:
-            module.weights.append(seconds(2 * self.gradient_bytes))
-        else:
+        rank = self.problem.adapter_rank
+        if not weights:
             module.add("products", 0.0, seconds(HALF))
+        elif rank is None or is_adapter:
+            module.weights.append(seconds(2 * self.gradient_bytes))
+        elif adapted:
+            self._product(module, rows, rank, inner, short=True, is_adapter=True)
+            self._product(module, rows, columns, rank, short=True, is_adapter=True)
 
     def _traffic(self, module: Module, forward: Any, backward: Any, launches: int = 1, factor: float = 1.0) -> None:
         forward, backward = factor * forward, factor * backward
@@ -580,8 +591,10 @@ class UnitParameters:
     """Parameters of one expert that are in none of its shapes."""
     local: Any
     """Experts of the rank."""
-    sent: Any
+    shared: Any
     """Parameters that data-parallel ranks send each other: of products and tables, without norms and biases."""
+    adapters: Any = None
+    """Parameters of adapters, which alone are trained then; None: all parameters are trained."""
 
     @property
     def usual(self) -> Any:
@@ -593,16 +606,58 @@ class UnitParameters:
         return self.local * (_numbers(self.expert_shapes) + self.expert_others)
 
     @property
-    def sent_experts(self) -> Any:
+    def shared_experts(self) -> Any:
         return self.local * _numbers(self.expert_shapes)
+
+    # What is trained and what is not, and what of both data-parallel ranks send each other; those of experts apart.
+
+    @property
+    def trained(self) -> Any:
+        return self.usual if self.adapters is None else self.adapters
+
+    @property
+    def trained_experts(self) -> Any:
+        return self.experts if self.adapters is None else 0.0
+
+    @property
+    def frozen(self) -> Any:
+        return 0.0 if self.adapters is None else self.usual
+
+    @property
+    def frozen_experts(self) -> Any:
+        return 0.0 if self.adapters is None else self.experts
+
+    @property
+    def sent(self) -> Any:
+        return self.shared if self.adapters is None else self.adapters
+
+    @property
+    def sent_experts(self) -> Any:
+        return self.shared_experts if self.adapters is None else 0.0
+
+    @property
+    def gathered(self) -> Any:
+        return self.shared if self.adapters is None else self.shared + self.adapters
 
 
 def _numbers(shapes: Iterable[tuple[Any, Any]]) -> Any:
     return sum(rows * columns for rows, columns in shapes)
 
 
-def unit_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
-    """Parameters of a type of unit; the head of a tied model has no table of words of its own."""
+def unit_parameters(model: Model, keys: Keys, name: UnitType, adapter_rank: int | None = None) -> UnitParameters:
+    """Parameters of a type of unit, with adapters beside all shapes of a layer but those of experts and of the
+    projection before a prediction; the head of a tied model has no table of words of its own."""
+    own = _all_parameters(model, keys, name)
+    if adapter_rank is None:
+        return own
+    adapted = own.shapes[: 0 if name in ("embedding", "head") else None]
+    sizes = sum(rows + columns for rows, columns in adapted)
+    if name == "prediction":
+        sizes = sizes - (model.hidden / keys.tensor + 2 * model.hidden)
+    return replace(own, adapters=adapter_rank * sizes + 0.0 * keys.tensor)
+
+
+def _all_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
     t, h, width = keys.tensor, model.hidden, model.embedding_size or model.hidden
     projection = [(width, h)] if width != h else []
     table = model.vocabulary / t * width
@@ -860,7 +915,8 @@ class BytesOfUnits:
         model, t, whole = self.model, self.keys.tensor, HALF * self.tokens * self.model.hidden
         top = 0.0 * self.tokens
         if name == "embedding":
-            return HALF * model.vocabulary / t * (model.embedding_size or model.hidden)
+            is_trained = self.problem.adapter_rank is None
+            return top + is_trained * HALF * model.vocabulary / t * (model.embedding_size or model.hidden)
         if name in ("head", "prediction"):
             # The gradient of the head's input; among tensor ranks the input gathered anew, and its share of the
             # gradient.

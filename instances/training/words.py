@@ -1,4 +1,4 @@
-"""A configuration from words such as "tensor=4 pipeline=2"; what is absent takes the framework's default."""
+"""A configuration from words such as "tensor=4 pipeline=2" or "TP4PP2"; what is absent is the framework's default."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
-from .plan import LARGEST, NONE, Configuration, Degrees, Recompute, read_recompute
+from .plan import (
+    DEGREE_KEYS,
+    LARGEST,
+    NONE,
+    Configuration,
+    Degrees,
+    Recompute,
+    keys_and_values,
+    layout_counts,
+    layout_word,
+    read_recompute,
+)
 from .problem import TrainingProblem
 
-DEGREES = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
-    "expert-tensor": "expert_tensor"
-}
-KEYS = (*DEGREES, "micro-batch", "zero", "schedule", "layout", "recompute")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "layout", "recompute")
 WHERE = "configuration"
 
 
@@ -49,15 +57,11 @@ def _pairs(text: str) -> dict[str, str]:
     except ValueError as error:
         raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
     values: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        key = name.strip().replace("_", "-")
-        if not equals:
-            raise InputError(WHERE, f"holds {show(word)}", "write key=value, as in tensor=4")
+    for key, value in (pair for word in words for pair in keys_and_values(WHERE, word)):
         if key not in KEYS:
             close = nearest(key, KEYS)
             raise InputError(
-                WHERE, f"has the key {show(name)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
+                WHERE, f"has the key {show(key)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
             )
         if key in values:
             raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
@@ -77,7 +81,7 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
 
 def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
     """The degrees in these words; the data-parallel degree follows from the others where it is not given."""
-    read = {field: _whole(given, key, 1) for key, field in DEGREES.items()}
+    read = {field: _whole(given, key, 1) for key, field in DEGREE_KEYS.items()}
     degrees = replace(Degrees(), **read)
     apart = degrees.tensor * degrees.context * degrees.pipeline
     if "data" not in given:
@@ -112,7 +116,7 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     if text is None:
         return _even(problem, degrees)
     if text and set(text) <= set("0123456789/"):
-        counts = [_units(part) for part in text.split("/")]
+        counts = layout_counts(f"{WHERE}: layout", text)
     else:
         counts = _by_letters(problem, text)
     if len(counts) != degrees.chunks:
@@ -128,20 +132,10 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
             f"holds {sum(counts)} units, and the model has {units} (embedding and head included)",
             "give every unit to one chunk",
         )
-    if not all(counts):
-        raise InputError(f"{WHERE}: layout", "has an empty chunk", "give each chunk at least one unit")
-    return tuple(counts)
+    return counts
 
 
-def _units(part: str) -> int:
-    """The units of a chunk in a layout of numbers, 0 where nothing is written."""
-    number = whole_number(part or "0")
-    if number is None:
-        raise InputError(f"{WHERE}: layout", f"has a chunk of {show(part)} units", "give fewer units")
-    return number
-
-
-def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
+def _by_letters(problem: TrainingProblem, text: str) -> tuple[int, ...]:
     stages = expanded(text)
     said, row = "".join(stages), problem.model.letters
     if said != row:
@@ -150,18 +144,21 @@ def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
             f"holds {len(said)} letters that are not the model's {len(row)}",
             f"give E, {row.count('t')} times t{', m' if 'm' in row else ''} and L in this order",
         )
-    return [len(stage) for stage in stages]
+    return tuple(len(stage) for stage in stages)
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
-    """The framework's own layout where none is given; an `InputError` says why there is none."""
-    _check_chunks(len(problem.model.units), degrees.chunks)
+    """The framework's own layout where none is given, or one in which embedding and head count as layers, as those have
+    trained whose layers do not divide; an `InputError` says why there is none."""
+    units, model = len(problem.model.units), problem.model
+    _check_chunks(units, degrees.chunks)
     layout = even_layout(problem, degrees.chunks)
+    if layout is None and units % degrees.chunks == 0 and not model.prediction_layers:
+        layout = spread(units, degrees.chunks)
     if layout is None:
         raise InputError(
             f"{WHERE}: layout",
-            f"is missing, and {problem.model.layers} layers do not divide among {degrees.pipeline} x "
-            f"{degrees.virtual} chunks",
+            f"is missing, and {model.layers} layers do not divide among {degrees.pipeline} x {degrees.virtual} chunks",
             "choose other degrees, or give a layout such as layout=Et*3|t*4|t*3,L",
         )
     return layout
@@ -199,19 +196,14 @@ def _recompute(text: str, chunks: int) -> tuple[Recompute, ...]:
 def words_of(plan: Configuration) -> str:
     """Every key of the configuration, as `configuration_from_words` reads them."""
     values = {
-        **{key: str(getattr(plan.degrees, name)) for key, name in DEGREES.items()},
+        **{key: str(getattr(plan.degrees, name)) for key, name in DEGREE_KEYS.items()},
         "micro-batch": str(plan.micro_batch),
         "zero": str(plan.zero),
         "schedule": plan.schedule,
-        "layout": layout_word(plan),
+        "layout": layout_word(plan.layout),
         "recompute": recompute_word(plan),
     }
     return " ".join(f"{key}={value}" for key, value in values.items())
-
-
-def layout_word(plan: Configuration) -> str:
-    """The word for the layout: units of the chunks, with a slash between them."""
-    return "/".join(map(str, plan.layout))
 
 
 def recompute_word(plan: Configuration) -> str:

@@ -82,7 +82,7 @@ PROFILE_OPTIONS = declared(
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
     zero int STAGE: ZeRO stage of replicas: 1, 2 or 3.
     replicas int: Pipelines side by side that train the same weights (chains, with --zero).
-    sequence int TOKENS: For packaged models: tokens of a sample.
+    sequence tokens TOKENS: For packaged models: tokens of a sample.
     micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
     """,
     panel=_panel(PROFILES),

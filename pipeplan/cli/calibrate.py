@@ -27,7 +27,8 @@ USUAL_LIMIT_S = 120.0
     measured input FILE: A file that this command wrote: show and judge it again, and measure nothing.
     on choice cpu|cuda: What to measure; default: the GPU, where PyTorch sees one.
     devices int: Measure links among so many devices as well, on CPUs among processes; default: all GPUs, one CPU.
-    sequence int: Tokens of a sequence, for which the share of attention counts; default: 512 on CPUs, 4096 on GPUs.
+    sequence tokens TOKENS: Tokens of a sequence, for which the share of attention counts; default: 512 on CPUs, 4k on
+        GPUs.
     time_limit_s duration --time-limit TIME: About how long it may take; default: 2min.
     [{OUTPUT}]
     output output --output -o: Write the file for --efficiencies of plan configure, which describes the device as well.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..planners.training.runs import RunError
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
+    from ..studies.configure.ladder import Rung
 
 FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "megatron-deepspeed", "fsdp", "nanotron", "pytorch", "scaling")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
@@ -42,7 +43,7 @@ PROBLEM_OPTIONS = declared(
     reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
         1.5GiB.
     [{MODEL}]
-    sequence int: Tokens of a sequence.
+    sequence tokens TOKENS: Tokens of a sequence.
     batch int: Sequences between two updates.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
@@ -52,6 +53,7 @@ PROBLEM_OPTIONS = declared(
     attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
         framework's own.
     optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
+    adapter_rank int --lora RANK: Train adapters of this rank (LoRA) beside the products of layers; all else is frozen.
     no_flash_attention flag: Attention keeps its matrix of scores.
     no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
     dropout flag: The model has dropout, whose masks are kept.
@@ -84,9 +86,11 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
     judge texts WORDS: Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework;
         repeatable.
     why_not flag: With --judge: search for the best one as well, and say what the others lose against it.
+    lose text N: Plan for 1 to N lost nodes as well, or for 0..N: the best configuration, and the same one with fewer
+        replicas.
     [{RUNS}]
     measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to
-        them; repeatable.
+        them; repeatable. In tables peak_gib is torch.cuda.max_memory_allocated in GiB.
     efficiencies text FILE: A fit that --fit-output has written.
     fit_output output: Write the fitted efficiencies, for --efficiencies.
     template flag: Print an empty table of runs, for --measured, and nothing else.
@@ -102,6 +106,7 @@ def command(
     given: dict[str, Any],
     judge: list[str] | None = None,
     why_not: bool = False,
+    lose: str | None = None,
     scope: dict[str, Any],
     measured: list[str] | None = None,
     efficiencies: str | None = None,
@@ -127,6 +132,7 @@ def command(
     limits_for(limits)
     problem = problem_of_options(model, given)
     asked = asked_of_options(problem, scope)
+    lost = () if lose is None else _lost(lose, problem, judged=bool(judge) and not why_not)
     if efficiencies is not None:
         from ..planners.training.measured import saved_fit
 
@@ -163,6 +169,7 @@ def command(
     seconds = now() - begun
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
+    rungs = _rungs(answer, lost, scope, limits, progress)
     if not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
         say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
@@ -181,11 +188,15 @@ def command(
     if assumed is not None and problem.efficiencies == Efficiencies():
         say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
-        print_json(answer.to_json())
+        print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
     else:
         from ..show.views.training import draw_answer
 
         draw_answer(answer, every)
+        if rungs and answer.best is not None:
+            from ..show.views.ladder import draw_ladder
+
+            draw_ladder(rungs, answer.best)
     raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
 
 
@@ -195,6 +206,34 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
 
     with graceful(), reporter(progress) as watch:
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
+
+
+def _lost(text: str, problem: TrainingProblem, judged: bool) -> tuple[int, ...]:
+    from ..studies.configure.ladder import lost_nodes
+
+    if judged:
+        raise UsageError("--lose searches, and --judge alone does not; add --why-not, or drop --judge.")
+    return lost_nodes(text, problem)
+
+
+def _rungs(
+    answer: Answer,
+    lost: tuple[int, ...],
+    scope: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    progress: str | None,
+) -> tuple[Rung, ...]:
+    """A search for each number of lost nodes, each within the time limit."""
+    if not lost or answer.best is None:
+        return ()
+    from ..studies.configure.answer import Answer
+    from ..studies.configure.ladder import ladder
+
+    def search(problem: TrainingProblem) -> Answer:
+        report = _search(problem, answer.asked, limits, progress)
+        return Answer(problem, answer.asked, report=report).preferring(scope.get("prefer", "simplest"))
+
+    return tuple(ladder(answer, answer.best.plan, lost, search))
 
 
 def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:

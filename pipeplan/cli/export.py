@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ..instances.base.result import Result
 from ..instances.lookup import Cluster
 from ..instances.registry import kind_of, kind_of_plan
 from ..kinds import SHOWN
-from ..models.export.contract import TARGETS
+from ..models.export.contract import LAUNCHERS, TARGETS
 from ..show.console import print_json, say_note, say_written, tell
 from .arguments import (
     InstanceArgument,
@@ -50,9 +51,14 @@ if TYPE_CHECKING:
     rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
         repeatable.
     micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.
+    row int N: The configuration in row N of the shortlist of a `plan configure` result; default: the best one.
+    with_model_flags flag: For training configurations: also write flags for the model's own shapes.
+    launcher choice NAME: For training configurations: write a script for torchrun or slurm, or Megatron's own YAML
+        file, mcore.
     inference flag: The plan is for inference: a table needs no backward passes.
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
-    """
+    """,
+    launcher={"choices": LAUNCHERS},
 )
 def export(
     result: str,
@@ -62,6 +68,9 @@ def export(
     output: str | None = None,
     rename: list[str] | None = None,
     micro_batches: int | None = None,
+    row: int | None = None,
+    with_model_flags: bool = False,
+    launcher: str | None = None,
     inference: bool = False,
     bytes_per_parameter: float | None = None,
     json: Json = False,
@@ -76,13 +85,25 @@ def export(
     from ..models.export.names import read_rules
 
     planned = _read_plan(result)
+    problem = _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter)
+    notes = []
+    if row is not None:
+        if not isinstance(planned, Result):
+            raise UsageError("--row is for results of `plan configure`, and this is a plan alone; drop it.")
+        from ..studies.configure.result import row_of
+
+        problem, planned, note = row_of(planned, row)
+        notes.append(note)
     exported = export_files(
         planned,
-        _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter),
+        problem,
         to=to,
         rename=read_rules(rename or []),
         micro_batches=micro_batches,
+        model_flags=with_model_flags,
+        launcher=launcher,
     )
+    exported = replace(exported, notes=(*notes, *exported.notes))
     if output is not None:
         _write(exported, output)
     if json:

@@ -26,7 +26,7 @@ WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json.
 OPTIONS = declared(
     """
     batch int SAMPLES =1: Samples of a micro-batch.
-    sequence int TOKENS: Tokens of a sample, for models that read text.
+    sequence tokens TOKENS: Tokens of a sample, for models that read text.
     dtype text bfloat16|float16|float32 =bfloat16: Type of the weights.
     bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
     hardware text NAME: Calculate times for this device: h100-80gb.

@@ -126,6 +126,7 @@ rate = _parser(quantities.rate)
 size_or_none = _parser(quantities.size_or_none)
 levels = _parser(quantities.levels)
 share = _parser(quantities.share)
+tokens = _parser(quantities.tokens)
 short_time = _parser(quantities.short_time)
 
 
@@ -234,6 +235,7 @@ _TAKEN: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
     "int": (int, {}),
     "ints": (list[int], {}),
     "float": (float, {}),
+    "tokens": (int, {"parser": tokens}),
     "text": (str, {}),
     "choice": (str, {}),
     "texts": (list[str], {}),

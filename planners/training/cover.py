@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.physics.efficiencies import ABOUT
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from .forms import AMOUNTS, HIDDEN, NAMES, Box, Point, Timed, believed, plausible, relations, solve, used, values_of
@@ -53,6 +54,11 @@ class Condition:
     value: float
     below: bool
     known: float
+
+    @property
+    def words(self) -> str:
+        side, about = "below" if self.below else "above", ABOUT[self.name]
+        return f"{self.name} ({about.unit} {about.words}) is {side} {self.value:.3g}; {self.known:.3g} is believed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def _outside(problem: TrainingProblem, scope: Scope, share: float, plan: Configu
         return Outside("a layout that is not even", "--layouts any")
     values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
     taken = scope.takes_degrees(plan.degrees) and all(scope.takes(key, value) for key, value in values.items())
+    taken = taken and scope.layout in (None, plan.layout)
     if not (taken and scope.takes_word(plan.recompute[0])):
         return Outside("values that are not in the scope")
     if share and problem.memory_bytes is not None:

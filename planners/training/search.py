@@ -29,7 +29,7 @@ from ...instances.base.errors import InputError
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
 from ...instances.training.cases import NONE, WHOLE, Case, Modules, ParallelismChoice, gradient_bytes_of
-from ...instances.training.frameworks import even_layout
+from ...instances.training.frameworks import ends_of, even_layout, uncut
 from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Margin, Scope, both_sides
@@ -387,7 +387,7 @@ class Search:
         # The most layers that one chunk can have; few are ever asked for beyond those of even chunks.
         most = max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
         entry.left -= 1
-        if self.scope.layouts != "even":
+        if not self.scope.is_one_layout:
             loads = LoadBound(self.loads(gamma), self._judge(word), count)
             least = loads.seconds(self.maybe) + self.step
             if least == math.inf:
@@ -469,7 +469,7 @@ class Search:
 
     def _with_memory(self, word: _Word, bound: float) -> None:
         """Bound an item by time and the memory of all ranks, if anything of it may fit."""
-        if self.scope.layouts == "even":
+        if self.scope.is_one_layout:
             self._push(bound, MEMORY, word)
             return
         seconds = self._memory_bound(word)
@@ -519,7 +519,7 @@ class Search:
         answer = self._layout(judge, self.sure, self._best_seconds)
         answer = replace(answer, bound=max(answer.bound, bound - self.step))
         self._take(word, answer, sure=True)
-        if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
+        if not self._is_row(judge.case) and not self.scope.is_one_layout and answer.bound < self._best_seconds:
             heapq.heappush(self.hopes, (answer.bound + self.step, self.report.solved, word))
         else:
             self.best_bound = min(self.best_bound, answer.bound + self.step)
@@ -543,8 +543,8 @@ class Search:
     def _layout(self, judge: LayoutEvaluator, limit: float, below: float) -> Best:
         """The best layout of a choice and word whose ranks hold at most `limit` bytes; only one faster than
         `below` seconds is searched."""
-        if self.scope.layouts == "even":
-            return self._even(judge, limit)
+        if self.scope.is_one_layout:
+            return self._only(judge, limit)
         case = judge.case
         if self._is_row(case):
             pipeline = judge.pipeline(limit)
@@ -597,10 +597,13 @@ class Search:
                 layouts.append(own)
         return layouts
 
-    def _even(self, judge: LayoutEvaluator, limit: float) -> Best:
-        """The even layout of a case, where it fits."""
-        layout = even_layout(self.problem, judge.case.gamma.degrees.chunks)
-        if layout is None or min(layout) < 1:
+    def _only(self, judge: LayoutEvaluator, limit: float) -> Best:
+        """The only layout of a case, even or fixed, where it fits and the framework can run it."""
+        degrees = judge.case.gamma.degrees
+        even = even_layout(self.problem, degrees.chunks)
+        layout = self.scope.layout or even
+        cut = layout is None or uncut(self.problem, degrees) & {*ends_of(layout)}
+        if cut or layout is None or min(layout) < 1 or (self.scope.layouts == "even" and layout != even):
             return Best(None, math.inf)
         seconds, _ = judge.judge(layout, limit)
         return Best(None, math.inf) if seconds == math.inf else Best(seconds, seconds, layout)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
 from itertools import combinations, product
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from ...instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ...instances.training.cases import (
     AT_THE_END,
     NONE,
+    NUMBERS,
     WHOLE,
     CaseMaker,
     Modules,
     ParallelismChoice,
+    frozen_bytes,
     gradient_bytes_of,
     state_bytes,
     update_seconds,
@@ -175,6 +178,7 @@ class Space:
                 if self.scope.takes("schedule", schedule)
                 for v in self._chunks(schedule, p, batches)
                 if self.scope.takes("virtual", v)
+                and self.scope.takes_chunks(p * v)
                 and self._can(Degrees(pipeline=p, virtual=v), schedule=schedule, micro_batch=size)
             ]
         return self._ways_by_key[key]
@@ -224,11 +228,15 @@ class Space:
     @cached_property
     def standing(self) -> dict[UnitType, Column]:
         """For each family, bytes of weights, gradients and optimizer of one unit of each type."""
-        each, each_of_experts = (
-            self.per_zero(lambda zero, n=n: state_bytes(self.problem, zero, n)) for n in self.shards
+        trained, frozen = (
+            [self.per_zero(lambda zero, n=n, held=held: held(self.problem, zero, n)) for n in self.shards]
+            for held in (state_bytes, frozen_bytes)
         )
-        numbers = {name: self.maker.numbers(name, "usual", "experts")[self.key_rows].T for name in self.maker.names}
-        return {name: usual * each + experts * each_of_experts for name, (usual, experts) in numbers.items()}
+        each = [*trained, *frozen]
+        numbers = {
+            name: self.maker.numbers(name, *NUMBERS[0], *NUMBERS[1])[self.key_rows].T for name in self.maker.names
+        }
+        return {name: sum(map(mul, own, each)) for name, own in numbers.items()}
 
     def per_zero(self, value: Any) -> Column:
         """For each family, what `value` gives for its ZeRO stage: a number, or a column of which it is one row."""
@@ -293,12 +301,13 @@ class Space:
                 ways = unit.forward.sum(axis=0)[row], (unit.inputs.sum(axis=0) + unit.weights)[row]
                 forward, backward = np.where(gradient == bytes_each, ways, (forward, backward))
             seconds = forward + backward
-            sent, sent_experts = maker.numbers(name, "sent", "sent_experts")[row].T
+            sent, sent_experts, whole, whole_experts = maker.numbers(name, *NUMBERS[2], *NUMBERS[3])[row].T
             if self.problem.model.tied and name == "head":
-                sent = 0 * sent  # on one rank with the embedding it is there once
+                sent, whole = 0 * sent, 0 * whole  # on one rank with the embedding it is there once
             ring = dense.ring * sent + experts.ring * sent_experts
             reduce, gather = gradient * ring, HALF * ring
-            passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * gather, 0), 0)
+            in_passes = HALF * (dense.ring * whole + experts.ring * whole_experts)
+            passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * in_passes, 0), 0)
             hidden = np.minimum(reduced * passes, seconds)
             seconds = seconds + passes - hidden
             sums, gathers = often[0] * reduce, often[1] * gather

@@ -46,10 +46,31 @@ class Definitions:
 
     def modules(self, unit: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Names of modules, and what they do: (M, N, K, G, sort) of products, operations of attention, bytes and
-        launches of traffic, and collectives with their times forward and backward."""
+        launches of traffic, and collectives with their times forward and backward. Products of frozen weights have a
+        star behind their sort, and those of layers adapters beside them."""
+        r = self.p.adapter_rank
+        for name, items in self.trained_modules(unit):
+            if r is None:
+                yield name, items
+                continue
+            changed: list[tuple[Any, ...]] = []
+            for item in items:
+                if item[0] != "product" or item[5] == "matrix":
+                    changed.append(item)
+                    continue
+                _, M, N, K, _, sort = item
+                changed.append((*item[:5], sort + "*"))
+                if sort == "usual" and name != "projection":
+                    changed += [("product", M, r, K, 1, "short"), ("product", M, N, r, 1, "short")]
+            yield name, changed
+
+    def trained_modules(self, unit: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+        """The same where all weights are trained."""
         h, S, hS = self.h, self.S, self.h * self.S1
         if unit == "embedding":
-            yield "embedding", [("traffic", 4 * h * S, 10 * h * S, 1), *self.tensor(2 * h * S, (1, 1), (1, 0))]
+            back = self.p.adapter_rank is None
+            sent = self.tensor(2 * h * S, (1, back), (1, 0))
+            yield "embedding", [("traffic", 4 * h * S, 10 * h * S * back, 1), *sent]
         if unit == "prediction":
             sent = self.tensor(4 * h * S, (1, 2), (0, 1))
             yield "projection", [("product", S, h / self.t, 2 * h, 1, "usual"), *sent]
@@ -136,7 +157,7 @@ class Definitions:
         return (6 * numbers, 10 * numbers) if gated else (4 * numbers, 6 * numbers)
 
     def product(self, M: float, N: float, K: float, G: float, sort: str, weight_bytes: float) -> float:
-        eight, r = self.is_eight(sort), self.rates
+        eight, r, sort = self.is_eight(sort), self.rates, sort.removesuffix("*")
         share = {"grouped": r.grouped_products}.get(sort, r.products)
         if eight:
             share = min(share, r.products_fp8) if sort == "grouped" else r.products_fp8
@@ -146,7 +167,7 @@ class Definitions:
         return max(operations / (share * peak), size / self.memory_rate) + r.launch_seconds
 
     def is_eight(self, sort: str) -> bool:
-        return self.p.precision == "fp8" and sort in ("usual", "grouped")
+        return self.p.precision == "fp8" and sort.removesuffix("*") in ("usual", "grouped")
 
     @property
     def short_peak(self) -> float:
@@ -201,7 +222,8 @@ class Definitions:
         if kind == "product":
             M, N, K, G, sort = item[1:]
             if way == "weights":
-                raw["products"] += sort != "matrix" and self.product(M, N, K, G, sort, 2 * self.gradient)
+                is_trained = sort != "matrix" and not sort.endswith("*")
+                raw["products"] += is_trained and self.product(M, N, K, G, sort, 2 * self.gradient)
                 return
             raw["products"] += self.product(M, N, K, G, sort, 2) * (2 if sort == "matrix" and not forward else 1)
             if self.is_eight(sort):
@@ -289,11 +311,34 @@ class Definitions:
             rows * columns for rows, columns, own in self.shapes(unit) if own
         )
 
+    def adapters(self, unit: str) -> float:
+        """Parameters of adapters on a rank."""
+        r, products = (
+            self.p.adapter_rank,
+            [i for _, items in self.modules(unit) for i in items if i[0] == "product"],
+        )
+        assert r is not None
+        return sum(N * K for _, M, N, K, G, sort in products if sort == "short")
+
+    def trained(self, unit: str) -> tuple[float, float]:
+        return self.parameters(unit) if self.p.adapter_rank is None else (self.adapters(unit), 0.0)
+
     def sent(self, unit: str) -> tuple[float, float]:
-        """Parameters of products and tables, which data-parallel ranks send each other: those of experts apart."""
+        """Parameters whose gradients data-parallel ranks send each other: those of experts apart."""
+        return self.shared(unit) if self.p.adapter_rank is None else (self.adapters(unit), 0.0)
+
+    def whole(self, unit: str) -> tuple[float, float]:
+        """Parameters whose weights they gather in passes."""
+        usual, experts = self.shared(unit)
+        return usual + (0.0 if self.p.adapter_rank is None else self.adapters(unit)), experts
+
+    def shared(self, unit: str) -> tuple[float, float]:
+        """Parameters of products and tables, which data-parallel ranks send each other where all are trained."""
         if unit == "embedding":
             return self.V * (self.m.embedding_size or self.h) + self.m.positions * self.h, 0.0
-        products = [i for name, items in self.modules(unit) if name != "head" or unit == "head" for i in items]
+        products = [
+            i for name, items in self.trained_modules(unit) if name != "head" or unit == "head" for i in items
+        ]
         sizes = [(i[2] * i[3] * i[4], i[5]) for i in products if i[0] == "product" and i[5] != "matrix"]
         return sum(n for n, s in sizes if s != "grouped"), sum(n for n, s in sizes if s == "grouped")
 
@@ -313,7 +358,7 @@ class Definitions:
             self.plan.zero,
             hidden_shares(self.p, self.plan.zero, self.plan.degrees.pipeline),
         )
-        weights = self.gather(self.sent(unit), HALF) if zero == 3 else 0.0
+        weights = self.gather(self.whole(unit), HALF) if zero == 3 else 0.0
         sums = self.gather(self.sent(unit), self.gradient) if zero >= 2 else 0.0
         backward = self.seconds(unit, "inputs")
         if not self.plan.rule.divided:
@@ -327,6 +372,17 @@ class Definitions:
             size += count * update_bytes(self.p.optimizer) / (n if zero else 1)
             size += count * self.gradient / (n if zero >= 2 else 1)
         return size / self.memory_rate
+
+    def standing_of(self, unit: str) -> float:
+        """Bytes of weights, gradients and optimizer of a unit."""
+        frozen = 0.0 if self.p.adapter_rank is None else self.frozen(self.parameters(unit))
+        return self.standing(self.trained(unit)) + frozen
+
+    def frozen(self, counts: tuple[float, float]) -> float:
+        """Bytes of weights that are not trained."""
+        weights, eight = self.p.states[self.plan.zero].weights, self.p.fp8_weight_copy and self.p.precision == "fp8"
+        pairs = zip(counts, self.replicas, strict=True)
+        return sum(count * (weights.on(n) + eight) for count, (_, n) in pairs)
 
     def standing(self, counts: tuple[float, float]) -> float:
         states, eight = self.p.states[self.plan.zero], self.p.fp8_weight_copy and self.p.precision == "fp8"
@@ -420,7 +476,7 @@ class Definitions:
     def tops(self, unit: str) -> Iterator[float]:
         u, whole, m = 2 * self.S1 * self.h, 2 * self.S * self.h, self.m
         if unit == "embedding":
-            yield 2 * self.V * (m.embedding_size or self.h)
+            yield 2 * self.V * (m.embedding_size or self.h) * (self.p.adapter_rank is None)
         if unit in ("head", "prediction"):
             fresh = 0.0 if self.p.fused_loss else SINGLE * self.S * self.V
             if self.p.rules.logit_bytes is not None:
@@ -441,9 +497,13 @@ class Definitions:
     def beside(self, types: set[str]) -> tuple[float, float]:
         """Bytes that are there once on a rank with these types, and parameters of a copy of the table of words."""
         shapes = {(rows, columns) for unit in types for rows, columns, _ in self.shapes(unit)}
-        cached = HALF * sum(rows * columns for rows, columns in shapes) if self.p.rules.cached_gradients else 0.0
+        keeps = self.p.rules.cached_gradients and self.p.adapter_rank is None
+        cached = HALF * sum(rows * columns for rows, columns in shapes) if keeps else 0.0
         gathered = GATHERED_UNITS * self.p.states[self.plan.zero].gathered
-        largest = max(sum(self.parameters(unit)) for unit in types)
+        beside = dict.fromkeys(types, 0.0)
+        if self.p.adapter_rank is not None:
+            beside = {unit: self.adapters(unit) for unit in types}
+        largest = max(sum(self.parameters(unit)) + beside[unit] for unit in types)
         reads = ("head" in types and self.m.tied) or "prediction" in types
         table = self.V * (self.m.embedding_size or self.h) if reads and "embedding" not in types else 0.0
         return WORKSPACE_BYTES + cached + gathered * largest, table

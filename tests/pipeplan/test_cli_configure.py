@@ -124,24 +124,32 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     assert others["choices"] == told["considered"]
     assert f"no other of the {others['choices']:,} choices is faster than" in text
     assert ("proven for all of them" in text) == (others["open"] == 0)
+    conditions = [own["best_if"] for own in told["cover"]["families"] if own["words"] != told["best"]["words"]]
+    for own in [own for own in conditions if own is not None][:3]:
+        side = "below" if own["below"] else "above"
+        assert f"is {side} {own['value']:.3g}; {own['known']:.3g} is believed." in text
+    assert text.count("is faster only if") == min(3, len([own for own in conditions if own is not None]))
 
 
 def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configuration(plan: Plan, tiny: str) -> None:
     """A family differs in layout and in the number of chunks on a rank alone."""
     told = plan("configure", tiny, *SMALL, "--json").json
-    families: dict[str, list[float]] = {}
-    for own in told["shortlist"]:
+    families: dict[str, list[int]] = {}
+    for row, own in enumerate(told["shortlist"], 1):
         degrees = {**own["degrees"], "virtual": 1}
-        families.setdefault(str((degrees, own["micro_batch"], own["zero"], own["recompute"][0])), []).append(
-            own["seconds"]
-        )
+        families.setdefault(str((degrees, own["micro_batch"], own["zero"], own["recompute"][0])), []).append(row)
     assert 1 < len(families) < len(told["shortlist"])
     text = done(plan("configure", tiny, *SMALL)).out
     left = len(families) - 10
     assert ("more; --all" in in_one_line(text)) == (left > 0)
     (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "alike" in line)
     table = text[text.index(heading) :].splitlines()[2 : 2 + min(10, len(families))]
-    assert [row.split()[0] for row in table] == [f"{own[0]:.4g}" for own in list(families.values())[:10]]
+    rows = [int(row.split()[0]) for row in table]
+    seconds, fit = ([own[key] for own in told["shortlist"]] for key in ("seconds", "fits"))
+    assert rows == sorted(
+        (own[0] for own in list(families.values())[:10]), key=lambda row: (fit[row - 1] != "yes", row)
+    )
+    assert [row.split()[1] for row in table] == [f"{seconds[row - 1]:.4g}" for row in rows]
     every = done(plan("configure", tiny, *SMALL, "--all")).out
     assert "alike" not in every
     assert "families" not in every

@@ -1,4 +1,4 @@
-"""Twelve training configurations for three frameworks: what each of them can be told of."""
+"""Fifteen training configurations for three frameworks: what each of them can be told of."""
 
 from __future__ import annotations
 

@@ -60,6 +60,7 @@ def random_training(seed: int, *, devices: int | None = None, **changes: Any) ->
         fp8_weight_copy=rng.random() < 0.3,
         efficiencies=Efficiencies(**(_kernels(own) if own.random() < 0.5 else {})),
         name=f"random training {seed}",
+        adapter_rank=own.choice((4, 8)) if own.random() < 0.15 else None,
     )
     return problem.replace(**changes)
 
@@ -145,7 +146,8 @@ def random_own_training(seed: int, **changes: Any) -> TrainingProblem:
         )
         for i in range(rng.randint(1, 8))
     )
-    return random_training(seed, model=Model("own", own=layers), sequence=1, sequence_parallel=False, **changes)
+    usual = {"sequence": 1, "sequence_parallel": False, "adapter_rank": None}
+    return random_training(seed, model=Model("own", own=layers), **usual, **changes)
 
 
 def _time(rng: random.Random, tensor: int, micro_batch: int) -> MeasuredTime:

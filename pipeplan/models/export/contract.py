@@ -11,7 +11,15 @@ from math import prod
 from typing import Any
 
 from ...instances.base.checks import check_whole
-from ...instances.base.errors import InputError, PipeplanError, UsageError, show, unknown_choice, wrong_argument
+from ...instances.base.errors import (
+    InputError,
+    PipeplanError,
+    UsageError,
+    one_of,
+    show,
+    unknown_choice,
+    wrong_argument,
+)
 from ...instances.base.kind import load_address
 from ...instances.base.quantities import whole_number
 from ...instances.base.result import Found, Result
@@ -32,6 +40,10 @@ class ExportOptions:
     """Module of the profile -> module of the framework; what lies below is renamed with it."""
     micro_batches: int | None = None
     """Micro-batches in one iteration, for targets that are told the order of all passes."""
+    model_flags: bool = False
+    """Of training configurations: are the model's own shapes written as well?"""
+    launcher: str | None = None
+    """Of training configurations: the launcher for which a script is written; None: only what the program is given."""
 
 
 class PlanRefusalError(UsageError):
@@ -252,6 +264,9 @@ class Target:
     """The use, "training" or "inference", for which readers are told beforehand that this target cannot say a plan."""
 
 
+# Options that are for training configurations alone.
+_OF_JOBS = ("model_flags", "launcher")
+
 TARGETS: Mapping[str, Target] = {
     "torch": Target(
         "torch_pipelining:export",
@@ -261,10 +276,10 @@ TARGETS: Mapping[str, Target] = {
     "torchtitan": Target(
         "torch_pipelining:torchtitan",
         "module_fqns_per_model_part and schedule",
-        ("rename", "micro_batches"),
+        ("rename", "micro_batches", *_OF_JOBS),
     ),
-    "megatron": Target("training:megatron", "--pipeline-model-parallel-layout", expected_for="training"),
-    "deepspeed": Target("training:deepspeed", "a PipelineModule with the planned parts"),
+    "megatron": Target("training:megatron", "--pipeline-model-parallel-layout", _OF_JOBS, expected_for="training"),
+    "deepspeed": Target("training:deepspeed", "a PipelineModule with the planned parts", _OF_JOBS),
     "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION", expected_for="inference"),
     "sglang": Target("serving:sglang", "SGLANG_PP_LAYER_PARTITION"),
     "trtllm": Target("serving:trtllm", "pp_partition"),
@@ -277,7 +292,13 @@ TARGETS: Mapping[str, Target] = {
 # The door through which plans go to frameworks.
 
 
-_FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
+_FLAGS = {
+    "rename": "--rename",
+    "micro_batches": "--micro-batches",
+    "model_flags": "--with-model-flags",
+    "launcher": "--launcher",
+}
+LAUNCHERS = ("torchrun", "slurm", "mcore")
 # The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
 # The remedy for an argument that is no profile.
@@ -291,6 +312,8 @@ def export(
     to: str,
     rename: Mapping[str, str] | None = None,
     micro_batches: int | None = None,
+    model_flags: bool = False,
+    launcher: str | None = None,
 ) -> str:
     """Say a plan in the words of a framework.
 
@@ -310,6 +333,10 @@ def export(
         what lies below them is renamed, too. None: nothing is.
     micro_batches : int, optional
         For torch and torchtitan: micro-batches of an iteration. None: the text names no order of passes.
+    model_flags : bool
+        Of a training configuration: write flags for the model's shapes as well.
+    launcher : str, optional
+        Of a training configuration: write a script for "torchrun" or "slurm", or Megatron's own file, "mcore".
 
     Returns
     -------
@@ -325,7 +352,8 @@ def export(
         There is no such target, it does not know an option, or it has no words for this plan: the message names the
         node and the rule.
     """
-    return export_files(planned, profile, to=to, rename=rename, micro_batches=micro_batches).text
+    more = {"model_flags": model_flags, "launcher": launcher}
+    return export_files(planned, profile, to=to, rename=rename, micro_batches=micro_batches, **more).text
 
 
 def export_files(
@@ -341,15 +369,16 @@ def export_files(
         raise unknown_choice("--to", to, TARGETS)
     options = ExportOptions(dict(rename or {}), **given)
     _check_options(to, options)
+    # Results of `plan configure` and `plan schedule` bring their problem along.
+    whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
+    problem = problem_from_json(whole) if profile is None and whole is not None else profile
     plan = _plan_in(planned)
     if SHOWN[kind_of_plan(plan).name].exports:
-        # Results of `plan configure` and `plan schedule` bring their problem along.
-        whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
-        problem = problem_from_json(whole) if profile is None and whole is not None else profile
         exported = _by_problem(plan, problem, to, options)
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     else:
+        _refuse_jobs(options)
         asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
         job = ToExport(to, stages_of(plan, profile), profile, options, asked)
         exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
@@ -390,9 +419,19 @@ def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) ->
         raise UsageError(f"A {planned} cannot be written for {to}; give --to {' or '.join(exports)}.")
     if options.rename:
         raise UsageError(f"{_FLAGS['rename']} is for modules, and a {planned} has none; drop it.")
+    if plan.kind != "configuration":
+        _refuse_jobs(options)
     if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
         raise UsageError(f"A {planned} is exported with its problem; name that after the plan.")
     return exports[to](problem, plan, options)
+
+
+def _refuse_jobs(options: ExportOptions) -> None:
+    for name in _OF_JOBS:
+        if getattr(options, name):
+            raise UsageError(
+                f"{_FLAGS[name]} is for training configurations, as `plan configure -o` writes; drop it."
+            )
 
 
 def with_problem(result: Result, problem: Problem) -> Result:
@@ -415,10 +454,11 @@ def _plan_in(planned: object) -> Plan:
 
 def _check_options(to: str, options: ExportOptions) -> None:
     """Refuse an option that the target does not know: nothing that a user says is dropped in silence."""
-    is_given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
-    for name, said in is_given.items():
-        if said and name not in TARGETS[to].options:
+    for name, flag in _FLAGS.items():
+        if getattr(options, name) and name not in TARGETS[to].options:
             able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
-            raise UsageError(f"{_FLAGS[name]} is not for {to}; it is for {able}.")
+            raise UsageError(f"{flag} is not for {to}; it is for {able}.")
+    if options.launcher is not None:
+        one_of("--launcher", options.launcher, LAUNCHERS)
     if options.micro_batches is not None:
         check_whole("--micro-batches", options.micro_batches, MAX_MICRO_BATCHES)

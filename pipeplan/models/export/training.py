@@ -12,6 +12,7 @@ user's own; its entries are taken to be the nodes of the plan, one each, in the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
@@ -43,6 +44,7 @@ from .contract import (
     servers_of,
     usual_notes,
 )
+from .launch import job_of, launched, megatron_model, torchtitan_model
 from .names import NodeNames, Parts, layers_by_stage, parts_of
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from ...instances.staging.plan import StagedPlan
     from ...instances.staging.problem import StagingProblem
 
-MEGATRON_FILE = "megatron.args"
+MEGATRON_FILE, DEEPSPEED_FILE, TORCHTITAN_FILE = "megatron.args", "ds_config.json", "torchtitan.toml"
 
 
 def megatron(job: ToExport) -> Exported:
@@ -182,10 +184,12 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
 
 
 def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
-    """A note on what a launcher has to be told."""
+    """A note on what a launcher has to be told, and on adapters, which are the program's."""
+    adapters = f"; adapters of rank {problem.adapter_rank} are for your program to add" * bool(problem.adapter_rank)
     return (
         f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is {plan.degrees.data}, with "
         f"{several(plan.micro_batches(problem.batch), 'micro-batch')} of {several(plan.micro_batch, 'sequence')} each"
+        f"{adapters}"
     )
 
 
@@ -249,9 +253,20 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
         moe_token_dispatcher_type="alltoall" if d.expert > 1 else None,
         moe_grouped_gemm=model.experts is not None,
     )
-    words += [optimizer.megatron] * (problem.optimizer != USUAL_OPTIMIZER)  # the usual one is Megatron's default
-    beside = "flags of the model's shapes, of data and of the optimizer come beside them"
-    return Exported({MEGATRON_FILE: "\n".join(words) + "\n"}, (_ranks_in_words(problem, plan), beside))
+    if problem.optimizer != USUAL_OPTIMIZER:  # which is Megatron's default
+        words += re.split(" (?=--)", optimizer.megatron)
+    beside = "add your own flags for data, tokenizer and learning rate"
+    if options.model_flags:
+        words = _flags(**megatron_model(problem)) + words
+    else:
+        beside += ", and for the model's shapes, which --with-model-flags writes"
+    notes = (_ranks_in_words(problem, plan), beside)
+    if options.launcher is None:
+        return Exported({MEGATRON_FILE: "\n".join(words) + "\n"}, notes)
+    # Where ranks divide a layer, Megatron asserts that communication and computation are started in one order.
+    connections = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if d.tensor * d.context > 1 else {}
+    job = job_of(problem, '"${MEGATRON:-.}/pretrain_gpt.py"', words, **connections)
+    return Exported(launched(job, options.launcher), notes)
 
 
 def _recompute_flags(problem: TrainingProblem, word: Recompute) -> dict[str, str | int]:
@@ -308,7 +323,30 @@ def deepspeed_configuration(problem: TrainingProblem, plan: Configuration, optio
         notes.append(
             "memory was judged with tokens divided among tensor-parallel ranks, which is the program's to do"
         )
-    return Exported({"ds_config.json": json.dumps(data, indent=2) + "\n"}, tuple(notes))
+    if options.model_flags:
+        raise UsageError(
+            "DeepSpeed takes the model from your program, not from flags; leave out --with-model-flags."
+        )
+    files = {DEEPSPEED_FILE: json.dumps(data, indent=2) + "\n"}
+    return _with_launcher(
+        files, tuple(notes), problem, '"${PROGRAM:?}"', f"--deepspeed_config {DEEPSPEED_FILE}", options
+    )
+
+
+def _with_launcher(
+    files: Mapping[str, str],
+    notes: tuple[str, ...],
+    problem: TrainingProblem,
+    program: str,
+    argument: str,
+    options: ExportOptions,
+) -> Exported:
+    """The files with the launcher's before them, which starts the program with this argument."""
+    if options.launcher is None:
+        return Exported(files, notes)
+    if options.launcher == "mcore":
+        raise UsageError("--launcher mcore is Megatron's own; give torchrun or slurm.")
+    return Exported({**launched(job_of(problem, program, [argument]), options.launcher), **files}, notes)
 
 
 # ---- torchtitan: a TOML file ---------------------------------------------------------------------------
@@ -316,7 +354,7 @@ def deepspeed_configuration(problem: TrainingProblem, plan: Configuration, optio
 # Whether weights are divided again after forward passes, by the stage of ZeRO.
 RESHARD = {2: "never", 3: "always"}
 
-Section = Mapping[str, str | int | list[str] | list[list[str]]]
+Section = Mapping[str, Any]
 
 
 def torchtitan_configuration(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
@@ -350,15 +388,21 @@ def torchtitan_configuration(problem: TrainingProblem, plan: Configuration, opti
         "parallelism": {key: value for key, value in parallelism.items() if value is not None},
         "activation_checkpoint": {"mode": plan.recompute[0].word},
     }
+    own: dict[str, str | list[str]] = {**torchtitan_model(problem)} if options.model_flags else {}
     if problem.precision == "fp8":
-        sections["model"] = {"converters": ["quantize.linear.float8"]}
+        own["converters"] = ["quantize.linear.float8"]
+    if own:
+        sections["model"] = own
     notes = (
         _ranks_in_words(problem, plan),
         "give it as --job.config_file to versions with TOML files (0.2), or its entries as options such as "
         "--parallelism.tensor_parallel_degree to later ones, which call the head lm_head",
-        "the sections of model, data and optimizer come beside it",
+        f"add your own sections for {'data' if options.model_flags else 'the model, data'} and optimizer",
     )
-    return Exported({"torchtitan.toml": _toml(sections)}, notes)
+    files = {TORCHTITAN_FILE: _toml(sections)}
+    return _with_launcher(
+        files, notes, problem, "-m torchtitan.train", f"--job.config_file {TORCHTITAN_FILE}", options
+    )
 
 
 def _toml(sections: Mapping[str, Section]) -> str:

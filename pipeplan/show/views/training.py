@@ -20,12 +20,13 @@ from ...instances.physics.efficiencies import USUAL_ERROR
 from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.training.frameworks import one_name_each
-from ...instances.training.iteration import RankTime, pipeline_of
-from ...instances.training.plan import Configuration
+from ...instances.training.iteration import RankTime, model_operations, pipeline_of
+from ...instances.training.plan import Configuration, layout_word
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.scope import both_sides, fit_of, usual_errors
-from ...instances.training.words import layout_word, recompute_word, words_of
+from ...instances.training.unit_costs import count_of
+from ...instances.training.words import recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
 from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
 from ..lanes import Amount, amount_lanes, memory_lanes
@@ -69,7 +70,9 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
-        "framework": problem.framework + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER),
+        "framework": problem.framework
+        + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER)
+        + f", adapters of rank {problem.adapter_rank}" * bool(problem.adapter_rank),
     }
 
 
@@ -241,8 +244,11 @@ def time_in_words(own: ConfigurationEvaluation) -> str:
 
 def _rates(own: ConfigurationEvaluation) -> str:
     """What passes through, and the share of the peak where that is known."""
-    mfu = "" if own.timing.mfu is None else f", MFU {percent(own.timing.mfu)}"
-    return f"{own.timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU{mfu}"
+    timing = own.timing
+    rate = f"{timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU"
+    if timing.mfu is None:
+        return rate
+    return f"{rate}, {timing.mfu * own.problem.peak / 1e12:,.0f} TFLOP/s, MFU {percent(timing.mfu)}"
 
 
 def change_in_words(judged: Judged) -> str:
@@ -360,6 +366,20 @@ def list_in_words(answer: Answer) -> str:
     return " ".join(filter(None, (theorem, unknown if left else "", _one_name(answer))))
 
 
+def model_in_words(problem: TrainingProblem) -> str:
+    """The size of the model without multi-token prediction, as publishers state it, and what MFU counts."""
+    operations, model, tokens = model_operations(problem), problem.model, problem.batch * problem.sequence
+    if operations is None:
+        return ""
+    parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
+    trained = "" if problem.adapter_rank is None else f", trains adapters of rank {problem.adapter_rank} alone,"
+    return (
+        f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
+        f"{operations / tokens / 1e9:,.3g} GFLOP a token: MFU counts products and attention, without recomputation, of "
+        f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}."
+    )
+
+
 def errors_in_words(problem: TrainingProblem) -> str:
     """How far predictions of such problems were off on published runs, and where that stands."""
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16 bits"
@@ -441,6 +461,8 @@ SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "a
 
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
+# The most families of which a sentence says when they are faster.
+MOST_CONDITIONS = 3
 # The most characters of a layout in a table, where room is limited.
 LONGEST_LAYOUT = 18
 
@@ -459,7 +481,7 @@ def draw_answer(answer: Answer, every: bool = False) -> None:
         _put_answer(*told(judged))
         draw_ranks(judged.evaluation)
         put(lost_in_words(answer, judged))
-    put(errors_in_words(answer.problem))
+    put(model_in_words(answer.problem), errors_in_words(answer.problem))
 
 
 def _put_answer(first: str, *more: str) -> None:
@@ -471,13 +493,17 @@ def _draw_list(answer: Answer, every: bool) -> None:
     """Print the shortlist as a table, and sentences on what it promises."""
     if not answer.listed:
         return
+    numbers = {
+        own.plan: str(number) for number, own in enumerate(answer.listed, 1)
+    }  # as `plan export --row` counts
     rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
+    rows.sort(key=lambda row: row[1].fit(answer.asked.memory_error) != "yes")  # those that fit for sure come first
     shown = [own for _, own in rows]
     entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
     letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
     put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
-        {**line, **beside, "layout": _cut(layout_word(own.plan))}
+        {"row": numbers.get(own.plan, ""), **line, **beside, "layout": _cut(layout_word(own.plan.layout))}
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
@@ -501,11 +527,19 @@ def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, flo
             "s": f"{seconds:.4g}",
             "more": "" if is_noise(more) else percent(more),
             "GiB": f"{held / GIB:.1f}",
-            "fits": fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error),
+            "fits": _fits(answer, held),
             **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
             **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
             "recompute": recompute_word(plan),
         }
+
+
+def _fits(answer: Answer, held: float) -> str:
+    """Does a rank that holds so much fit for sure? Else how many GiB are left, or missing, by the prediction."""
+    limit = answer.problem.memory_bytes
+    if limit is None or fit_of(held, limit, answer.asked.memory_error) == "yes":
+        return "yes"
+    return f"{(limit - held) / GIB:.1f} left" if held <= limit else f"over {(held - limit) / GIB:.1f}"
 
 
 def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEvaluation]]:
@@ -547,6 +581,7 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"Wherever the efficiencies lie, no other of the {several(others.choices, 'choice', ',')} is faster than "
             f"{those} by more than {percent(others.within)}: that is proven for {proven}."
         )
+        yield from _conditions(answer)
     best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
         less, longer = 1 - answer.held(own.plan) / best.fullest.bytes, own.seconds / best.timing.seconds - 1
@@ -554,6 +589,14 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
             f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
             f"{percent(longer)} longer."
         )
+
+
+def _conditions(answer: Answer) -> Iterator[str]:
+    """What would have to be true for the first few other families of the cover to be faster than the best."""
+    best, members = answer.best, () if answer.cover is None else answer.cover.members
+    others = [(own.wins, answer.families[own.family].best.plan) for own in members]
+    told = [(wins, plan) for wins, plan in others if wins is not None and best is not None and plan != best.plan]
+    yield from (f"{shortly(plan)} is faster only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS])
 
 
 def _degrees_of(plans: Iterable[Configuration]) -> dict[str, str]:
@@ -596,6 +639,8 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     left = len(own.memory) - len(memory)
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
+    if reserve := own.problem.reserve_bytes:
+        put(f"sum: as nvidia-smi shows it; torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less")
     put("time of a rank in seconds of an iteration", style="bold")
     spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
@@ -660,8 +705,8 @@ def _shortlist(answer: Answer) -> Iterator[Node]:
     yield paragraph(errors_in_words(answer.problem))
     yield paragraph(f"As the search counted: {counted_in_words(answer)}", "note")
     differences = [
-        f"place {place}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
-        for place, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
+        f"row {row}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
+        for row, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
         if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING)
     ]
     if differences:
@@ -679,12 +724,12 @@ def _list_table(answer: Answer) -> Element:
     held = (answer.held(own.plan) for own in shown)
     entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
     rows = [
-        {"place": str(place), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
-        for place, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
+        {"row": str(row), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
+        for row, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)
     ]
     times = "times are the referee's"
     if len(shown) > len(first):
-        times = f"times of places 1 to {len(first)} are the referee's, those of the others are what the search said"
+        times = f"times of rows 1 to {len(first)} are the referee's, those of the others are what the search said"
     meaning = (
         f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed "
         f"for all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
@@ -708,9 +753,9 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
         yield f"Best: {in_letters(best.plan)}", best
     for judged in answer.judged[:MOST_DETAILED]:
         yield f"Asked for: {in_letters(judged.plan)}", judged.evaluation
-    for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
+    for row, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
-            yield f"Place {place}: {in_letters(own.plan)}", own
+            yield f"Row {row}: {in_letters(own.plan)}", own
 
 
 def in_letters(plan: Configuration) -> str:

@@ -31,7 +31,7 @@ from ...instances.training.referee import (
     framework_faults,
     shape_faults,
 )
-from ...instances.training.scope import Margin, fit_of, plain_margin, usual_errors
+from ...instances.training.scope import Margin, fit_of, plain_margin, read_scope, usual_errors
 from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts, memory_of_few
 from .judge import judge as judge_one
@@ -123,12 +123,16 @@ def asked_of(
     forbid: Iterable[str] = (),
 ) -> Asked:
     """What was asked; errors that nobody gives are those of published runs on such GPUs with this framework."""
-    usual = usual_errors(problem)
+    usual, fix, forbid = usual_errors(problem), tuple(fix), tuple(forbid)
+    layout, units = read_scope(fix, forbid).layout, len(problem.model.units)
+    if layout is not None and sum(layout) != units:
+        problem_is = f"holds {sum(layout)} units, and the model has {units} (embedding and head included)"
+        raise InputError("scope: layout", problem_is, "give every unit to one chunk")
     return Asked(
         usual.time if error is None else error,
         usual.memory if memory_error is None else memory_error,
-        tuple(fix),
-        tuple(forbid),
+        fix,
+        forbid,
     )
 
 
@@ -461,8 +465,8 @@ def configure(
         Which configuration is the best one, of those that take at most 1 % longer than the fastest.
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
-        layers, dense_layers, prediction_layers, efficiencies, name, flash_attention, sequence_parallel, dropout,
-        fp8_weight_copy.
+        layers, dense_layers, prediction_layers, efficiencies, name, adapter_rank (of LoRA), flash_attention,
+        sequence_parallel, dropout, fp8_weight_copy.
 
     Returns
     -------

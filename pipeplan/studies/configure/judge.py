@@ -18,7 +18,7 @@ from ...instances.stored_results import load_plan
 from ...instances.training.flag_options import is_path
 from ...instances.training.frameworks import effective
 from ...instances.training.iteration import timing_of
-from ...instances.training.plan import FULL, Configuration, Recompute
+from ...instances.training.plan import FULL, Configuration, Recompute, layout_word
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import (
     ConfigurationEvaluation,
@@ -29,7 +29,7 @@ from ...instances.training.referee import (
     shape_faults,
 )
 from ...instances.training.scope import Fit, Margin, fit_of
-from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
+from ...instances.training.words import configuration_from_words, recompute_word, words_of
 
 if TYPE_CHECKING:
     from ...instances.training.flags import Read
@@ -300,7 +300,7 @@ def _more_sharding(trial: _Trial) -> Iterator[Candidate]:
 def _other_layout(trial: _Trial) -> Iterator[Candidate]:
     plan = _emptied(trial)
     if plan != trial.plan:
-        yield f"layout={layout_word(plan)}", plan
+        yield f"layout={layout_word(plan.layout)}", plan
 
 
 def emptied(problem: TrainingProblem, plan: Configuration) -> Configuration:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ...instances.base.errors import InputError, show
+from ...instances.base.errors import InputError, UsageError, show
 from ...instances.base.fields import (
     as_list,
     as_number,
@@ -24,7 +24,9 @@ from ...instances.base.fields import (
     read_record,
     require,
 )
+from ...instances.base.quantities import GIB, several
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
+from ...instances.files import problem_from_json
 from ...instances.registry import kind_of
 from ...instances.training.cases import ParallelismChoice
 from ...instances.training.frameworks import FRAMEWORKS
@@ -194,8 +196,25 @@ def stored_answer(problem: TrainingProblem, result: Result) -> Answer | None:
     return Answer(problem, asked, judged, report)
 
 
-def _listed(problem: TrainingProblem, where: str, value: object) -> FoundConfiguration:
+def row_of(result: Result, row: int) -> tuple[TrainingProblem, Configuration, str]:
+    """The problem of a result, the configuration in a row of its shortlist, and what the referee says of it.
 
+    A row may need more memory than there is, as far as memory may be wrong: so it is no plan that was verified.
+    """
+    whole = result.problem.get(WHOLE)
+    problem = None if whole is None else problem_from_json(whole)
+    if result.choices is None or not isinstance(problem, TrainingProblem):
+        raise UsageError("--row is for results of `plan configure` with a shortlist, as -o writes them.")
+    listed = _entries(result.choices, "shortlist", MOST_LISTED, partial(_listed, problem))
+    if not 1 <= row <= len(listed):
+        raise UsageError(f"--row is {row}, and the shortlist has {several(len(listed), 'row')}; give one of these.")
+    own = evaluate_configuration(problem, listed[row - 1].plan)
+    limit = "" if own.limit_bytes is None else f" of {own.limit_bytes / GIB:.2f}"
+    held = f"its fullest rank holds {own.fullest.bytes / GIB:.2f}{limit} GiB"
+    return problem, own.plan, f"row {row} takes {own.timing.seconds:.4g} s an iteration, and {held}"
+
+
+def _listed(problem: TrainingProblem, where: str, value: object) -> FoundConfiguration:
     top = as_object(where, value)
     plan = _configuration(problem, where, top)
     seconds, bound = (as_number(join(where, key), require(where, top, key)) for key in ("seconds", "bound"))

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from pipeplan.instances.base.errors import PipeplanError
-from pipeplan.instances.base.quantities import levels, whole_number, whole_numbers
+from pipeplan.instances.base.quantities import levels, tokens, whole_number, whole_numbers
 from pipeplan.instances.chain.plan import PatternPlan, read_allocation
 from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
@@ -28,6 +28,8 @@ PROBLEM = problem_of("llama-3-8b", "8xh100-80gb", sequence=8192, batch=64)
 NO_NUMBERS = ("²", "٣", "３", "1_000", "0x10", "1e3", "9" * 5000)
 
 READERS: dict[str, Callable[[str], object]] = {
+    "tokens": tokens,
+    "thousands of tokens": lambda text: tokens(f"{text}k"),
     "recompute of a configuration": lambda text: read_recompute("recompute", f"full:{text}"),
     "recompute in words": lambda text: configuration_from_words(PROBLEM, f"recompute=full:{text}"),
     "degree in words": lambda text: configuration_from_words(PROBLEM, f"tensor={text}"),
@@ -74,3 +76,7 @@ def test_digits_are_read_as_a_whole_number(text: str, number: int) -> None:
 def test_other_texts_are_no_whole_number(text: str) -> None:
     assert whole_number(text) is None
     assert whole_numbers(f"1, {text.strip()},2") == ((1, 7, 2) if text == " 7" else None)
+
+
+def test_a_k_of_tokens_is_1024_of_them() -> None:
+    assert [tokens(text) for text in ("8192", "8k", "8K", " 128k ")] == [8192, 8192, 8192, 131_072]

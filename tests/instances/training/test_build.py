@@ -20,6 +20,8 @@ from pipeplan.instances.training.build import MODELS, known_model, model_of, pro
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.scope import read_scope
+from pipeplan.instances.training.words import configuration_from_words
 
 from .test_config_json import PUBLISHED
 
@@ -44,6 +46,15 @@ def test_a_name_and_gpus_are_enough() -> None:
     assert problem.memory_bytes == 81_559 * 2**20
     assert problem.peak == 989.4e12
     assert (problem.precision, problem.framework, problem.reserve_bytes) == ("bf16", "megatron", 1.5 * GIB)
+
+
+@pytest.mark.parametrize(
+    "text", ["tp=4 pp=2", "TP4PP2", "tp4-pp2", "TP4 PP2", "tensor=4 PP=2", "tp-4pp-2", "dp8pp2tp4"]
+)
+def test_degrees_have_the_short_names_that_engineers_write(text: str) -> None:
+    problem = problem_of("llama-3-8b", "64xh100-80gb", sequence=8192, batch=64)
+    assert configuration_from_words(problem, text) == configuration_from_words(problem, "tensor=4 pipeline=2")
+    assert read_scope(text.split()).fix.items() >= {"tensor": "4", "pipeline": "2"}.items()
 
 
 def test_the_same_in_more_words_is_the_same_problem() -> None:

@@ -124,8 +124,10 @@ def test_layers_without_experts_come_first() -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "not an object": ([1], "content is a list"),
     "no architecture": ({"hidden_size": 64}, "model_type is missing, beside hidden_size 64; give a model of one"),
-    "unknown architecture": ({"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2},
-        "model_type is 'mamba2', beside hidden_size 64, num_hidden_layers 2; give a model of one of these"),
+    "unknown architecture": ({"model_type": "solar", "hidden_size": 64, "num_hidden_layers": 2},
+        "model_type is 'solar', beside hidden_size 64, num_hidden_layers 2; give a model of one of these"),
+    "what is missing": ({"model_type": "mamba2", "hidden_size": 64},
+        "model_type is 'mamba2', whose models have layers with a state space, which no unit here is; give a model of"),
     "type is a number": (LLAMA | {"model_type": 3}, "model_type is 3, not a text"),
     "missing": ({"model_type": "llama"}, "hidden_size is missing; give a whole number"),
     "flag": (LLAMA | {"attention_bias": 1}, "attention_bias is 1, not a truth value"),

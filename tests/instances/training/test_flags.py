@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from pathlib import Path
 
@@ -293,9 +294,43 @@ def test_files_that_are_no_toml(content: str, tmp_path: Path) -> None:
         read(str(path))
 
 
+SCRIPT = """
+#!/bin/bash
+#SBATCH --nodes=2
+GPUS_PER_NODE=8   # of "each" node (8)
+NODES=${NODES:-8}
+WORLD=$(($GPUS_PER_NODE * NODES))
+DATA=$1
+export TP=4
+LAUNCH="--nproc_per_node $GPUS_PER_NODE --nnodes $NODES --master_addr ${MASTER_ADDR}"
+PARALLEL=(
+    --tensor-model-parallel-size ${TP} --sequence-parallel   # (fast)
+    --pipeline-model-parallel-size ${PP:-2}
+)
+srun torchrun $LAUNCH pretrain_gpt.py "$@" \\
+  "${PARALLEL[@]}" --data-path $DATA --save $HOME/$RUN QUIET
+"""
+
+
+def test_a_script_is_read_with_the_values_of_its_variables(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(SCRIPT.replace("\\\\", "\\").replace("QUIET", QUIET), "utf-8")
+    found = read(str(path))
+    assert found.configuration == configuration_from_words(LLAMA, "tensor=4 pipeline=2")
+    assert found.notes == ()
+    path.write_text(SCRIPT.replace("${PP:-2}", "$PP"), "utf-8")
+    with pytest.raises(InputError, match=r"--pipeline-model-parallel-size is '\$PP'; give a whole number"):
+        read(str(path))
+
+
 @pytest.mark.timing
-def test_huge_texts_end_soon() -> None:
+def test_huge_texts_end_soon(tmp_path: Path) -> None:
     with million_turns() as spent:
+        doubled = "A=--xxxxxxxx\n" + "A=$A$A\n" * 10_000
+        for script in (doubled, "A=(\n" * 9_000, "A=\"'\n" * 9_000, "A=$((9*9" * 9_000):
+            (tmp_path / "run.sh").write_text(script + "--bf16 $A", "utf-8")
+            with contextlib.suppress(InputError):
+                read(str(tmp_path / "run.sh"))
         with pytest.raises(InputError):
             read("--pipeline-model-parallel-layout " + "(t|)*999999" * 10)
         with pytest.raises(InputError):

@@ -43,7 +43,21 @@ def ranks(own: TrainingProblem, words: str) -> tuple[RankMemory, ...]:
 
 
 def numbers(own: TrainingProblem, words: str, rank: int = 0) -> tuple[float, float]:
-    return Ranks(own, configuration_from_words(own, words)).numbers(rank)
+    return Ranks(own, configuration_from_words(own, words)).numbers(rank)[0]
+
+
+def test_with_adapters_only_they_have_gradients_and_an_optimizer() -> None:
+    """Each product of rows x columns has 8 (rows + columns) of them; all else is a weight of two bytes."""
+    own = problem().replace(adapter_rank=8)
+    plan = configuration_from_words(own, "pipeline=1 zero=1")
+    (trained, _), (frozen, _) = Ranks(own, plan).numbers(0)
+    assert frozen == numbers(problem(), "pipeline=1")[0]
+    queries, output, first, second = 128 + H, 64 + H, 2 * F + H, H + F
+    assert trained == LAYERS * 8 * (queries + output + first + second)
+    (rank,) = memory_of_ranks(own, plan)
+    assert rank.parts["gradients"] == 4 * trained
+    assert rank.parts["optimizer"] == 12 * trained / 16
+    assert rank.parts["weights"] == 2 * (trained + frozen)
 
 
 @pytest.mark.parametrize(("rank", "in_flight"), [(0, 4), (1, 3), (2, 2), (3, 1)])

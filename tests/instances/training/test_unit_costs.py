@@ -39,16 +39,19 @@ def check_unit_costs(seed: int) -> None:
     )
     gamma, text = ParallelismChoice.of(plan), Definitions(own, plan)
     costs = CaseMaker(own, [gamma.key], words)
-    case, (numbers, sent) = costs.case(gamma), costs.numbers_of(gamma)
+    case, (trained, frozen, sent, whole) = costs.case(gamma), costs.numbers_of(gamma)
     for name in costs.names:
         at, unit = own.model.units.index(name), costs.names.index(name)
         usual = case.by_word[NONE]
         more = text.in_passes(name)
         found = (usual.forward[at], usual.inputs[at], usual.weights[at], case.update[at], case.standing[at])
         passes = (text.seconds(name, "forward") + more[0], text.seconds(name, "inputs") + more[1])
-        rest = (text.seconds(name, "weights"), text.update(name), text.standing(text.parameters(name)))
+        rest = (text.seconds(name, "weights"), text.update(name), text.standing_of(name))
         assert found == pytest.approx((*passes, *rest), rel=1e-11), name
-        assert (*numbers[unit], *sent[unit]) == pytest.approx((*text.parameters(name), *text.sent(name)), rel=1e-12)
+        counted = (*trained[unit], *sent[unit], *whole[unit])
+        assert counted == pytest.approx((*text.trained(name), *text.sent(name), *text.whole(name)), rel=1e-12)
+        left = (0.0, 0.0) if own.adapter_rank is None else text.parameters(name)
+        assert tuple(frozen[unit]) == pytest.approx(left, rel=1e-12)
         gathered = [
             sum((case.tail[k, way] * case.sent[at, k] + case.tail[k, 2]) * (case.sent[at, k] > 0) for k in (0, 1))
             for way in (0, 1)
@@ -66,7 +69,8 @@ def check_unit_costs(seed: int) -> None:
         beside, table = text.beside({*types})
         largest = max(case.gathered[own.model.units.index(name)] for name in types)
         held = case.beside_bytes - own.reserve_bytes + largest + case.masks[mask]
-        assert held == pytest.approx(beside + text.standing((table, 0.0)), rel=1e-11)
+        copied = text.standing if own.adapter_rank is None else text.frozen
+        assert held == pytest.approx(beside + copied((table, 0.0)), rel=1e-11)
 
 
 @pytest.mark.at_once(1)

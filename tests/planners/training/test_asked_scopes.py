@@ -11,7 +11,7 @@ from pipeplan import load_packaged, solve
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.frameworks import ends_of, uncut
-from pipeplan.instances.training.plan import Configuration
+from pipeplan.instances.training.plan import Configuration, layout_word
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, framework_faults, verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
@@ -41,6 +41,23 @@ def small(seed: int, **changes: object) -> TrainingProblem:
         experts = replace(experts, dense_layers=min(1, experts.dense_layers))
     model = replace(problem.model, layers=2, experts=experts)
     return problem.replace(model=model, gpu=replace(problem.gpu, memory_bytes=None))
+
+
+@pytest.mark.at_once(3)
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
+@pytest.mark.parametrize("seed", [11, 7, 8, 9])
+def test_a_fixed_layout_is_that_of_the_best_configuration_that_has_it(framework: str, seed: int) -> None:
+    """DeepSpeed runs even layouts alone."""
+    problem = small(seed, framework=framework)
+    plans = [plan for plan in configurations(problem) if plan.degrees.pipeline == 2]
+    for layout in sorted({plan.layout for plan in plans})[:6]:
+        word = layout_word(layout)
+        timed = [evaluate_configuration(problem, plan).timing.seconds for plan in plans if plan.layout == layout]
+        result = solve(problem, planner="exact-configuration", options={"fix": f"layout={word}"})
+        assert result.objective == pytest.approx(min(timed), rel=CLOSE), word
+        assert isinstance(result.plan, Configuration)
+        assert result.plan.layout == layout
+        assert result.bound == pytest.approx(min(timed), rel=CLOSE)
 
 
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import os
 import statistics
@@ -36,6 +37,24 @@ def test_three_published_mappings_come_in_the_order_in_which_they_were_measured(
         seconds.append(evaluate_configuration(problem, plan).timing.seconds)
     assert seconds == sorted(seconds)
     assert seconds[2] > 1.2 * seconds[0]
+
+
+@pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
+@pytest.mark.parametrize(("size", "least", "most"), [("70b", -0.06, 0.1), ("8b", 0.21, 0.24)])
+def test_runs_with_adapters_are_met_as_the_page_says(size: str, least: float, most: float) -> None:
+    with (MEASURED / "dgxc_benchmarking.csv").open(encoding="utf-8") as lines:
+        rows = [row for row in csv.DictReader(line for line in lines if line[0] != "#") if row["task"] == "lora"]
+    off = []
+    for row in rows:
+        if row["model"] == f"llama-3.1-{size}":
+            sizes = {name: int(row[key]) for name, key in (("sequence", "sequence"), ("batch", "global_batch"))}
+            gpus, precision = f"{row['gpus']}xh100-80gb", row["precision"]
+            problem = problem_of(f"llama-3-{size}", gpus, precision=precision, adapter_rank=16, **sizes)
+            words = f"tensor={row['tensor']} pipeline={row['pipeline']} virtual={row['virtual']}"
+            own = evaluate_configuration(problem, configuration_from_words(problem, words))
+            off.append(own.timing.seconds / float(row["seconds"]) - 1)
+    assert len(off) == 6
+    assert least < min(off) <= max(off) < most
 
 
 @pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")

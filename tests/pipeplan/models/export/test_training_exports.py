@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from problems.trainings import random_configuration, random_own_training, random
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.files import save
+from pipeplan.instances.files import problem_from_json, save
+from pipeplan.instances.training.build import MODELS, problem_of
 from pipeplan.instances.training.flags import Read, configuration_from_flags
 from pipeplan.instances.training.kind_functions import training_to_json
 from pipeplan.instances.training.plan import Configuration, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
-from pipeplan.models.export.contract import export, export_files
+from pipeplan.instances.training.words import configuration_from_words, words_of
+from pipeplan.models.export.contract import LAUNCHERS, export, export_files
 
 NOT_A_FAULT = "Without --use-distributed-optimizer"
 
@@ -40,7 +43,7 @@ def read_back(problem: TrainingProblem, text: str, to: str, folder: Path) -> Rea
 
 @pytest.mark.parametrize("to", FRAMEWORKS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_twelve_configurations_and_three_frameworks(case: Case, to: str, tmp_path: Path) -> None:
+def test_fifteen_configurations_and_three_frameworks(case: Case, to: str, tmp_path: Path) -> None:
     why = dict(case.refused).get(to)
     if why is not None:
         with pytest.raises(UsageError, match=why):
@@ -210,3 +213,98 @@ def test_a_mere_configuration_is_exported_with_its_problem(plan: Plan, tmp_path:
     text = export(case.plan, case.problem(), to="torchtitan")
     assert done(plan("export", *files, "--to", "torchtitan")).out == text
     refused(plan("export", files[0], "--to", "torchtitan"), "name that after the plan")
+
+
+# ---- jobs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    "case", [own for own in CASES if "megatron" not in dict(own.refused)], ids=lambda own: own.name
+)
+def test_a_launch_file_is_judged_as_what_it_was_made_from(case: Case, launcher: str, tmp_path: Path) -> None:
+    problem = case.problem().replace(framework="megatron")
+    exported = export_files(case.plan, problem, to="megatron", model_flags=True, launcher=launcher)
+    (name,) = exported.files
+    path = tmp_path / name
+    path.write_text(exported.text, "utf-8")
+    read = configuration_from_flags(problem, str(path))
+    assert (read.configuration, read.problem, read.unknown) == (case.plan, problem, ())
+    assert [note for note in read.notes if not note.startswith(NOT_A_FAULT)] == []
+    assert "expandable_segments" in exported.text
+    divided = case.plan.degrees.tensor * case.plan.degrees.context > 1
+    assert ("CUDA_DEVICE_MAX_CONNECTIONS" in exported.text) == divided
+
+
+NOT_BUILT = {"opt-350m": "another size than the hidden one"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_flags_of_a_models_shapes_describe_that_model(name: str) -> None:
+    problem = problem_of(name, "1024xh100-80gb", sequence=2048, batch=1024)
+    plan = configuration_from_words(problem, "tensor=1")
+    if name in NOT_BUILT:
+        with pytest.raises(UsageError, match=NOT_BUILT[name]):
+            export(plan, problem, to="megatron", model_flags=True)
+        return
+    text = export(plan, problem, to="megatron", model_flags=True)
+    read = configuration_from_flags(problem, text)
+    assert (read.notes, read.problem) == ((), problem)
+    for number in (word for line in text.splitlines() for word in line.split() if word.isdecimal()):
+        if int(number) > 8:  # of every larger size another one is noticed
+            assert configuration_from_flags(problem, text.replace(f" {number}\n", f" {int(number) + 1}\n")).notes
+
+
+@pytest.mark.parametrize(
+    ("to", "program"), [("torchtitan", "-m torchtitan.train"), ("deepspeed", '"${PROGRAM:?}"')]
+)
+def test_other_frameworks_get_a_script_beside_their_file(to: str, program: str, tmp_path: Path) -> None:
+    problem = problem_of("llama-3-8b", "16xh100-80gb", sequence=8192, batch=64, framework=to)
+    plan = configuration_from_words(problem, "zero=3")
+    exported = export_files(plan, problem, to=to, launcher="slurm")
+    script, own = exported.files.items()
+    assert script[0] == "launch.sh"
+    assert f"{program} \\\n" in script[1]
+    assert own[0] in script[1]
+    assert "--nnodes 2 --nproc-per-node 8" in script[1]
+    with pytest.raises(UsageError, match="give torchrun or slurm"):
+        export(plan, problem, to=to, launcher="mcore")
+
+
+def test_torchtitan_knows_models_by_name() -> None:
+    problem = problem_of("llama-3-8b", "8xh100-80gb", sequence=8192, batch=64, framework="torchtitan")
+    text = export(configuration_from_words(problem, ""), problem, to="torchtitan", model_flags=True)
+    assert tomllib.loads(text)["model"] == {"name": "llama3", "flavor": "8B"}
+    cut = problem.replace(model=replace(problem.model, layers=8))
+    with pytest.raises(UsageError, match="no model llama-3-8b of 8 layers"):
+        export(configuration_from_words(cut, ""), cut, to="torchtitan", model_flags=True)
+
+
+def test_racks_are_launched_by_their_hosts() -> None:
+    problem = problem_of("llama-3-70b", "144xgb200-186gb", sequence=8192, batch=144)
+    text = export(configuration_from_words(problem, "tensor=4"), problem, to="megatron", launcher="torchrun")
+    assert "--nnodes 36 --nproc-per-node 4 " in text
+
+
+def test_a_row_of_the_shortlist_is_exported(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "best.json"
+    question = (
+        "configure gpt-3-175b --devices 64xa100-80gb --sequence 2048 --batch 64 --fix pipeline=8 --layers 16 --all"
+    )
+    answer = done(plan(*question.split(), "-o", str(path))).out
+    listed = json.loads(path.read_text("utf-8"))["choices"]["shortlist"]
+    assert f"\n{2:>3} {listed[1]['seconds']:.4g}" in answer.replace("\n   ", "\n  ")
+    problem = json.loads(path.read_text("utf-8"))["problem"]["whole"]
+    told = done(plan("export", str(path), "--to", "megatron", "--row", "2"))
+    read = configuration_from_flags(problem_from_json(problem), told.out)
+    assert words_of(read.configuration) == listed[1]["words"]
+    assert f"row 2 takes {listed[1]['seconds']:.4g} s an iteration" in told.err
+    refused(plan("export", str(path), "--to", "megatron", "--row", "0"), f"the shortlist has {len(listed)} rows")
+
+
+@pytest.mark.parametrize("launcher", ["--with-model-flags", "--launcher=slurm"])
+def test_plans_of_stages_are_no_jobs(plan: Plan, tmp_path: Path, launcher: str) -> None:
+    path = str(tmp_path / "best.json")
+    done(plan("solve", "tiny-chain", "-o", path))
+    refused(plan("export", path, "--to", "megatron", launcher), "is for training configurations")
+    refused(plan("export", path, "--to", "vllm", launcher), "is not for vllm; it is for torchtitan, megatron")

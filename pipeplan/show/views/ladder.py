@@ -1,0 +1,52 @@
+"""The table of what to run when nodes are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...instances.training.referee import ConfigurationEvaluation
+from ...studies.configure.ladder import Rung, tokens_per_second
+from ..console import draw_rows, put
+from ..words import percent
+from .training import shortly
+
+TITLES = (
+    "nodes lost",
+    "GPUs",
+    "best configuration",
+    "s",
+    "tokens/s",
+    "of all",
+    "fewer replicas",
+    "s",
+    "tokens/s",
+    "of all",
+)
+
+
+def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
+    """Print a row for each number of lost nodes; shares are of the tokens a second of all nodes."""
+    all_tokens = tokens_per_second(whole)
+
+    def rates(own: ConfigurationEvaluation | None) -> list[str]:
+        if own is None:
+            return ["", "", ""]
+        tokens = tokens_per_second(own)
+        return [f"{own.timing.seconds:.4g}", f"{tokens:,.0f}", percent(tokens / all_tokens)]
+
+    put("if nodes are lost", style="bold")
+    rows = []
+    for rung in rungs:
+        best = "none" if rung.best is None else shortly(rung.best.plan)
+        fewer = "none" if rung.fewer is None else _fewer(rung.fewer)
+        rows.append((rung.lost, rung.devices, best, *rates(rung.best), fewer, *rates(rung.fewer)))
+    draw_rows(TITLES, rows, "best configuration,fewer replicas")
+    put(
+        f"fewer replicas: {shortly(whole.plan)} with less data parallelism and the largest batch that divides; GPUs "
+        "that make no whole replica are idle. The best configuration keeps the batch.",
+        "" if all(rung.finished for rung in rungs) else "Searches were cut short: better ones may exist.",
+    )
+
+
+def _fewer(own: ConfigurationEvaluation) -> str:
+    return f"data={own.plan.degrees.data} batch={own.problem.batch}"
