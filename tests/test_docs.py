@@ -673,6 +673,11 @@ def test_the_headlines_of_the_page_of_evidence_are_those_of_the_raw_tables() -> 
     assert f"{low} to {high} times as fast" in said
     problems, proofs = re.findall(r": (\d+) problems, (\d+) proven", raw["schedules"])[0]
     assert f"{proofs} of {problems} schedule problems are proven" in said
+    fit, trained, off, published = re.findall(
+        r"(\d+) of (\d+) fit or may fit.* off by (\d+)% in the median of the (\d+) ", raw["trained"]
+    )[0]
+    assert f"Of {trained} configurations that were really trained, {fit} fit or may fit by our count" in said
+    assert f"is off by {off} % in the median of the {published} with published figures" in said
     groups, kept = re.findall(r"Of (\d+) groups (\d+) meet the rule", raw["ablation"])[0]
     (gone,) = re.findall(r"(\d+)\s+\[went\]", raw["ablation"])
     assert f"Of {groups} groups of heuristics, reductions and bounds, {kept} earn their place" in said
