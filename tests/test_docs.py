@@ -584,6 +584,12 @@ def test_the_site_has_few_pages_and_few_words() -> None:
     assert sum(len(written_by_hand(page)) for page in HAND_WRITTEN) <= MOST_WORDS
 
 
+def test_pages_have_pictures_that_say_what_they_show() -> None:
+    pictures = [found for page in HAND_WRITTEN for found in re.findall(r"!\[(.*?)\]\((.*?)\)", prose(page))]
+    assert len(pictures) >= 10
+    assert [path for words, path in pictures if len(words.split()) < 4] == []
+
+
 def linked_pages(page: Path) -> set[Path]:
     paths = {link.partition("#")[0] for link in links(page) if "://" not in link}
     return {(page.parent / path).resolve() for path in paths if path.endswith((".md", ".ipynb"))}
