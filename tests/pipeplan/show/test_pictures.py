@@ -26,6 +26,7 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.referee import evaluate_pattern
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
+from pipeplan.instances.least_memory import SmallestMemory
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
@@ -33,7 +34,7 @@ from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import draw_front, of_chain, of_staging
+from pipeplan.show.front import draw_front, of_chain, of_memory
 from pipeplan.show.pictures import (
     GROUND,
     INK,
@@ -45,9 +46,9 @@ from pipeplan.show.pictures import (
     write_profile,
 )
 from pipeplan.show.views import view_of, view_of_simulation
-from pipeplan.studies.chain_memory import Chains
-from pipeplan.studies.memory import Stagings
-from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings
+from pipeplan.studies.chain_memory import Curve, Settings
+from pipeplan.studies.memory import MemoryStudy
+from pipeplan.studies.sweep import Candidate, CurvePoint
 
 # ---- files -------------------------------------------------------------------------------------------
 
@@ -206,17 +207,16 @@ def draw_periods(path: Path) -> None:
         for method, values in PERIODS.items()
         for size, value, stop in zip((1e9, 2e9, 3e9), values, (Stop.TIME, Stop.PROVEN, Stop.PROVEN), strict=True)
     )
-    draw_front(of_chain(Curve(load_packaged("golden-4"), Settings(), None, points, True, Chains)), path)
+    draw_front(of_chain(Curve(load_packaged("golden-4"), Settings(), None, points, True)), path)
 
 
 def draw_memory(path: Path) -> None:
     points = tuple(
-        CurvePoint(
-            1e9 * 2**i, Stop.PROVEN, Candidate(StagedPlan(()), value, 1e9, "dp-piper"), bound=value, rival=10.0 - i
-        )
+        CurvePoint(1e9 * 2**i, Stop.PROVEN, Candidate(StagedPlan(()), value, 1e9, "dp-piper"), bound=value)
         for i, value in enumerate((9.0, 5.0, 5.0))
     )
-    draw_front(of_staging(Curve(load_packaged("tiny-stages"), Settings(), None, points, True, Stagings)), path)
+    least = SmallestMemory(1e9, 1e9, True, None, Stop.PROVEN, "the search")
+    draw_front(of_memory(MemoryStudy(load_packaged("tiny-stages"), least, points, "dp-piper")), path)
 
 
 def draw_profile(path: Path) -> None:

@@ -21,13 +21,16 @@ from pipeplan.studies import chain_memory as module
 from pipeplan.studies.chain_memory import (
     DEFAULT_METHODS,
     EXACT_METHODS,
+    Curve,
+    Settings,
     best_within,
     curves,
     front,
+    opened,
     pipedream_front,
+    sweep,
 )
-from pipeplan.studies.memory import measured
-from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings, opened, sweep
+from pipeplan.studies.sweep import Candidate, CurvePoint, measured
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=600)
