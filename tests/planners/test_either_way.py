@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from known_pipelines import random_pipeline
 
 import pipeplan
-from pipeplan.instances.schedule.generators import random_pipeline
 
 pytestmark = pytest.mark.timing
 

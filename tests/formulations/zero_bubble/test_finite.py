@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from known_pipelines import random_pipeline
 from oracles.schedule import least_makespan, least_span, tiny_problem
 from recipes.other_kinds import measured_uneven
 
@@ -28,7 +29,7 @@ from pipeplan.formulations.zero_bubble.finite_problem import (
     work_bound,
 )
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.backends import solve as solve_model

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from known_pipelines import shape
 from oracles.schedule import least_period, least_periodic, tiny_problem
 
 from pipeplan.formulations.zero_bubble.period_bounds import (
@@ -19,7 +20,6 @@ from pipeplan.formulations.zero_bubble.period_bounds import (
     stashes_of,
 )
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.run.solve import solve

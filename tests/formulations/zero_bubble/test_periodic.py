@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from known_pipelines import shape
 from oracles.schedule import least_period
 
 from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
@@ -15,7 +16,6 @@ from pipeplan.formulations.zero_bubble.periodic_cp import laid_out
 from pipeplan.formulations.zero_bubble.periodic_facts import facts_of
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.schedule.generators import shape
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from known_pipelines import random_pipeline
 from problems.schedules import Ingredients, random_schedule
 
 from pipeplan.formulations.zero_bubble.finite_orders import sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import finite_problem
-from pipeplan.instances.schedule.generators import random_pipeline
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule import anneal_kernel
