@@ -6,9 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator
+from pipeplan import GraphPipelineProblem, GraphStage, Link, Operator, StageGraphPlan, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import in_flight_before
 from pipeplan.instances.timeline.model import Simulation, StageRun
 

@@ -17,10 +17,9 @@ from problems.profiles import ROW
 from random_placements import layered
 
 import pipeplan
+from pipeplan import ChainProblem, PlacementPlan
 from pipeplan.instances.base.kind import Displayed
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import problem_to_text
-from pipeplan.instances.placement.plan import PlacementPlan
 
 CLASSES: dict[str, type] = {
     name: value for name in pipeplan.__all__ if inspect.isclass(value := getattr(pipeplan, name))

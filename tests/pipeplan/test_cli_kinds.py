@@ -14,11 +14,8 @@ from command_line import Plan, done, has
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan import Device, DeviceType, GraphStage, PlacementPlan, StageGraphPlan, load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
-from pipeplan.instances.staging.problem import DeviceType
 
 METHOD = ("--formulation", "ip-tarnawski-latency", "--threads", "1")
 

@@ -14,8 +14,7 @@ from interrupted import Lines
 from oracles.truths import METHODS, Method, faults
 from problems.nasty import KINDS, nasty
 
-from pipeplan.instances.base.errors import PipeplanError
-from pipeplan.instances.base.result import Result, Stop
+from pipeplan import PipeplanError, Result, Stop
 from pipeplan.instances.registry import Problem
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]

@@ -10,22 +10,18 @@ import pytest
 from oracles.graph_pipeline import convex_sets, shortest_iteration, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
+from pipeplan import Found, GraphStage, InputError, Result, StageGraphPlan, Stop, UsageError, load_packaged, solve
 from pipeplan.formulations.graphpipe import columns as columns_module
 from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.formulations.graphpipe.stage_sets import stage_sets
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.backends.client import solve as run_backend
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.search import Search
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
 
 

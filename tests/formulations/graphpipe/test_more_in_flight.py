@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeplan import StageGraphPlan, load_packaged, solve
 from pipeplan.formulations.graphpipe.more_in_flight import with_more_in_flight
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
-from pipeplan.planners.run.solve import solve
 
 NAMES = ("tiny-graph", "case-study", "mmt-8")
 

@@ -12,14 +12,13 @@ from oracles.staging import best_stages
 from problems.nasty import in_fifteen_digits, nasty, scaled
 
 import pipeplan
+from pipeplan import Configuration, Edge, Layer, PlannedStage, StagedPlan, StagingProblem
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import lattice
 from pipeplan.formulations.piper.formulation import FORMULATION, column_bound
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.errors import InputError, TooLargeError
 from pipeplan.instances.staging.kind_functions import staging_from_published
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 
 PAPER = {"semantics": "paper"}
 

@@ -16,10 +16,8 @@ from graphpipe_networks import (
     sequential,
 )
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from pipeplan import GraphPipelineProblem, InputError, Link, UsageError, simulate
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
-from pipeplan.instances.simulate import simulate
 
 MIB = 2**20
 

@@ -13,15 +13,11 @@ import pytest
 from command_line import Plan, has
 
 import pipeplan
+from pipeplan import AcceleratorType, PlacementPlan, PlacementProblem, SolveOptions, load_packaged, solve
 from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.kind import Samples
 from pipeplan.instances.base.result import Asked, Found, Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import AcceleratorType, PlacementProblem
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import rules_of
-from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging.equal import equal_plans
 from pipeplan.show.answer import (
     answer,

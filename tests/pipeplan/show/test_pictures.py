@@ -19,21 +19,15 @@ from legibility import DESK, PHONE, faults, opened
 from page_samples import CHAIN, FORK, PATTERN, QUICK
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
+from pipeplan import MemoryStudy, PatternPlan, SmallestMemory, StagedPlan, Stop, load_packaged, simulate, solve
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.referee import evaluate_pattern
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
-from pipeplan.instances.least_memory import SmallestMemory
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.simulate import simulate
-from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.front import draw_front, of_chain, of_memory
 from pipeplan.show.pictures import (
     GROUND,
@@ -47,7 +41,6 @@ from pipeplan.show.pictures import (
 )
 from pipeplan.show.views import view_of, view_of_simulation
 from pipeplan.studies.chain_memory import Curve, Settings
-from pipeplan.studies.memory import MemoryStudy
 from pipeplan.studies.sweep import Candidate, CurvePoint
 
 # ---- files -------------------------------------------------------------------------------------------

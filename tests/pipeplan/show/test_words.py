@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from command_line import has
 
-from pipeplan.instances.catalogue import load_packaged, packaged_names
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Node, PlacementProblem, load_packaged, packaged_names, solve
 from pipeplan.planners.referee import rules_of
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.page import tag, to_html
 from pipeplan.show.pictures import draw_plan
 from pipeplan.show.report import result_page

@@ -15,14 +15,11 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
+from pipeplan import MemoryStudy, ScheduleProblem, SolveOptions, StagingLevel, StagingProblem, memory_study
 from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.kind_functions import schedule_to_json
-from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
-from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
-from pipeplan.studies.memory import MemoryStudy, memory_study
 
 
 def leveled(seed: int) -> StagingProblem:

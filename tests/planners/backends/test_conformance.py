@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeplan import InputError, Progress, SolveOptions, StartOutcome, Stop, UsageError
 from pipeplan.instances.base import clock
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.planners.backends import (
     Backend,
     Incumbent,
@@ -29,7 +28,6 @@ from pipeplan.planners.backends import (
     submit,
 )
 from pipeplan.planners.backends.trust import SECOND_OPINION, second_opinion_limits
-from pipeplan.planners.options import Progress, SolveOptions
 
 INF = float("inf")
 ONE_THREAD = SolveOptions(threads=1)

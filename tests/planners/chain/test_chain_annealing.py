@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from recipes.chain import resnet_like
 
+from pipeplan import ChainProblem, PatternPlan
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import anneal_kernel
 from pipeplan.planners.chain.baselines import best_contiguous

@@ -10,14 +10,11 @@ from known_chains import KnownChain
 from problems.chains import theory_chains
 from recipes.chain import resnet_like
 
-from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, Progress, SolveOptions, StartOutcome, Stop, solve
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain.allocation import packed_pattern
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.contract import Board, Outcome, Request
-from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.planners.run.solve import solve
 
 KNOWN = [*theory.golden_chains(), *theory_chains()]
 

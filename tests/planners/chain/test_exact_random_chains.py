@@ -9,13 +9,12 @@ import pytest
 from oracles.chain import agrees
 from problems.chains import random_chain
 
-from pipeplan.instances.base.result import Stop
+from pipeplan import Progress, SolveOptions, Stop
 from pipeplan.instances.chain.referee import verify_pattern
 from pipeplan.planners.chain import exact, layer_sets
 from pipeplan.planners.chain.baselines import best_contiguous, pipedream_points
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.contract import Board, Request
-from pipeplan.planners.options import Progress, SolveOptions
 
 FAST = range(1, 13)
 

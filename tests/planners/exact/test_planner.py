@@ -8,16 +8,13 @@ import pytest
 from problems.placements import random_placement
 
 import pipeplan
+from pipeplan import Found, Node, PlacementProblem, SolveOptions, StartOutcome, Stop, solve
 from pipeplan.instances.base import clock
-from pipeplan.instances.base.result import Found, StartOutcome, Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.planners import exact
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rule
 from pipeplan.planners.run import judge, warm_start
 from pipeplan.planners.run.choose import choose
-from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
 

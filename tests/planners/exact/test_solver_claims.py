@@ -13,10 +13,8 @@ from oracles.truths import METHODS, SOLVERS, Method
 from problems.nasty import KINDS, nasty
 
 import pipeplan
+from pipeplan import Node, PlacementProblem, Stop, load_packaged
 from pipeplan.formulations.tarnawski.formulation import TarnawskiThroughput
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 MODELS = [method for kind in KINDS for method in METHODS[kind] if method.formulation is not None]
 SEEDS = (1, 7000, 7001, 7005)

@@ -16,13 +16,11 @@ from oracles.extended_placement import best_value, tiny_types
 from problems.nasty import nasty
 from problems.placements import limited_placement, optimum, random_placement
 
-from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop
+from pipeplan import Found, Progress, Result, SolveOptions, StartOutcome, Stop, solve
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement import dp
-from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.xdist_group("dp")  # one worker compiles
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from recipes.other_kinds import measured_even, measured_uneven
 
-from pipeplan import SolveOptions, solve
-from pipeplan.instances.base.result import Stop
+from pipeplan import Progress, SolveOptions, Stop, solve
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
-from pipeplan.planners.options import Progress
 
 SPAN = {"objective": "span"}
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.staging.plan import StagedPlan
-from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan import Configuration, DeviceType, Edge, InputError, Layer, StagedPlan, StagingProblem, UsageError
 from pipeplan.instances.staging.referee import evaluate_stages
 
 FLUSH = {"objective": "flush"}

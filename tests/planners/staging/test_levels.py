@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import Configuration, Edge, InputError, Layer, LeveledPlan, StagingLevel, StagingProblem, UsageError
 from pipeplan.instances.catalogue import best_known, load_packaged
-from pipeplan.instances.staging.plan import LeveledPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, rules_of, verify_leveled
 from pipeplan.planners.staging.equal import best_quick_tree, quick_trees
 from pipeplan.planners.staging.levels import decisions_of

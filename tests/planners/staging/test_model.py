@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.planners.run.solve import solve
+from pipeplan import Configuration, Edge, Layer, StagingProblem, solve
 
 
 def chain_of(ways: list[tuple[Configuration, ...]], memory: float | None, devices: int = 2) -> StagingProblem:

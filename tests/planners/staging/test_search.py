@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from problems.stagings import random_staging
 
-from pipeplan.instances.staging.problem import StagingProblem
-from pipeplan.planners.run.solve import solve
+from pipeplan import StagingProblem, solve
 from pipeplan.planners.staging import search
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import DegreeTable, Search, table_of

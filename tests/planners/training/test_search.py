@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from pipeplan import solve
-from pipeplan.instances.base.result import Stop
+from pipeplan import Stop, TrainingProblem, solve
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.bounds import LoadBound

@@ -11,13 +11,10 @@ from command_line import Plan, done, refused
 from problems.exported_trainings import CASES, FRAMEWORKS, Case
 from problems.trainings import random_configuration, random_own_training, random_training
 
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.files import save
+from pipeplan import Found, Result, Stop, TrainingProblem, UsageError, save
 from pipeplan.instances.training.flags import Read, configuration_from_flags
 from pipeplan.instances.training.kind_functions import training_to_json
 from pipeplan.instances.training.plan import Configuration, Recompute
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
 from pipeplan.models.export.contract import export, export_files
 

@@ -17,10 +17,9 @@ import pytest
 from problems.made_up_runs import record as finished_run
 from problems.made_up_runs import run
 
+from pipeplan import InputError, UsageError, load_packaged
 from pipeplan.formulations import registry
 from pipeplan.instances.base.compiled import child_environment
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.studies import journal
 from pipeplan.studies.chain_memory import Settings, opened
 from pipeplan.studies.compare import comparison
