@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.formulations.piper.knapsack import Option, enclosure, select
+from pipeplan.formulations.piper.stages import Option, enclosure, select
 
 AMOUNTS = st.integers(0, 12)
 LAYERS = st.lists(

@@ -233,7 +233,7 @@ def test_a_plan_that_exceeds_the_memory_by_a_hair_is_replaced_and_its_bound_stay
 @pytest.mark.usefixtures("pruned")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_share_the_work_and_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeplan.planners.placement.dp_pruned.PARALLEL_FROM", 0)
+    monkeypatch.setattr("pipeplan.planners.placement.dp.PARALLEL_FROM", 0)
     result = plan(blocks(60, branches=3, length=7, accelerators=5, seed=3), {"threads": threads})
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(38.141, abs=1e-9))
 

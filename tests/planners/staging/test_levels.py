@@ -14,7 +14,7 @@ from pipeplan import Configuration, Edge, InputError, Layer, LeveledPlan, Stagin
 from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.staging.referee import evaluate_leveled, rules_of, verify_leveled
 from pipeplan.planners.staging.equal import best_quick_tree, quick_trees
-from pipeplan.planners.staging.levels import decisions_of
+from pipeplan.planners.staging.planner import decisions_of
 from pipeplan.planners.staging.search import Found
 
 
