@@ -27,7 +27,7 @@ from ..instances.base.errors import InputError, UsageError, did_you_mean, show
 from ..instances.base.fields import as_list, as_number, as_object, join, require, require_list, require_object
 from ..instances.base.json_file import csv_cell, write_text_atomically
 from ..instances.base.result import Result, Stop
-from ..instances.chain.plan import PatternPlan
+from ..instances.chain.plan import PatternPlan, canonical
 from ..instances.chain.problem import ChainProblem
 from ..instances.physics.tolerances import SAME
 from ..planners.backends.client import Solver
@@ -35,7 +35,7 @@ from ..planners.chain import exact
 from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
-from ..planners.chain.schedule import canonical, fit, pattern
+from ..planners.chain.schedule import fit, pattern
 from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve

@@ -21,6 +21,7 @@ from pipeplan.instances.placement.problem import AcceleratorType, Node, Placemen
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.placement import dp
+from pipeplan.planners.placement.ideals import Lattice, all_ideals, build
 
 pytestmark = pytest.mark.xdist_group("dp")  # one worker compiles
 
@@ -295,3 +296,23 @@ def test_a_start_is_kept_or_improved_and_proven(planner: str, way: str) -> None:
     result = solve(problem, planner="dp", warm_start=start)
     assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, StartOutcome.ACCEPTED)
     assert result.objective == plan(problem).objective
+
+
+# ---- ideals ------------------------------------------------------------------------------------------------
+# Ideals of more groups than a machine word has bits.
+
+
+def sets(lattice: Lattice) -> list[frozenset[int]]:
+    return [
+        frozenset(g for g in range(lattice.model.count) if int(row[g // 64]) >> (g % 64) & 1)
+        for row in lattice.bits
+    ]
+
+
+def test_more_groups_than_a_machine_word_has_bits() -> None:
+    count = 150
+    nodes = tuple(Node(i, 1.0, 5.0, transfer_time=0.5 * (i < count - 1)) for i in range(count))
+    edges = tuple((i, i + 1) for i in range(count - 1))
+    lattice = all_ideals(build(PlacementProblem(nodes, edges, accelerators=4, cpus=0)), 1000)
+    assert sets(lattice) == [frozenset(range(size)) for size in range(count + 1)]
+    assert lattice.prefix([float(g) for g in range(count)])[-1] == count * (count - 1) / 2
