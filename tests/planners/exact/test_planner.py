@@ -17,7 +17,8 @@ from pipeplan.instances.base import clock
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.planners import exact
 from pipeplan.planners.referee import Ruling, rule
-from pipeplan.planners.run import judge, warm_start
+from pipeplan.planners.run import judge
+from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.choose import choose
 
 LIMITS = SolveOptions(threads=1)
@@ -76,7 +77,7 @@ def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPat
         asked.append(plan)
         return rule(problem, plan, rules)
 
-    for module in (judge, exact, warm_start):
+    for module in (judge, exact, solving):
         monkeypatch.setattr(module, "rule", counted)
     optimum = solve(chain(), formulation="ip-tarnawski", limits=LIMITS, warm_start="none").plan
     asked.clear()

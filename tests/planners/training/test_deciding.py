@@ -11,7 +11,6 @@ from itertools import islice
 import pytest
 from oracles.training import configurations
 from problems.trainings import random_training
-from test_forms import CLOSE, point
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
@@ -20,6 +19,8 @@ from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.deciding import Decision, Question, Trial, Verdict, verdict
 from pipeplan.planners.training.forms import believed, plausible, values_of
 from pipeplan.planners.training.proxies import CHEAP, OF_LINKS, TWICE, Proxy, in_terms, is_proxy, proxy_of, smaller
+
+from .test_forms import CLOSE, point
 
 RHO, DELTA = 0.05, 0.01
 
