@@ -18,11 +18,13 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import recipes  # noqa: F401  finds the modules of notebooks
+from known_pipelines import random_pipeline, shape
 from recipes.chain import memory_levels, resnet_like, tightness
 
 import pipeplan
 from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline, shape
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import BlockEdge
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of

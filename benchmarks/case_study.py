@@ -2,7 +2,7 @@
 
     python benchmarks/case_study.py [--output benchmarks/results]
 
-Writes case-study.md and its two pictures. All constants are those of `pipeplan.instances.graph_pipeline.models` and
+Writes case-study.md and its two pictures. All constants are those of `notebooks/graphpipe_networks.py` and
 the two below, fixed before anything was run.
 """
 
@@ -12,7 +12,9 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
+import recipes  # noqa: F401  finds the modules of notebooks
+from graphpipe_networks import case_study, layer_stages
+
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
@@ -47,7 +49,7 @@ in a row; how much depends on what is assumed of the devices. The paper reports 
 gives 1.10.
 
 The network has two branches of four transformer layers. Each layer is a stage on a device of its own, so there are 8
-devices. An iteration trains on 64 samples. Nothing is measured: `pipeplan.instances.graph_pipeline.models` computes
+devices. An iteration trains on 64 samples. Nothing is measured: `notebooks/graphpipe_networks.py` computes
 the times of the layers, and the event simulator those of the iterations. `python benchmarks/case_study.py` makes this
 page and its pictures.
 

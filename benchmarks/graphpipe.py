@@ -24,9 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import recipes  # noqa: F401  finds the modules of notebooks
+from graphpipe_networks import candle_uno, case_study, dlrm, mmt, sequential
+
 import pipeplan
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.problem import (
     GraphPipelineProblem,
     Link,
@@ -86,7 +88,7 @@ def main() -> int:
         "",
         "Made by `python benchmarks/graphpipe.py --output benchmarks/results`.",
         "Hardware and sizes are assumptions of the generators",
-        "(`pipeplan.instances.graph_pipeline.models`). Nothing was measured, so the gains show trends and not the "
+        "(`notebooks/graphpipe_networks.py`). Nothing was measured, so the gains show trends and not the "
         "published numbers.",
         "",
         METHOD,

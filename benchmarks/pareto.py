@@ -17,8 +17,8 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
 from pipeplan.show.front import Front, draw_front, of_chain, verdict
 from pipeplan.show.words import Times, amount, measured, plain
-from pipeplan.studies.chain_memory import DEFAULT_METHODS
-from pipeplan.studies.sweep import Curve, CurvePoint, Settings, sweep
+from pipeplan.studies.chain_memory import DEFAULT_METHODS, Curve, Settings, sweep
+from pipeplan.studies.sweep import CurvePoint
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"

@@ -27,11 +27,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import recipes  # noqa: F401  finds the modules of notebooks
+from known_pipelines import SHAPES, random_pipeline, shape
 from recipes.other_kinds import measured_even, measured_uneven
 
 import pipeplan
 from pipeplan.instances.base.errors import PipeplanError
-from pipeplan.instances.schedule.generators import SHAPES, divided_pipeline, equal_stages, random_pipeline, shape
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

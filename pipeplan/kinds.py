@@ -1,4 +1,4 @@
-"""What the command line and the pages know of each kind of problem: its view, its curve and its own exports."""
+"""What the command line and the pages know of each kind of problem: its view and its own exports."""
 
 from __future__ import annotations
 
@@ -10,18 +10,7 @@ from .instances.base.kind import Function, Later
 
 if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
-    from .show.front import Front
     from .show.views import Views
-    from .studies.sweep import Sweep
-
-
-@dataclass(frozen=True)
-class ShownCurve:
-    """How `plan pareto` computes and shows the curve of one kind of problem."""
-
-    sweep: Later[type[Sweep]]
-    front: Function[[Any], Front]
-    """The answer as tables, pictures and pages draw it."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +21,11 @@ class ShownKind:
     """The module that knows how its problems and plans are shown."""
     latency: Function[[Any, Any], Any] | None = None
     """Computes how long one sample takes by a plan, or says why that has no value."""
-    pareto: ShownCurve | None = None
-    """The curve that `plan pareto` computes."""
     exports: Mapping[str, Function[[Any, Any, ExportOptions], Exported]] = field(default_factory=dict)
     """By framework the export that needs a plan and its problem, but no profile of a model."""
 
 
 _VIEWS = "pipeplan.show.views"
-
-
-def _curve(sweep: str, name: str) -> ShownCurve:
-    return ShownCurve(Later(f"pipeplan.studies.{sweep}"), Function(f"pipeplan.show.front:of_{name}"))
 
 
 # What is shown of each kind, by its name.
@@ -51,12 +34,11 @@ SHOWN: dict[str, ShownKind] = {
         Later(f"{_VIEWS}.placement"),
         latency=Function(f"{_VIEWS}.placement:of_one_sample"),
     ),
-    "chain": ShownKind(Later(f"{_VIEWS}.chain"), pareto=_curve("chain_memory:Chains", "chain")),
-    "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=_curve("memory:Stagings", "staging")),
+    "chain": ShownKind(Later(f"{_VIEWS}.chain")),
+    "staging": ShownKind(Later(f"{_VIEWS}.staging")),
     "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline")),
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
-        pareto=_curve("memory:Schedules", "schedule"),
         exports={"torch": Function("pipeplan.models.export.torch_pipelining:schedule")},
     ),
     "training": ShownKind(

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
+from xml.etree import ElementTree
 
 import pipeplan
-from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator
+from pipeplan import GraphPipelineProblem, GraphStage, Link, Operator, StageGraphPlan, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import in_flight_before
 from pipeplan.instances.timeline.model import Simulation, StageRun
+from pipeplan.show.page import asset
 
 GIB = 2**30
+PAGE = ElementTree.fromstring(asset("explore.html"))
+SETUP = json.loads(str(PAGE.findtext(".//script[@id='setup']")))
+SITUATIONS: list[dict[str, Any]] = SETUP["situations"]
+SCHEDULES = [str(option.get("value")) for option in PAGE.iterfind(".//select[@id='schedule']/option")]
+SLIDERS = {
+    str(knob.get("id")): {name: json.loads(str(knob.get(name))) for name in ("min", "max", "step", "value")}
+    for knob in PAGE.iterfind(".//input[@data-setting]")
+}
+USUAL: dict[str, Any] = {"schedule": "1f1b", **{key: slider["value"] for key, slider in SLIDERS.items()}}
 
 
 def simulated(settings: Any) -> Simulation:

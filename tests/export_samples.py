@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan import Device, GraphStage, PlacementPlan, PlannedStage, StagedPlan, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.placement.from_profile import BACKWARD_SUFFIX
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 
 FIRST, LAST = ("model.embed_tokens",), ("model.norm", "lm_head")
 

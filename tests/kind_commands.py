@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pipeplan.instances.registry import KINDS
-from pipeplan.kinds import SHOWN
 from pipeplan.planners.kinds import PLANNED
 from pipeplan.planners.registry import default_method, second_methods
 
@@ -67,7 +66,7 @@ COMMANDS = {
     "schedule": Command("schedule INSTANCE RESULT --micro-batches 2",
      lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE),
     "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].questions is not None),
-    "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
+    "pareto": Command("pareto INSTANCE --points 2", lambda kind: kind == "chain"),
     "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "convert": Command("convert INSTANCE -o FILE.json"),
     "report": Command("report RESULT INSTANCE -o FILE.html", json=False),

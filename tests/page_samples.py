@@ -6,16 +6,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
-from pipeplan.instances.base.result import Result
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, PatternPlan, Result, TrainingProblem, load_packaged, solve
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Mlp, Model
-from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
 from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import compare_suite, load_comparison

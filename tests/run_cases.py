@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan import Device, PlacementPlan, Profile, import_torch
 from pipeplan.instances.registry import Plan
-from pipeplan.models.from_torch import import_torch
 from pipeplan.models.run.launch import Case, Job, launch
 from pipeplan.models.run.orders import schedule_of
 from pipeplan.models.run.report import CaseReport, case_report

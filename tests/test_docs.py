@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import typer
 from command_line import Plan, done, refused
+from explored_pipelines import SITUATIONS
 from page_blocks import write_files
 
 import pipeplan
@@ -30,7 +31,6 @@ from pipeplan.instances.catalogue import best_known, packaged_info, packaged_kin
 from pipeplan.instances.networks.profile import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.registry import plan_types
 from pipeplan.planners.registry import methods_of
-from pipeplan.show.report import SITUATIONS
 from pipeplan.studies.compare.suite import expand, load_suite, packaged_suites
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -297,7 +297,7 @@ def test_the_page_on_schedules_names_every_method_for_them() -> None:
 
 def test_the_page_on_exploring_names_every_situation() -> None:
     named = re.findall(r"^\| ([A-Z].*?) \|", (DOCS / "explore.md").read_text("utf-8"), re.MULTILINE)
-    assert named == [entry.name for entry in SITUATIONS]
+    assert named == [entry["name"] for entry in SITUATIONS]
 
 
 def test_every_command_of_the_pages_has_options_that_exist() -> None:

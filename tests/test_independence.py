@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from pipeplan import solve
+from pipeplan import Configuration, Edge, Layer, StagingLevel, StagingProblem, solve
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.registry import all_methods, second_methods
 
 from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules, nodes_of

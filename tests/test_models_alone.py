@@ -13,14 +13,13 @@ import pytest
 from oracles.truths import METHODS, Method, truth
 from problems.nasty import KINDS, nasty
 
+from pipeplan import InputError, SolveOptions
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.registry import Problem
 from pipeplan.planners.backends import solve
 from pipeplan.planners.backends.model import compile_pyomo
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.choose import choose
 
 LINEAR = [method for kind in KINDS for method in METHODS[kind] if method.formulation and method.solver == "highs"]

@@ -11,7 +11,7 @@ import pytest
 import regression
 from command_line import has
 
-from pipeplan.planners.placement import dp_pruned as limits
+from pipeplan.planners.placement import dp as limits
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 PRUNED = "dp gnmt-training compiled"

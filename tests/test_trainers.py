@@ -16,11 +16,10 @@ from command_line import Plan, done
 from oracles import pretend_trainer
 from oracles.pretend_trainer import World
 
-from pipeplan.instances.files import save
+from pipeplan import TrainingProblem, save
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.plan import Configuration
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.models.export.contract import ExportOptions
 from pipeplan.models.export.training import megatron_configuration

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from graphpipe_networks import candle_uno, case_study, dlrm, mmt
+from known_pipelines import shape
+
 from pipeplan.instances.base.quantities import GIB
-from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages, shape
+from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import Attention, Experts, Mlp, Model

@@ -1,4 +1,4 @@
-"""`plan generate`: pipelines of a few numbers, and graph pipelines of the GraphPipe paper."""
+"""`plan generate`: pipelines of a few numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import Any
 
 from ..instances.base.errors import UsageError
 from ..instances.registry import kind_of
+from ..instances.schedule.generators import GENERATORS
 from ..show.console import print_json, print_table, tell
-from ..studies.generate import GENERATORS, PARAMETERS, made, option_of
+from ..studies.generate import PARAMETERS, made, option_of
 from .arguments import Json
-from .signatures import described, option, shared, size_or_none
+from .signatures import described, option, shared
 
 PANEL = "Parameters (`plan generate` alone shows which generator has which)"
 
 
 def _typer_parameter(name: str) -> inspect.Parameter:
     type_, meaning = PARAMETERS[name]
-    flag, is_size = option_of(name), name == "memory_bytes"
+    flag = option_of(name)
     return option(
         name,
         type_,
         f"{flag}/--no-{flag[2:]}" if type_ is bool else flag,
-        parser=size_or_none if is_size else None,
-        metavar="SIZE" if is_size else None,
         help=f"{meaning[0].upper()}{meaning[1:]}.",
         rich_help_panel=PANEL,
     )
@@ -43,7 +42,7 @@ with_parameters = shared("given", map(_typer_parameter, PARAMETERS))
 def command(
     *, name: str | None = None, output: str | None = None, json: Json = False, given: dict[str, Any]
 ) -> None:
-    """Make a problem: a pipeline or a shape of one, or a model of the GraphPipe paper."""
+    """Make a schedule problem: a pipeline of equal stages."""
     if name is None:
         _list(given, output, json)
         return

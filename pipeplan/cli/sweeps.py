@@ -12,9 +12,8 @@ import typer
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import UsageError
 from ..instances.base.json_file import write_json
+from ..instances.chain.problem import ChainProblem
 from ..instances.lookup import holds_profile
-from ..instances.registry import Problem
-from ..kinds import shown_kind
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
 from .arguments import (
@@ -32,12 +31,12 @@ from .arguments import (
     with_micro_batch,
 )
 from .exits import INTERRUPTED, NO_PLAN, OK, graceful
-from .signatures import declared, described, shared, size
+from .signatures import described, size
 from .solve import METHOD, OUTPUT, with_method_options
 
 if TYPE_CHECKING:
     from ..show.front import Front
-    from ..studies.sweep import Curve, Settings
+    from ..studies.chain_memory import Curve, Settings
 
 
 # ---- `plan pareto` --------------------------------------------------------------------------------------------
@@ -45,29 +44,19 @@ if TYPE_CHECKING:
 
 # The instance that is drawn where the user names none.
 EXAMPLE = "golden-4"
-# Options of the cluster without the memory, which most curves vary.
+# Options of the cluster without the memory, which the curves vary.
 ON_CURVES = ("devices", "bandwidth", "batch", "levels", *(option.name for option in PROFILE_OPTIONS))
-
-# Options that mean something for some kinds alone, under the names that their studies give them.
-CURVES = declared(
-    """
-    method texts NAME: Chains: a method to draw, ilp-beaumont and cp-beaumont included; repeatable; default:
-        exact-beaumont and the baselines.
-    memory texts SIZE: Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.
-    objective text makespan|span|period: Schedules: the value that is drawn; default: makespan, or period where
-        there are no micro-batches.
-    """,
-    panel="Curves",
-)
 
 
 @with_cluster(*ON_CURVES)
 @with_limits("rel_gap", "time_limit_s", "threads", "seed")
-@shared("own", CURVES)()
 @described(
     f"""
-    instance input INSTANCE: A chain, staging or schedule: a file, - for standard input, or a packaged name.
+    instance input INSTANCE: A chain: a file, - for standard input, or a packaged name.
     [Curves]
+    method texts NAME: A method to draw, ilp-beaumont and cp-beaumont included; repeatable; default:
+        exact-beaumont and the baselines.
+    memory texts SIZE: A memory limit in place of --points: 8GiB; repeatable.
     points int: How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.
     [{OUTPUT}]
     output output --output -o: Write each point at once, as a JSON line; an interrupted run continues from it.
@@ -79,8 +68,9 @@ CURVES = declared(
 def pareto(
     *,
     instance: str | None = None,
+    method: list[str] | None = None,
+    memory: list[str] | None = None,
     points: int | None = None,
-    own: dict[str, Any],
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -90,28 +80,39 @@ def pareto(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, a staging or a schedule.
+    """Draw period against memory for a chain, a curve for each method.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
     problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    from ..studies.sweep import TIME_LIMIT_S, asked, write_csv
+    from ..studies.chain_memory import DEFAULT_METHODS, LEVELS, TIME_LIMIT_S, Settings, write_csv
 
-    if "memory" in own:
-        own["memory"] = [size(text) for text in own["memory"]]
-        check_memory(problem, "--memory", *own["memory"])
-    within = limits_for({"time_limit_s": TIME_LIMIT_S, **limits})
-    answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
+    if not isinstance(problem, ChainProblem):
+        raise UsageError(
+            f"plan pareto is for chain problems; {problem.name} is a {problem.kind} problem, whose curve plan memory "
+            "draws."
+        )
+    if memory and points is not None:
+        raise UsageError("--memory and --points both say where the points lie; give one of them.")
+    chosen = tuple(sorted({size(text) for text in memory or ()}))
+    check_memory(problem, "--memory", *chosen)
+    settings = Settings(
+        LEVELS if points is None else points,
+        chosen,
+        limits_for({"time_limit_s": TIME_LIMIT_S, **limits}),
+        tuple(dict.fromkeys(method or DEFAULT_METHODS)),
+    )
+    answer = _answer(problem, settings, output, resume, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
         write_csv(answer, csv)
-    curve = shown_kind(problem).pareto
-    assert curve is not None
-    show_front(curve.front(answer), answer.to_json() if json else None, picture)
+    from ..show.front import of_chain
+
+    show_front(of_chain(answer), answer.to_json() if json else None, picture)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
@@ -133,11 +134,11 @@ def show_front(front: Front, facts: Mapping[str, Any] | None, picture: str | Non
 
 
 def _answer(
-    problem: Problem, settings: Settings, output: str | None, resume: bool, progress: str | None, json: bool
+    problem: ChainProblem, settings: Settings, output: str | None, resume: bool, progress: str | None, json: bool
 ) -> Curve:
     """The curve; where not even its ends are known, a note says so and the command ends."""
     from ..planners.run.solve import describe
-    from ..studies.sweep import SCHEMA, NothingKnownError, sweep
+    from ..studies.chain_memory import SCHEMA, NothingKnownError, sweep
 
     try:
         with graceful(), reporter(progress) as watch:

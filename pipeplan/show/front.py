@@ -1,28 +1,30 @@
 """Curves along one axis of limits, as plain data, and how tables and pictures draw them.
 
-`of_*` says what the curves of one command or kind are called and what stands beside their points; all that follows is
-the same for every kind."""
+`of_*` says what the curves of one command are called and what stands beside their points."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..instances.base.amounts import Amount
 from ..instances.least_memory import at_least, in_one_unit, option, said
 from ..instances.registry import Problem
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
-from ..studies.sweep import Curve, CurvePoint
+from ..studies.sweep import CurvePoint
 from .console import draw_rows, put
 from .lanes import from_zero
 from .pictures import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, write_picture
 from .views import CATEGORIES, devices, module_of
-from .words import IN_BYTES, MemoryUnit, Times, amount_or, measured, memory_unit, percent, several
+from .words import IN_BYTES, MemoryUnit, Times, amount_or, measured, memory_unit, several
 
-BEST, FREE = "best plan", "without a limit"
+if TYPE_CHECKING:
+    from ..studies.chain_memory import Curve
+
+FREE = "without a limit"
 # Share of the width by which curves go on behind the last point, so that the last step is seen.
 BEYOND = 0.05
 LEGEND = "*: proven; %: gap to the bound; -: no plan"
@@ -56,8 +58,6 @@ class Front:
     series: tuple[Series, ...]
     memory: MemoryUnit = IN_BYTES
     """Unit of the limits, in multiples like those in which they are written."""
-    rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
-    """Points of what the curves are compared with: its name, and values by limit."""
     rules: tuple[tuple[str, float], ...] = ()
     """Horizontal lines by name and value."""
     what: str = ""
@@ -81,7 +81,7 @@ class Front:
     def values(self) -> list[float]:
         """All values that are drawn upwards."""
         values = [value for _, point in self.points for value in (point.value, point.bound)]
-        values += [value for _, value in (*self.rivals[1], *self.rules)]
+        values += [value for _, value in self.rules]
         return [value for value in values if value is not None]
 
     def times(self) -> Times:
@@ -94,10 +94,6 @@ class Front:
 
     def limit_text(self, limit: float) -> str:
         return self.memory.text(limit) if self.texts is None else self.texts[limit]
-
-    def need(self, point: CurvePoint) -> str:
-        """The amount that the point's plan takes of what is limited."""
-        return "" if point.need is None else self.memory.text(point.need)
 
     def by_limit(self) -> list[tuple[float, Mapping[str, CurvePoint]]]:
         """The points of each limit by the names of their curves."""
@@ -118,14 +114,6 @@ def verdict(point: CurvePoint | None) -> str:
     return f"{100 * point.gap:.1f}%" if point.gap >= LEAST_GAP else f"<{100 * LEAST_GAP:g}%"
 
 
-# ---- columns -----------------------------------------------------------------------------------------------
-
-
-_BOUND: Column = ("bound", lambda point, times: times.text(point.bound, ""))
-_IDLE: Column = ("idle", lambda point, times: "" if point.bubble is None else percent(point.bubble))
-_SECONDS: Column = ("seconds", lambda point, times: f"{point.seconds:.1f}")
-
-
 # ---- `plan pareto` -----------------------------------------------------------------------------------------
 
 
@@ -133,78 +121,30 @@ def of_chain(curve: Curve) -> Front:
     """Period against the memory of a GPU, a curve for each method."""
     from ..studies.chain_memory import EXACT_METHODS
 
-    methods, problem = dict.fromkeys(point.method for point in curve.points), curve.problem
-    series = (Series(method, curve.of(method), method, method in EXACT_METHODS) for method in methods)
-    sizes = f"{several(problem.layers, 'layer')}, {several(problem.gpus, 'GPU')}"
-    front = _of_memory(curve, "period per batch", sizes, plan="pattern", word="period ")
-    legend = f"{LEGEND}; 2x: repeats itself after 2 batches"
-    return replace(front, limited="memory of a GPU", series=tuple(series), columns=(), legend=legend)
-
-
-def of_staging(curve: Curve) -> Front:
-    """Time per micro-batch against the memory of a device, beside an even split."""
-    problem = curve.problem
-    sizes = f"{several(len(problem.layers), 'layer')}, {several(problem.devices, 'device')}"
-    return _of_memory(curve, "time per micro-batch", sizes, rival="even split")
-
-
-def of_schedule(curve: Curve) -> Front:
-    """The value that is minimised against the memory of a device, beside the best of the named rules."""
-    problem, count = curve.problem, curve.problem.micro_batches
-    sizes = f"{several(len(problem.devices), 'device')}, {several(len(problem.blocks), 'block')}"
-    sizes += "" if count is None else f", {several(count, 'micro-batch')}"
-    front = _of_memory(
-        curve,
-        str(curve.settings.options["objective"]),
-        sizes,
-        memory_unit(problem.memory_unit),
-        rival="best named rule",
-        plan="schedule",
-    )
-    bound, *others = front.columns
-    legend = "*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory"
-    return replace(front, columns=(bound, _IDLE, *others), legend=legend)
-
-
-def _of_memory(
-    curve: Curve,
-    value: str,
-    sizes: str,
-    unit: MemoryUnit = IN_BYTES,
-    rival: str = "",
-    plan: str = "plan",
-    word: str = "",
-) -> Front:
-    """A curve over memory; `plan` is the noun for a plan, and `word` stands before the best value."""
-    problem, ends = curve.problem, curve.ends
-    memory, rules = unit.like(point.limit for point in curve.points), tuple[tuple[str, float], ...]()
+    methods, problem, ends = dict.fromkeys(point.method for point in curve.points), curve.problem, curve.ends
+    memory, rules = IN_BYTES.like(point.limit for point in curve.points), tuple[tuple[str, float], ...]()
     sentences: tuple[str, ...] = ()
     if ends is not None:  # what is known of both ends of the curve
         rules = ((f"{'optimum' if ends.best_proven else 'best found'} {FREE}", ends.best.value),)
         least = "proven" if ends.least_proven else f"none exists with less than {memory.text(ends.lower)}"
         free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, problem.time_unit, 'unknown')}"
-        best = f"{word}{amount_or(ends.best.value, problem.time_unit)} ({free})"
+        best = f"period {amount_or(ends.best.value, problem.time_unit)} ({free})"
         sentences = (
-            f"smallest memory with any {plan}: {memory.text(ends.least.need)} ({least})",
+            f"smallest memory with any pattern: {memory.text(ends.least.need)} ({least})",
             f"{FREE}: {best}, found with {memory.text(ends.best.need)}",
         )
+    value, sizes = "period per batch", f"{several(problem.layers, 'layer')}, {several(problem.gpus, 'GPU')}"
     front = Front(
         problem,
-        "memory of a device",
+        "memory of a GPU",
         value,
-        (Series(BEST, curve.points),),
+        tuple(Series(method, curve.of(method), method, method in EXACT_METHODS) for method in methods),
         memory=memory,
-        rivals=(rival, tuple((point.limit, point.rival) for point in curve.points if point.rival is not None)),
         rules=rules,
         sentences=sentences,
+        legend=f"{LEGEND}; 2x: repeats itself after 2 batches",
     )
-    needs: Column = ("needs", lambda point, times: front.need(point))
-    columns = (_BOUND, needs, (rival, lambda point, times: times.text(point.rival)), _SECONDS)
-    return _headed(replace(front, columns=columns), f"{sizes}; {value}")
-
-
-def _headed(front: Front, what: str) -> Front:
-    return replace(front, what=f"{what}{front.times().inside}")
+    return replace(front, what=f"{sizes}; {value}{front.times().inside}")
 
 
 # ---- `plan memory` -----------------------------------------------------------------------------------------
@@ -298,7 +238,7 @@ def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
     until = max(limits, default=1.0) + BEYOND * (max(limits, default=1.0) - min(limits, default=0.0))
     curves = [(one.name, [(p.limit, p.value) for p in one.points if p.value is not None]) for one in front.series]
     points, exact = {one.name: one.points for one in front.series}, {one.name for one in front.series if one.exact}
-    drawn = [(name, steps) for name, steps in (*curves, front.rivals) if steps]
+    drawn = [(name, steps) for name, steps in curves if steps]
     with canvas() as figure:
         axes = figure.add_subplot()
         for i, (name, steps) in reversed(list(enumerate(drawn))):

@@ -70,8 +70,8 @@ def page(
     title: str, sections: Iterable[Element], *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
 ) -> str:
     """The whole page as text, with assets of its own beside ours; nothing else may be loaded or run."""
-    style = "".join(map(_asset, ("report.css", *styles)))
-    run = [_asset(name) for name in ("report.js", *scripts)]
+    style = "".join(map(asset, ("report.css", *styles)))
+    run = [asset(name) for name in ("report.js", *scripts)]
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in run)
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
@@ -147,7 +147,8 @@ def details(title: str, *content: Node) -> Element:
     return tag("details", None, tag("summary", None, title), *content)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that pages are made of."""
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 

@@ -6,17 +6,14 @@ are those of the simulator, written once more in `assets/pipeline.js`; tests com
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from xml.etree.ElementTree import Element
+from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import Element, fromstring
 
 from ..instances.base.errors import InputError
 from ..instances.base.graph import adjacency, in_turn
 from ..instances.base.kind import Rules, Samples
-from ..instances.base.quantities import GIB
 from ..instances.base.result import Asked, Moment, Result
 from ..instances.physics.optimizers import OPTIMIZERS, copies_by
 from ..instances.registry import Plan, Problem
@@ -27,16 +24,12 @@ from .answer import answer, cluster_words, describe_iteration, options_of, run_f
 from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
 from .views import (
-    BACKWARD,
-    FORWARD,
-    TERMS,
     Graph,
     PlanView,
     Table,
     assumptions,
     colour,
     first_micro_batches,
-    ink_on,
     module_of,
     view_of,
 )
@@ -251,171 +244,7 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
 # ---- the page that explores a pipeline -------------------------------------------------------------------------
 
 
-Settings = Mapping[str, float | str]
-
-SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "kfkb": "kFkB"}
-USUAL_SCHEDULE = "1f1b"
-MOST_STAGES, MOST_MICRO_BATCHES = 16, 64
-
-
-@dataclass(frozen=True, slots=True)
-class Slider:
-    """A slider. Its steps are powers of two, so that sums in the browser are exact."""
-
-    key: str
-    """Key of the setting, in addresses of the page too."""
-    name: str
-    low: float
-    high: float
-    step: float
-    value: float
-    unit: str = ""
-    zero: str = ""
-    """Words that stand for the value 0."""
-
-
-STAGES = Slider("stages", "stages", 1, MOST_STAGES, 1, 4)
-BATCHES = Slider("batches", "micro-batches", 1, MOST_MICRO_BATCHES, 1, 8)
-GROUPS = Slider("k", "k of kFkB", 1, 8, 1, 2)
-TIMES = (
-    Slider("forward", "forward pass", 0.5, 50, 0.5, 10, "ms"),
-    Slider("backward", "backward pass", 0.5, 100, 0.5, 20, "ms"),
-    Slider("transfer", "transfer between stages", 0, 20, 0.5, 0, "ms"),
-)
-SLOW = Slider("slow", "slow stage", 0, MOST_STAGES, 1, 0, zero="none")
-FACTOR = Slider("factor", "its passes take", 1, 4, 0.25, 2, "× as long")
-MEMORY = (
-    Slider("weights", "weights of a stage", 0, 64, 0.25, 4, "GiB"),
-    Slider("kept", "activations of a micro-batch", 0, 8, 0.125, 1, "GiB"),
-)
-LIMIT = Slider("limit", "memory of a device", 1, 192, 1, 16, "GiB")
-SLIDERS = (STAGES, BATCHES, GROUPS, *TIMES, SLOW, FACTOR, *MEMORY, LIMIT)
-
-# The settings that the page shows at first.
-USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for slider in SLIDERS}}
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A situation that a reader should see, with the settings that show it."""
-
-    name: str
-    settings: Settings
-    see: str
-
-
-SITUATIONS = (
-    Situation(
-        "GPipe runs out of memory",
-        {**USUAL, "batches": 16, "schedule": "gpipe"},
-        "GPipe keeps the activations of all 16 micro-batches: every device needs 20 GiB. Choose 1F1B: the iteration "
-        "takes the same 570 ms, and the first device needs 8 GiB, the last one 5 GiB.",
-    ),
-    Situation(
-        "More micro-batches, smaller bubble",
-        {**USUAL, "stages": 8, "batches": 4},
-        "With four micro-batches eight devices are idle 63.6 % of the time. With 32 micro-batches the bubble is "
-        "17.9 %, with 64 it is 9.9 %: to fill and to drain the pipeline takes as long, however many there are.",
-    ),
-    Situation(
-        "One slow stage",
-        {**USUAL, "batches": 16, "slow": 3},
-        "Stage 3 takes twice as long and the others wait for it: they are busy less than half of the time, and the "
-        "iteration takes 1030 ms in place of 570 ms. No schedule mends that; a better split of the layers does.",
-    ),
-    Situation(
-        "Devices wait for slow links",
-        {**USUAL, "batches": 32, "transfer": 5},
-        "With 1F1B every device waits for transfers: 1310 ms. Choose kFkB with k = 2: 1080 ms, for the first device "
-        "holds 8 micro-batches in place of 4 and works on another one meanwhile. It needs 4 GiB more.",
-    ),
-    Situation(
-        "The first device holds the most",
-        {**USUAL, "stages": 12, "batches": 24},
-        "The first of twelve stages holds twelve micro-batches at once, the last one holds one: 16 GiB against 5 GiB, "
-        "for equal stages. That is why a planner gives the first stage fewer layers.",
-    ),
-)
-
-
-# Colours of bars by what they show.
-INKS = {"forward": FORWARD, "backward": BACKWARD, "weights": TERMS["weights"], "activations": TERMS["kept"]}
-TITLE = "Explore a pipeline"
-
-
 def explore_page() -> str:
-    """The page for a pipeline of equal stages, with situations to begin with. Its script reads what is no slider."""
-    setup = {
-        "timeUnit": "ms",
-        "perSecond": 1000,
-        "memory": {"bytes": GIB, "unit": "GiB"},
-        "situations": [asdict(entry) for entry in SITUATIONS],
-        "colours": {name: {"fill": ink, "text": ink_on(ink)} for name, ink in INKS.items()},
-    }
-    heard = html.tag("div", {"class": "heard", "aria-live": "polite"})
-    parts = [
-        _explorer_head(),
-        html.tag("p", {"id": "refused", "class": "verdict no", "role": "status"}),
-        html.tag(
-            "noscript", None, html.paragraph("This page computes in the browser; please allow its script to run.")
-        ),
-        html.tag(
-            "div",
-            {"class": "explorer"},
-            html.tag("div", {"class": "numbers"}, html.paragraph(None, "answer"), html.paragraph(None, "verdict")),
-            html.section("Settings", html.tag("div", {"class": "settings"}, *_fields())),
-            html.tag("div", None, *_explorer_charts()),
-        ),
-        heard,
-        html.tag("script", {"id": "setup", "type": "application/json"}, json.dumps(setup)),
-    ]
-    return html.page(TITLE, parts, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
-
-
-def _explorer_head() -> Element:
-    options = [html.tag("option", {"value": ""}, "settings of your own")]
-    options += [html.tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
-    choice = html.tag("select", {"id": "situation", "autocomplete": "off"}, *options)
-    told = "A network in stages, one on each device, and a batch in micro-batches that pass through them."
-    situation = html.tag("p", None, html.tag("label", {"for": "situation"}, "Situation "), choice)
-    lesson = html.tag("p", {"id": "lesson", "aria-live": "polite"})
-    return html.header(TITLE, html.paragraph(told), situation, lesson)
-
-
-def _fields() -> list[Element]:
-    """The sliders in groups, and the choice of a schedule before its k."""
-    groups = {"Pipeline": (STAGES, BATCHES, GROUPS), "Time": (*TIMES, SLOW, FACTOR), "Memory": (*MEMORY, LIMIT)}
-    fields = [
-        html.tag("fieldset", None, html.tag("legend", None, name), *map(_slider, rows))
-        for name, rows in groups.items()
-    ]
-    options = [
-        html.tag("option", {"value": key, "selected": "" if key == USUAL_SCHEDULE else None}, name)
-        for key, name in SCHEDULES.items()
-    ]
-    choice = html.tag("select", {"id": "schedule", "data-setting": "schedule", "data-name": "schedule"}, *options)
-    schedule = html.tag("div", {"class": "setting"}, html.tag("label", {"for": "schedule"}, "schedule"), choice)
-    fields[0].insert(len(fields[0]) - 1, schedule)
-    return fields
-
-
-def _explorer_charts() -> Iterator[Element]:
-    """What the script draws: the timeline, and memory under its limit."""
-    swatches = {name: (html.swatch(ink), name) for name, ink in INKS.items()}
-    label, axis = "What each device runs when", html.tag("div", {"class": "axis"}, "time ms")
-    signs = html.legend([swatches["forward"], swatches["backward"]])
-    drawn = html.scrolled(html.svg(0, label))
-    yield html.section("Timeline", html.chart(drawn, label, axis, signs, above=html.zoom()))
-    label = "Memory of each device at its peak"
-    signs = html.legend([swatches["weights"], swatches["activations"], (html.line_swatch("limit"), "limit")])
-    yield html.section("Memory", html.chart(html.scrolled(html.svg(0, label)), label, signs))
-
-
-def _slider(slider: Slider) -> Element:
-    """A native slider below its name and its value."""
-    numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
-    input_attributes = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
-    output_attributes = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
-    knob = html.tag("input", {**input_attributes, **numbers})
-    label, output = html.tag("label", {"for": slider.key}, slider.name), html.tag("output", output_attributes)
-    return html.tag("div", {"class": "setting"}, label, output, knob)
+    """The page for a pipeline of equal stages; its sliders, and situations to begin with, stand in `explore.html`."""
+    body = fromstring(html.asset("explore.html"))
+    return html.page("Explore a pipeline", body, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])

@@ -2,7 +2,7 @@
 referee's word, profiles, and runs of a plan.
 
 What is shown is decided in `views`, `answer` and `lanes`; here it is laid out in as many characters as there is room
-for. A table must lose nothing in a narrow terminal (`tests/pipeplan/show/test_terminal.py`)."""
+for. A table must lose nothing in a narrow terminal (`tests/pipeplan/show/test_answer.py`)."""
 
 from __future__ import annotations
 

@@ -1,24 +1,33 @@
-"""Period against memory for chains: every method at every memory limit.
+"""`plan pareto`: period against memory for chains, every method at every memory limit.
 
 An exact search starts from the best plan so far that fits; where that plan meets a bound, nothing is searched.
+
+The journal is the file from which an interrupted sweep continues: its first line names the problem, the settings and
+the versions of this program and of solvers; each further line holds one finished piece of work.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
 
 from ..formulations.beaumont.fixed_allocation import Known
 from ..formulations.beaumont.integer_chain import integer_chain
 from ..formulations.registry import FORMULATIONS
 from ..instances.base.clock import now
-from ..instances.base.errors import InputError, UsageError, did_you_mean
-from ..instances.base.fields import as_list, as_object, require, require_object
+from ..instances.base.errors import InputError, UsageError, did_you_mean, show
+from ..instances.base.fields import as_list, as_number, as_object, join, require, require_list, require_object
+from ..instances.base.json_file import csv_cell, write_text_atomically
 from ..instances.base.result import Result, Stop
-from ..instances.chain.plan import PatternPlan
+from ..instances.chain.plan import PatternPlan, canonical
 from ..instances.chain.problem import ChainProblem
 from ..instances.physics.tolerances import SAME
 from ..planners.backends.client import Solver
@@ -26,24 +35,48 @@ from ..planners.chain import exact
 from ..planners.chain.allocation import coarse_steps
 from ..planners.chain.baselines import best_contiguous, pipedream_points
 from ..planners.chain.baselines import pareto as measured_front
-from ..planners.chain.schedule import canonical, fit, pattern
+from ..planners.chain.schedule import fit, pattern
+from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
-from . import sweep
-from .memory import MemorySweep, measured
-from .sweep import Candidate, CurvePoint, Ends, Settings, columns, records_of
+from .journal import Journal, line_of, versions
+from .sweep import (
+    MOST_POINTS,
+    Candidate,
+    CurvePoint,
+    Sweep,
+    Watch,
+    bound_at,
+    columns,
+    measured,
+    no_more_than,
+    proven,
+    with_bounds_from_above,
+    with_plans_from_below,
+)
 
+SCHEMA = "pipeplan.pareto/1"
+ANEW = "name another file, or start anew with --no-resume"
 PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
 BASELINES = ("contiguous", PIPEDREAM, "gpipe", "sync-1f1b")
 METHODS = (*EXACT_METHODS, *BASELINES)
 DEFAULT_METHODS = ("exact-beaumont", *BASELINES)
+# The usual number of points, and the seconds for each.
+LEVELS = 8
+TIME_LIMIT_S = 60.0
+USUAL = SolveOptions(time_limit_s=TIME_LIMIT_S)
 
 # Sources of the plans at both ends.
 SMALLEST, UNLIMITED = "one batch after the other", "unlimited"
-# The record of PipeDream's plans in a journal.
-RUNS = "runs"
+# Records of a journal: both ends, PipeDream's plans, and a point.
+ENDS, RUNS, POINT = "ends", "runs", "point"
+# The attribute of `CurvePoint` for each column of a table of points.
+COLUMNS = columns(
+    "method memory_bytes=limit period=value peak_bytes=need bound gap certified stop found source",
+    "batches_per_period seconds",
+)
 # The least memory of the unlimited optimum is sought up to this share of the memory between both ends,
 RESOLUTION = 0.01
 # for at most so many seconds,
@@ -52,49 +85,48 @@ COMPACT_S = 30.0
 QUESTION_SHARE = 0.1
 
 
-def _methods(settings: Settings) -> tuple[str, ...]:
-    return DEFAULT_METHODS if settings.methods is None else settings.methods
+class NothingKnownError(Exception):
+    """No plan is known at an end of the curve, so there is no curve. This is an answer, not a user's mistake."""
 
 
-class Chains(MemorySweep):
-    """Every method at every level."""
+# ---- what is asked ---------------------------------------------------------------------------------------------
 
-    takes = ("memory", "method")
-    no_ends: ClassVar[Mapping[str, None]] = {"smallest": None, "unlimited": None}
-    sources = (SMALLEST, UNLIMITED)
-    columns = columns(
-        "method memory_bytes=limit period=value peak_bytes=need bound gap certified stop found source",
-        "batches_per_period seconds",
-    )
 
-    @classmethod
-    def own_settings(cls, problem: ChainProblem, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {"methods": tuple(dict.fromkeys(asked.get("method") or DEFAULT_METHODS))}
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The methods and the limits that are swept, and how long each point may take."""
 
-    @classmethod
-    def sizes(cls, problem: ChainProblem) -> dict[str, Any]:
-        return {"gpus": problem.gpus, "layers": problem.layers}
+    levels: int = LEVELS
+    chosen: tuple[float, ...] = ()
+    """Limits in place of a number of levels."""
+    limits: SolveOptions = USUAL
+    methods: tuple[str, ...] = DEFAULT_METHODS
 
-    @classmethod
-    def ends_to_json(cls, ends: Ends) -> dict[str, Any]:
-        best = {
-            "period": ends.best.value,
-            "bound": ends.bound,
-            "peak_bytes": ends.best.need,
-            "proven": ends.best_proven,
+    def to_json(self) -> dict[str, Any]:
+        """The settings that the journal of a sweep must repeat; the memory limit of solvers is none of them."""
+        return {
+            "methods": list(self.methods),
+            "levels": None if self.chosen else self.levels,
+            "memory_bytes": list(self.chosen) or None,
+            **{
+                name: getattr(self.limits, name)
+                for name in ("time_limit_s", "rel_gap", "abs_gap", "threads", "seed")
+            },
         }
-        return {"smallest": {"memory_bytes": ends.least.need, "proven": ends.least_proven}, "unlimited": best}
 
-    @classmethod
-    def check(cls, problem: ChainProblem, settings: Settings) -> None:
-        methods = _methods(settings)
-        unknown = [name for name in methods if name not in METHODS]
+    def check(self, problem: ChainProblem) -> None:
+        """Refuse what has no curve, before any work is done."""
+        if not self.chosen and self.levels < 2:
+            raise InputError("points", f"is {self.levels}", "give at least 2: both ends of the curve are points")
+        if self.levels > MOST_POINTS:
+            raise InputError("points", f"is {show(self.levels)}", f"give at most {MOST_POINTS}")
+        unknown = [name for name in self.methods if name not in METHODS]
         if unknown:
             guess = did_you_mean(unknown[0], METHODS)
             raise UsageError(
                 f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}."
             )
-        if not methods:
+        if not self.methods:
             raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
         if problem.memory_mode == "strict":
             raise InputError(
@@ -104,23 +136,230 @@ class Chains(MemorySweep):
             )
         exact.check(problem.replace(memory_bytes=None))
 
+
+def spread(least: float, most: float, count: int) -> tuple[float, ...]:
+    """`count` amounts from `least` to `most`: in equal ratios, as curves are steep on the left; those between the two
+    ends are whole numbers of bytes."""
+    if least >= most:
+        return (most,)
+    shares = [i / (count - 1) for i in range(1, count - 1)]
+    inner = (least * (most / least) ** share if least > 0 else share * most for share in shares)
+    return tuple(sorted({least, most, *(min(float(math.ceil(amount)), most) for amount in inner)}))
+
+
+def halving(levels: Sequence[float]) -> list[float]:
+    """The levels in the order to solve them: both ends, then always the middle between two, which takes plans from
+    below and bounds from above."""
+    order = [*levels[:1], *levels[1:][-1:]]
+    spans = [(0, len(levels) - 1)]
+    for low, high in spans:
+        middle = (low + high) // 2
+        if high - low > 1:
+            order.append(levels[middle])
+            spans += [(low, middle), (middle, high)]
+    return order
+
+
+# ---- the answer ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The plan that needs the least of what is limited, the best plan without a limit, and the levels."""
+
+    levels: tuple[float, ...]
+    """The limits of the points, ascending."""
+    least: Candidate
+    lower: float
+    """A limit below which there is no plan."""
+    best: Candidate
+    bound: float | None
+    """No plan of the curve has a smaller value, whatever the limit; None: unknown."""
+
+    @property
+    def least_proven(self) -> bool:
+        return self.least.need <= self.lower
+
+    @property
+    def best_proven(self) -> bool:
+        return proven(self.best.value, self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """All points of one sweep, by method and growing limit."""
+
+    problem: ChainProblem
+    settings: Settings
+    ends: Ends | None
+    """Both ends of the curve; None: the sweep was interrupted before they were known."""
+    points: tuple[CurvePoint, ...]
+    complete: bool
+    """Did the sweep reach its end, without an interrupt?"""
+
+    def of(self, method: str) -> tuple[CurvePoint, ...]:
+        return tuple(point for point in self.points if point.method == method)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "problem": facts(self.problem),
+            "settings": self.settings.to_json(),
+            "complete": self.complete,
+            **({"smallest": None, "unlimited": None} if self.ends is None else ends_to_json(self.ends)),
+            "points": [point.to_json(COLUMNS) for point in self.points],
+        }
+
+
+def facts(problem: ChainProblem) -> dict[str, Any]:
+    """The facts by which a curve names its problem, apart from its own limit, which the levels replace."""
+    free = problem.replace(memory_bytes=None)
+    names = ("kind", "name", "hash", "gpus", "layers", "time_unit")
+    return {name: getattr(free, name) for name in names}
+
+
+def ends_to_json(ends: Ends) -> dict[str, Any]:
+    """Both ends, once they are known."""
+    best = {
+        "period": ends.best.value,
+        "bound": ends.bound,
+        "peak_bytes": ends.best.need,
+        "proven": ends.best_proven,
+    }
+    return {"smallest": {"memory_bytes": ends.least.need, "proven": ends.least_proven}, "unlimited": best}
+
+
+def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
+    """Write one line for each point, with everything except the plan; absent values are empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, tuple(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    for point in curve.points:
+        row = {**point.facts(COLUMNS), "certified": "yes" if point.certified else "no"}
+        writer.writerow({name: csv_cell(value) for name, value in row.items()})
+    write_text_atomically(path, text.getvalue())
+
+
+# ---- the sweep -------------------------------------------------------------------------------------------------
+
+
+def sweep(
+    problem: ChainProblem,
+    settings: Settings | None = None,
+    path: str | os.PathLike[str] | None = None,
+    resume: bool = True,
+    on_progress: Watch = None,
+) -> Curve:
+    """The curves of a chain, point by point.
+
+    `path` names the journal: each finished point is written there at once, and with `resume` what it holds already is
+    not sought again. Everything that can be refused is refused before any work is done.
+    """
+    settings = settings or Settings()
+    settings.check(problem)
+    journal = opened(problem, settings, path, resume)
+    return Chains(problem.replace(memory_bytes=None), settings, journal, on_progress).curve()
+
+
+class Chains(Sweep):
+    """Every method at every level, after both ends of the curve."""
+
+    def __init__(self, problem: ChainProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
+        super().__init__(problem, watch)
+        self.settings, self.journal = settings, journal
+        self.ends: Ends | None = None
+        try:
+            self._read_points()
+            self.ends = self._stored_ends()
+        except InputError as error:  # we write these files ourselves, this version or another one
+            raise InputError(error.field, error.problem, ANEW, str(journal.path)) from None
+
+    def curve(self) -> Curve:
+        """The answer; an interrupt keeps the points that are done."""
+        complete, points = self.run(), list[CurvePoint]()
+        if self.ends is not None:
+            points = curves(self.points.values(), self.ends, self.candidates, self.settings.methods)
+        return Curve(self.problem, self.settings, self.ends, tuple(p.settled() for p in points), complete)
+
+    @property
+    def known_ends(self) -> Ends:
+        """Both ends, once they are known."""
+        assert self.ends is not None
+        return self.ends
+
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """PipeDream's plans, from the journal if it has them, where they are measured anew."""
         for where, line in records_of(self.journal, RUNS):
             rows = as_list(where, require(where, line, "plans"))
-            return tuple(self._stored_plan(where, as_object(f"{where}.plans", row)) for row in rows)
+            return tuple(self._stored_run(where, as_object(f"{where}.plans", row)) for row in rows)
         candidates = pipedream_front(self.problem)
         plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in candidates]
         self.journal.append({"record": RUNS, "plans": plans})
         return candidates
 
-    def _stored_plan(self, where: str, record: Mapping[str, Any]) -> Candidate:
-        plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
-        return sweep.judged(measured(self.problem, plan, str(record.get("source"))), where)
+    def seek_ends(self) -> None:
+        """Find both ends, unless the journal has them."""
+        if self.ends is None:
+            ends = self.ends = self._solved_ends()
+            plans = {"least": ends.least.plan.to_json(), "best": ends.best.plan.to_json()}
+            amounts = {"levels": list(ends.levels), "lower": ends.lower, "bound": ends.bound}
+            self.journal.append({"record": ENDS, **amounts, **plans})
 
-    def exact(self, problem: ChainProblem, what: str, start: Candidate | None, method: str = "") -> Result:
-        method = method or EXACT_METHODS[0]
+    def _solved_ends(self) -> Ends:
+        """Search for both ends, and choose the levels."""
+        free = self._exact(EXACT_METHODS[0], self.problem, "without a limit", None)
+        memory = smallest_memory(self.problem, self.settings.limits, on_progress=self._watcher("the least memory"))
+        if Stop.INTERRUPTED in (free.stop, memory.stop):
+            raise KeyboardInterrupt
+        least = measured(self.problem, memory.plan)
+        best = (measured(self.problem, free.plan) if free.verified else None) or least
+        least = least or best
+        if least is None or best is None:
+            raise NothingKnownError(
+                f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
+            )
+        if not self.settings.chosen:
+            best = _compact(self.problem, best, least.need, self.candidates, self.settings.limits)
+        return Ends(
+            levels=self.settings.chosen or spread(least.need, best.need, self.settings.levels),
+            least=replace(least, source=SMALLEST),
+            lower=memory.lower_bytes,
+            best=replace(best, source=UNLIMITED),
+            bound=no_more_than(free.bound, best.value),
+        )
+
+    def keys(self) -> list[tuple[str, float]]:
+        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
+        methods = sorted(dict.fromkeys(self.settings.methods), key=lambda name: name in EXACT_METHODS)
+        return [(method, memory) for method in methods for memory in halving(sorted(self.known_ends.levels))]
+
+    def point(self, method: str, limit: float) -> CurvePoint:
+        ends, is_exact = self.known_ends, method in EXACT_METHODS
+        if method == PIPEDREAM:
+            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
+        if limit < ends.lower:
+            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
+        # The best plan so far that fits and that an exact method can start from; others start from nothing.
+        start = best_within(single([*self.candidates, *self._plans()]), limit) if is_exact else None
+        bound = bound_at((own for own in self.points.values() if own.method == method), limit, ends.bound)
+        if start is not None and proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), method)
+        what = f"{method} at {limit:.6g} B"
+        result = self._exact(method, self.problem.replace(memory_bytes=limit), what, start)
+        best = measured(self.problem, result.plan, method) if result.verified else None
+        if start is not None and (best is None or start.value <= best.value):
+            # A plan that is no better comes from where the start came from.
+            best = start if best is None or start.value < best.value else replace(best, source=start.source)
+        return CurvePoint(limit, result.stop, best, result.bound, method, messages=result.messages).settled()
+
+    def _plans(self) -> list[Candidate]:
+        """The plans of both ends and of all points so far."""
+        points = (point.candidate for point in self.points.values())
+        return [self.known_ends.least, self.known_ends.best, *(plan for plan in points if plan is not None)]
+
+    def _exact(self, method: str, problem: ChainProblem, what: str, start: Candidate | None) -> Result:
+        """The method's answer, from `start` on where there is one: a plan that fits."""
         is_model = method in FORMULATIONS
         return solve(
             problem,
@@ -131,32 +370,67 @@ class Chains(MemorySweep):
             warm_start="none"
             if start is None
             else replace(start.plan, allocation=canonical(start.plan.allocation)),
-            on_progress=self.watcher(what),
+            on_progress=self._watcher(what),
         )
 
-    def whole(self, amount: float) -> float:
-        return math.ceil(amount)
+    def keep(self, point: CurvePoint) -> None:
+        if point.stop != Stop.ERROR:  # else the next run may do better
+            self.journal.append({"record": POINT, **point.to_json(COLUMNS)})
 
-    def free_end(self, best: Candidate, least: float) -> Candidate:
-        return _compact(self.problem, best, least, self.candidates, self.settings.limits)
+    def _watcher(self, what: str) -> Watch:
+        """Passes progress on with the point that is under way and the time of the whole sweep."""
+        watch = self.watch
+        if watch is None:
+            return None
+        count = "" if self.ends is None else f" ({len(self.points) + 1} of {len(self.keys())})"
+        return lambda record: watch(replace(record, seconds=now() - self.begun, source=f"{what}{count}"))
 
-    def keys(self) -> list[tuple[str, float]]:
-        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
-        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
+    # ---- back from the journal: bounds are as they were proven, everything about plans is recomputed ----
 
-    def point(self, method: str, limit: float) -> CurvePoint:
-        if method == PIPEDREAM:
-            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
-        return super().point(method, limit)
+    def _judged(self, where: str, value: Any, source: str, limit: float = math.inf) -> Candidate:
+        """The plan of a line, measured anew; an error where the referee rejects it."""
+        plan = PatternPlan.from_json(as_object(where, value), where)
+        candidate = measured(self.problem, plan, source)
+        if candidate is None or candidate.need > limit:
+            raise InputError(where, "is rejected by the referee", ANEW)
+        return candidate
 
-    def start(self, method: str, memory: float) -> Candidate | None:
-        """The best plan so far that fits and that an exact method can start from; others start from nothing."""
-        exact = method in EXACT_METHODS
-        return best_within(single([*self.candidates, *self.plans]), memory) if exact else None
+    def _stored_run(self, where: str, record: Mapping[str, Any]) -> Candidate:
+        return self._judged(f"{where}: plan", require_object(where, record, "plan"), str(record.get("source")))
 
-    def along_curves(self) -> list[CurvePoint]:
-        return curves(self.points.values(), self.known_ends, self.candidates, _methods(self.settings))
+    def _stored_ends(self) -> Ends | None:
+        for where, line in records_of(self.journal, ENDS):
+            least, best = (
+                self._judged(join(where, name), require(where, line, name), source)
+                for name, source in (("least", SMALLEST), ("best", UNLIMITED))
+            )
+            return Ends(
+                levels=tuple(as_number(f"{where}: levels", level) for level in require_list(where, line, "levels")),
+                least=least,
+                lower=min(least.need, as_number(where, require(where, line, "lower"))),
+                best=best,
+                bound=no_more_than(_number_or_none(where, line, "bound"), best.value),
+            )
+        return None
+
+    def _read_points(self) -> None:
+        for where, line in records_of(self.journal, POINT):
+            limit = as_number(where, require(where, line, "memory_bytes"))
+            method, word = str(require(where, line, "method")), require(where, line, "stop")
+            if word not in tuple(Stop):
+                raise InputError(f"{where}: stop", f"is {word!r}", ANEW)
+            candidate, source = None, str(line.get("source") or method)
+            if line.get("plan") is not None:
+                candidate = self._judged(f"{where}: plan", line["plan"], source, limit)
+            self.points[method, limit] = CurvePoint(
+                limit,
+                Stop(word),
+                candidate,
+                _number_or_none(where, line, "bound"),
+                method,
+                as_number(where, require(where, line, "seconds")),
+                tuple(map(str, as_list(where, line.get("messages", [])))),
+            )
 
 
 # ---- plans that are measured once and then serve every memory that they fit: those of PipeDream and of others ----
@@ -203,9 +477,9 @@ def curves(
     everything = list(points)
     answer: list[CurvePoint] = []
     for method in dict.fromkeys(methods):
-        own = sweep.with_plans_from_below(point for point in everything if point.method == method)
+        own = with_plans_from_below(point for point in everything if point.method == method)
         if method in EXACT_METHODS:
-            own = sweep.with_bounds_from_above(own, ends.bound)
+            own = with_bounds_from_above(own, ends.bound)
             own = [_with_several_batches(point, ends, candidates) for point in own]
         answer += own
     return answer
@@ -224,7 +498,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
-    return replace(shown, stop=stop, bound=sweep.no_more_than(ends.bound, best.value))
+    return replace(shown, stop=stop, bound=no_more_than(ends.bound, best.value))
 
 
 # ---- the ends --------------------------------------------------------------------------------------------------
@@ -273,3 +547,54 @@ def _in_less_memory(
     candidate = None if plan is None else measured(problem, plan, UNLIMITED)
     as_good = candidate is not None and candidate.value <= best.value * (1 + SAME) and candidate.need < best.need
     return candidate if as_good else None
+
+
+# ---- the journal -----------------------------------------------------------------------------------------------
+
+
+def opened(
+    problem: ChainProblem, settings: Settings, path: str | os.PathLike[str] | None = None, resume: bool = True
+) -> Journal:
+    """A journal that continues only with the same problem, settings and versions; without a path nothing is kept."""
+    journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
+    if journal.path is None:
+        return journal
+    head = {"schema": SCHEMA, "problem": facts(problem), "settings": settings.to_json(), "made_by": versions()}
+    if not resume:
+        write_text_atomically(journal.path, line_of(head))
+        return journal
+    lines = journal.read(partial(as_object, "line"))
+    if lines:
+        _check_head(lines[0][1], json.loads(line_of(head)), journal.path)
+        return journal
+    # A run that was killed at once has left the beginning of its first line.
+    begun = journal.path.read_text() if journal.exists() else ""
+    if not line_of(head).startswith(begun):
+        raise InputError("file", "is not a sweep of plan pareto", ANEW, str(path))
+    journal.append(head)
+    return journal
+
+
+def _check_head(head: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    """Refuse a file of another problem, other settings or other versions; the error names the first difference."""
+    if head.get("schema") != SCHEMA:
+        raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
+    problem = head.get("problem")
+    if not isinstance(problem, Mapping) or problem.get("hash") != wanted["problem"]["hash"]:
+        raise InputError("problem", "differs from the problem that is to be planned", ANEW, str(path))
+    for part in ("settings", "made_by"):
+        then = head.get(part)
+        for name, value in wanted[part].items():
+            stored = then.get(name) if isinstance(then, Mapping) else None
+            if stored != value:
+                raise InputError(f"{part}.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
+
+
+def records_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Lines of one kind, each with its place in the file."""
+    lines = journal.read(partial(as_object, "line"))
+    return [(f"line {number}", line) for number, line in lines if line.get("record") == kind]
+
+
+def _number_or_none(where: str, line: Mapping[str, Any], key: str) -> float | None:
+    return None if line.get(key) is None else as_number(join(where, key), line[key])

@@ -30,7 +30,7 @@ from ...instances.base.clock import now, processor_seconds
 from ...instances.base.compiled import is_kept, repays_loading
 from ...instances.base.errors import InputError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, met
-from ...instances.chain.plan import PatternPlan, given_allocation
+from ...instances.chain.plan import PatternPlan, canonical, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..backends.client import Solver
@@ -38,7 +38,7 @@ from ..contract import Outcome, Request
 from .allocation import balanced, candidate, coarse_steps, least_period, packed_pattern, period_bound
 from .baselines import best_contiguous
 from .layer_sets import LOOPS, Facts, Partitions, facts_of
-from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, canonical, longest_period
+from .schedule import LOOP, Annealer, Refuter, Schedule, best_schedule, longest_period
 from .smallest_memory import memory_of, one_by_one
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -

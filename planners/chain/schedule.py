@@ -25,7 +25,7 @@ from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
 from ...instances.base.compiled import compiled
 from ...instances.base.result import Stop
-from ...instances.chain.plan import PatternPlan
+from ...instances.chain.plan import PatternPlan, canonical
 from ...instances.chain.problem import ChainProblem
 from ...instances.registry import violations_of
 from ..backends.client import Solver
@@ -339,14 +339,6 @@ class Annealer:
             saved_passed=np.zeros(tasks, np.int64),
             saved_middle=np.zeros(1, np.int64),
         )
-
-
-def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
-    """GPUs numbered by their first layers."""
-    numbers: dict[int, int] = {}
-    for gpu in allocation:
-        numbers.setdefault(gpu, len(numbers))
-    return tuple(numbers[gpu] for gpu in allocation)
 
 
 def tables(chain: IntegerChain) -> anneal_kernel.Tables:

@@ -1,7 +1,7 @@
 """The inner loop of the program, compiled: from each ideal to all that may follow it within the limit.
 
 Plain Python that numba understands (`instances/base/compiled.py`). Tables are in the order of the lattice's key and
-hold live ideals only (`dp_pruned.limited`).
+hold live ideals only (`dp.limited`).
 """
 
 from __future__ import annotations

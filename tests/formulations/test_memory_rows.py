@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 from problems.nasty import nasty
 
+from pipeplan import Node, PlacementPlan, PlacementProblem, SolveOptions, Stop
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, NativeModel, Refuted
 from pipeplan.formulations.native import with_rows
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.backends import solve
-from pipeplan.planners.options import SolveOptions
 
 THROUGHPUT = {"non_contiguous": False, "variant": "strong", "objective": "max-load"}
 LATENCY = {"subgraphs_per_device": 1, "variant": "strong", "objective": "latency"}

@@ -12,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import InputError, PlacementPlan, UsageError, load, save
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart, relative_gap
-from pipeplan.instances.files import save
-from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.stored_results import plan_from_json, result_from_json
 
 

@@ -26,10 +26,8 @@ from problems.malformed import (
     write,
 )
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import InputError, load, load_plan
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_to_json
-from pipeplan.instances.lookup import load
-from pipeplan.instances.stored_results import load_plan
 
 LONGEST_MESSAGE = 800
 

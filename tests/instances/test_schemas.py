@@ -21,17 +21,13 @@ from problems.strategies import placement_problems
 from problems.trainings import random_configuration, random_own_training, random_training
 from referencing import Registry, Resource
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import Device, InputError, PatternPlan, PlacementPlan, PlacementProblem, StageGraphPlan
 from pipeplan.instances.chain.kind_functions import chain_from_json
-from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
-from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.networks.profile.profile import profile_from_json, profile_to_json
 from pipeplan.instances.physics.efficiencies import ABOUT
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import Problem, any_plan_from_json
 from pipeplan.instances.schedule.kind_functions import schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan

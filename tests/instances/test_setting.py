@@ -9,10 +9,9 @@ import pytest
 from problems.profiles import ROW
 
 import pipeplan
-from pipeplan.instances.base.errors import UsageError
+from pipeplan import ProfileOptions, UsageError
 from pipeplan.instances.lookup import Cluster, load_with_notes
 from pipeplan.instances.lowering import at_setting
-from pipeplan.instances.networks.profile.options import ProfileOptions
 
 CLUSTER: dict[str, Any] = {"devices": 8, "memory_bytes": 80e9, "bandwidth": 300e9}
 

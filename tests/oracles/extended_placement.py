@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from oracles.placement_definitions import chain_constraints
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan import Device, InputError, PlacementPlan
 from pipeplan.instances.placement.problem import AcceleratorType, Node, NodeId, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify

@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations, product
 
+from pipeplan import GraphPipelineProblem, GraphStage, Link, StageGraphPlan
 from pipeplan.instances.base.amounts import as_written, fits
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from oracles.placement_definitions import broken_rules, finish_times
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Device, Node, PlacementPlan, PlacementProblem
 
 
 def random_latency_placement(seed: int, nodes: int = 5) -> PlacementProblem:

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from oracles.staging import bytes_held, gathered
 
+from pipeplan import LeveledPlan, LeveledStage, StagingProblem
 from pipeplan.instances.base.amounts import fits
-from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
-from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled, verify_leveled
 
 

@@ -21,9 +21,8 @@ from operator import le
 
 from problems.schedules import Ingredients, random_schedule
 
+from pipeplan import PeriodicSchedulePlan, ScheduleProblem
 from pipeplan.instances.base.amounts import as_written
-from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
-from pipeplan.instances.schedule.problem import ScheduleProblem
 
 HAIR = 1
 """The least time above nothing, where `STEP` is one step of the grid: more than all hairs together."""

@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from pipeplan import Configuration, DeviceType, PlannedStage, StagedPlan, StagingProblem
 from pipeplan.instances.base.amounts import as_written, fits
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, DeviceType, StagingProblem
 
 Stage = tuple[tuple[int, ...], int, int, DeviceType]
 """Layers, data-parallel and tensor-parallel degree, devices."""

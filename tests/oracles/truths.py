@@ -22,13 +22,12 @@ from oracles.staging import best_stages
 from oracles.training import best_configuration
 
 import pipeplan
+from pipeplan import PipeplanError, SolveOptions
 from pipeplan.formulations.graphpipe.columns import useful_groups
-from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.instances.registry import Problem
-from pipeplan.planners.options import SolveOptions
 
 BOUND_ROUNDING = 1e-9
 """Relative: by so much a bound may exceed the optimum."""

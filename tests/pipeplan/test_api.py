@@ -17,10 +17,9 @@ from problems.profiles import ROW
 from random_placements import layered
 
 import pipeplan
+from pipeplan import ChainProblem, PlacementPlan
 from pipeplan.instances.base.kind import Displayed
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.files import problem_to_text
-from pipeplan.instances.placement.plan import PlacementPlan
 
 CLASSES: dict[str, type] = {
     name: value for name in pipeplan.__all__ if inspect.isclass(value := getattr(pipeplan, name))
@@ -363,10 +362,9 @@ def test_a_result_from_a_file_finds_a_packaged_problem_and_asks_for_any_other(tm
 
 
 def test_problems_are_generated_by_name() -> None:
-    assert pipeplan.generate("v-shape") == pipeplan.generate("v-shape", devices=4)
-    assert pipeplan.generate("mmt", memory="16GiB").memory_bytes == 16 * 2**30
-    with pytest.raises(pipeplan.UsageError, match=r"no parameter sead \(did you mean 'seed'\?\)"):
-        pipeplan.generate("uneven-pipeline", sead=1)
+    assert pipeplan.generate("pipeline") == pipeplan.generate("pipeline", stages=4)
+    with pytest.raises(pipeplan.UsageError, match=r"no parameter stags \(did you mean 'stages'\?\)"):
+        pipeplan.generate("pipeline", stags=1)
 
 
 @pytest.mark.slow

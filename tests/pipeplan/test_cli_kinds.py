@@ -14,12 +14,8 @@ from command_line import Plan, done, has
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.models import GENERATORS
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan import Device, DeviceType, GraphStage, PlacementPlan, StageGraphPlan, load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
-from pipeplan.instances.staging.problem import DeviceType
 
 METHOD = ("--formulation", "ip-tarnawski-latency", "--threads", "1")
 
@@ -144,18 +140,6 @@ def chained(tmp_path: Path) -> tuple[Path, Path]:
     pipeplan.save(chain_problem(3, memory_bytes=100), problem)
     pipeplan.save(chain_plan(3), plan)
     return problem, plan
-
-
-# ---- generate --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", GENERATORS)
-def test_every_model_can_be_generated_and_is_listed(plan: Plan, name: str) -> None:
-    data = plan("generate", name, "--layers", 2, "--mini-batch", 8, "--memory", "none").json
-    assert (data["schema"], data["mini_batch"], data["memory_bytes"]) == ("pipeplan.graph-pipeline/1", 8, None)
-    row = next(row for row in plan("generate", "--json").json if row["name"] == name)
-    assert row["title"]
-    assert "--devices" in row["parameters"]
 
 
 # ---- show and verify -------------------------------------------------------------------------------------

@@ -19,12 +19,9 @@ from problems.mistaken_commands import COMMANDS as MISSPELT
 from problems.mistaken_commands import MISTAKES, OPTIONS, Mistake
 
 import pipeplan
+from pipeplan import ChainProblem, DeviceType, Entry, OptionSpec
 from pipeplan.cli import main
 from pipeplan.cli.app import COMMANDS, GROUPS, app, build
-from pipeplan.formulations.contract import OptionSpec
-from pipeplan.formulations.registry import Entry
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.registry import all_methods
 from pipeplan.planners.run.choose import resolve_options
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from known_pipelines import random_pipeline
 
 import pipeplan
-from pipeplan.instances.schedule.generators import random_pipeline
 
 pytestmark = pytest.mark.timing
 
@@ -44,7 +44,7 @@ PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         ("formulations.zero_bubble.periodic_cp.FIRST_TURN_S",)),
     "attempts that are good enough": ("tiny-chain",
         {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"}, ("planners.exact.QUIET_S",)),
-    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp_pruned.CHUNK_SECONDS",)),
+    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp.CHUNK_SECONDS",)),
 }  # fmt: skip
 """A problem, a method, and the constants that the method compares with measured seconds. When a chain's
 search begins to walk is tested with the walks."""

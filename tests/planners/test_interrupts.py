@@ -14,9 +14,9 @@ from interrupted import Lines
 from oracles.truths import METHODS, Method, faults
 from problems.nasty import KINDS, nasty
 
-from pipeplan.instances.base.errors import PipeplanError
-from pipeplan.instances.base.result import Result, Stop
+from pipeplan import PipeplanError, Result, Stop
 from pipeplan.instances.registry import Problem
+from pipeplan.planners.search import OpenItems
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]
 OWN = [method for method in ALL if method.planner]
@@ -89,3 +89,27 @@ def test_many_interrupts_leave_no_false_bound(method: Method, seeds: range) -> N
 @pytest.mark.parametrize("method", [method for method in ALL if method.formulation], ids=named)
 def test_interrupted_runs_of_solvers_leave_no_false_bound(method: Method) -> None:
     check(method, 3, 4)
+
+
+# ---- open items --------------------------------------------------------------------------------------------
+# Items of a best-first search count until they are dealt with, whenever an interrupt comes.
+
+
+def test_no_interrupt_between_two_lines_loses_an_item() -> None:
+    """Each item that is dealt with makes the bound 1 larger, so that what is open is never below what was done."""
+    for at in range(1, 60):
+        items, done = OpenItems([(float(bound),) for bound in range(5)]), -1.0
+        lines = Lines(at)
+
+        def work(items: OpenItems[tuple[float]] = items) -> None:
+            nonlocal done
+            for (bound,) in items:
+                done = bound - 1  # all before this one are dealt with
+
+        try:
+            lines.of(work)
+        except KeyboardInterrupt:
+            assert items.least <= done + 2
+        if not lines.came:
+            break
+    assert at > 20, "the loop has more lines than this"

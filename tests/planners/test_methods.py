@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from pipeplan import UsageError, load_packaged
 from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners import exact
 from pipeplan.planners.exact import share
 from pipeplan.planners.registry import (

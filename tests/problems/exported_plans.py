@@ -11,10 +11,8 @@ from typing import Any
 from export_samples import llama, on_stages, placed
 
 import pipeplan
-from pipeplan.instances.base.errors import PipeplanError
+from pipeplan import PipeplanError, PlannedStage, Profile, StagedPlan
 from pipeplan.instances.lowering import lower, without_backward_passes
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.export.contract import TARGETS, Exported, export_files
 
 LAYERS = 8

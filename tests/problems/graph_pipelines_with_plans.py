@@ -9,8 +9,7 @@ from itertools import pairwise
 
 from oracles.graph_pipeline import more_in_flight
 
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan import GraphPipelineProblem, GraphStage, Link, Operator, StageGraphPlan, TimeCurve
 
 
 def operator(name: int | str, forward: float = 1.0, backward: float = 2.0, **sizes: float) -> Operator:

@@ -24,13 +24,10 @@ from oracles.training import configurations
 from problems.graph_pipelines import series_parallel_arcs
 from problems.schedules import random_schedule
 
+from pipeplan import ChainProblem, InputError, Node, PlacementProblem, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.base.amounts import as_written, exact_sum
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.registry import Problem, kind_of
-from pipeplan.instances.schedule.problem import ScheduleDevice, ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem

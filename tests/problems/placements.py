@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.contract import Request
+from pipeplan import Device, Node, PlacementPlan, PlacementProblem, Request
 from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan import Profile, ProfileNode, ProfileTensor, TimeCurve
 from pipeplan.instances.networks.profile.work import Kernels, Work
 
 WORK = Work((Kernels(10.0, 24.0, 2, 2), Kernels(0.0, 8.0)), (Kernels(20.5, 48.0),))

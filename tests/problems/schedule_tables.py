@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeplan import SchedulePlan, ScheduleProblem
 from pipeplan.instances.physics.schedules import V_SHAPE
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.order import Deadlock, earliest_starts
-from pipeplan.instances.schedule.plan import SchedulePlan
-from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.timeline.model import kfkb_order
 from pipeplan.planners.schedule.list_schedule import better_and_better
 

@@ -6,8 +6,7 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipeplan.instances.schedule.plan import SchedulePlan
-from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan import Block, BlockEdge, ScheduleDevice, SchedulePlan, ScheduleProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from pipeplan import Device, InputError, PlacementPlan
 from pipeplan.instances.base.checks import MAX_WHOLE_ID
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, NodeId, PlacementProblem
 
 halves = st.integers(0, 12).map(lambda n: n / 2)

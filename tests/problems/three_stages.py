@@ -6,11 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.graph_pipeline.problem import Link
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import ChainProblem, Device, Link, Node, PatternPlan, PlacementPlan, PlacementProblem
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem

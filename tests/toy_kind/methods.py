@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
+from pipeplan import Entry, Outcome, Request, Stop
 from pipeplan.formulations.family import Family
-from pipeplan.formulations.registry import Entry
-from pipeplan.instances.base.result import Stop
-from pipeplan.planners.contract import Outcome, Request
 from toy_kind.problem import ToyPlan, ToyProblem
 from toy_kind.rules import ToyRules
 

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeplan import SolveOptions, StagingProblem, solve
 from pipeplan.instances.staging.kind_functions import staging_from_published
-from pipeplan.instances.staging.problem import StagingProblem
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.workloads
 

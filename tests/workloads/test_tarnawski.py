@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from oracles.published_optima import CONTIGUOUS
 
+from pipeplan import Found, PlacementProblem, SolveOptions, Stop, load, solve
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
 from pipeplan.formulations.tarnawski_latency.cells import cell_bound
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
-from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.lookup import load
-from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify, verify_latency
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.latency import World
 from pipeplan.planners.placement.latency_lns import cell_places
-from pipeplan.planners.run.solve import solve
 
 # ---- The published throughput inputs: the paper's values, by the exact planner, accepted by the referee.
 

@@ -11,14 +11,10 @@ import pytest
 from oracles.chain import allocations
 from problems.chains import random_chain
 
+from pipeplan import ChainProblem, InputError, Result, SolveOptions, Stop, solve
 from pipeplan.formulations.beaumont.bounds import load_bound
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.chain.plan import given_allocation
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import PatternRules
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 METHODS: tuple[dict[str, Any], ...] = (
     {"formulation": "ilp-beaumont", "solver": "highs"},

@@ -18,14 +18,12 @@ from known_chains import (
 )
 from problems.chains import theory_chains
 
+from pipeplan import ChainProblem, Found, Stop, solve
 from pipeplan.formulations.beaumont.ilp import build
 from pipeplan.formulations.contract import Refuted
-from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.backends.model import compile_pyomo
-from pipeplan.planners.run.solve import solve
 
 METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))
 SMALL = 6

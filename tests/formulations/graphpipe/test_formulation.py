@@ -10,22 +10,19 @@ import pytest
 from oracles.graph_pipeline import convex_sets, shortest_iteration, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
+from pipeplan import Found, GraphStage, InputError, Result, StageGraphPlan, Stop, UsageError, load_packaged, solve
 from pipeplan.formulations.graphpipe import columns as columns_module
 from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
+from pipeplan.formulations.graphpipe.more_in_flight import with_more_in_flight
 from pipeplan.formulations.graphpipe.stage_sets import stage_sets
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.backends.client import solve as run_backend
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.search import Search
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
 
 
@@ -187,3 +184,45 @@ def test_stages_of_one_size_alone() -> None:
     options = {"objective": "iteration", "mixed_micro_batches": True}
     with pytest.raises(UsageError, match="drop --option mixed-micro-batches"):
         solve(load_packaged("tiny-graph"), formulation="cp-graphpipe", options=options)
+
+
+# ---- more in flight ----------------------------------------------------------------------------------------
+# Stages hold more than the rule asks for where memory is left and transfers are hidden by it.
+
+
+NAMES = ("tiny-graph", "case-study", "mmt-8")
+
+
+def planned(name: str, held: str, **more: object) -> tuple[StageGraphPlan, float]:
+    result = solve(load_packaged(name), planner="graphpipe", options={"samples_held": held, **more})
+    assert isinstance(result.plan, StageGraphPlan)
+    assert result.verified
+    assert result.objective is not None
+    return result.plan, result.objective
+
+
+@pytest.mark.at_once(1)
+@pytest.mark.parametrize("name", NAMES)
+def test_transfers_are_hidden_by_what_is_held_beyond_the_rule(name: str) -> None:
+    assert planned(name, "more")[1] < 0.995 * planned(name, "rule")[1]
+
+
+def test_the_time_per_sample_is_not_shorter_for_it() -> None:
+    found = [planned("tiny-graph", held, objective="time-per-sample") for held in ("more", "rule")]
+    assert found[0] == found[1]
+
+
+def test_it_ends_where_no_stage_shortens_the_iteration_by_holding_more() -> None:
+    problem = load_packaged("tiny-graph")
+    better, shorter = with_more_in_flight(problem, *planned("tiny-graph", "rule"))
+    assert not verify_stage_graph(problem, better)
+    assert shorter == evaluate_stage_graph(problem, better).iteration < planned("tiny-graph", "rule")[1]
+    assert with_more_in_flight(problem, better, shorter) == (better, shorter)
+
+
+def test_memory_that_is_full_leaves_the_rule() -> None:
+    """With what the plan of the rule takes on its fullest device, and no more."""
+    problem = load_packaged("tiny-graph")
+    plan, value = planned("tiny-graph", "rule")
+    tight = problem.replace(memory_bytes=max(s.memory_bytes for s in evaluate_stage_graph(problem, plan).stages))
+    assert with_more_in_flight(tight, plan, value)[1] >= with_more_in_flight(problem, plan, value)[1]

@@ -13,13 +13,10 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging, with_zero
 
 import pipeplan
+from pipeplan import DeviceType, InputError, StagingLevel, StagingProblem, Stop, load_packaged
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import candidates
 from pipeplan.formulations.piper.formulation import FORMULATION
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import rules_of
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.backends.model import compile_pyomo

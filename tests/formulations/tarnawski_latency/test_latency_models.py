@@ -8,15 +8,11 @@ from functools import cache
 import pytest
 from oracles.latency import best_latency, random_latency_placement
 
+from pipeplan import InputError, Node, PlacementProblem, Result, SolveOptions, Stop, UsageError, solve
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of, plan_of, read_staged, staged_of, write_staged
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 NAME = "ip-tarnawski-latency"
 

@@ -11,10 +11,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from known_pipelines import random_pipeline
 from oracles.schedule import least_makespan, least_span, tiny_problem
 from recipes.other_kinds import measured_uneven
 
-from pipeplan import SolveOptions, solve
+from pipeplan import Block, BlockEdge, Result, ScheduleDevice, ScheduleProblem, SolveOptions, Stop, solve
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.zero_bubble.finite_orders import sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import (
@@ -27,9 +28,7 @@ from pipeplan.formulations.zero_bubble.finite_problem import (
     path_bound,
     work_bound,
 )
-from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, random_pipeline
-from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.backends import solve as solve_model
 from pipeplan.planners.backends.model import compile_pyomo

@@ -8,8 +8,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from known_pipelines import shape
 from oracles.schedule import least_period, least_periodic, tiny_problem
 
+from pipeplan import Block, BlockEdge, ScheduleDevice, ScheduleProblem, Stop, solve
 from pipeplan.formulations.zero_bubble.period_bounds import (
     cycle_bound,
     device_bound,
@@ -18,11 +20,7 @@ from pipeplan.formulations.zero_bubble.period_bounds import (
     standstill_of,
     stashes_of,
 )
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schedule.generators import shape
-from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule
-from pipeplan.planners.run.solve import solve
 
 
 def training(memory: float | None, *, workspace: float = 0, lag: float = 0) -> ScheduleProblem:

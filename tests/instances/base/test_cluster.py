@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import ChainProblem, InputError, UsageError, save
 from pipeplan.instances.base.quantities import levels
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.files import save
 from pipeplan.instances.lookup import Cluster, load, load_instance
 from pipeplan.instances.registry import kind_of
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from problems.profiles import DIAMOND
 
-from pipeplan.instances.base.errors import InputError, PipeplanError
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.schedule.problem import Block, ScheduleProblem
-from pipeplan.instances.staging.problem import DeviceType
+from pipeplan import Block, DeviceType, InputError, PipeplanError, ScheduleProblem, load_packaged
 from pipeplan.instances.training.model import Model
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
 from pipeplan.instances.training.scope import Scope

@@ -25,9 +25,8 @@ from oracles.chain import least_load
 from problems.chains import theory_chains
 from recipes.chain import known_chains as packaged_chains
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import ChainProblem, InputError
 from pipeplan.instances.catalogue import best_known
-from pipeplan.instances.chain.problem import ChainProblem
 
 ALL = (*theory_chains(), *golden_chains(), *guard_chains())
 

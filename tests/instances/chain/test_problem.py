@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan import Found, InputError, PatternPlan, PlacementPlan, Result, Stop, UsageError, load, save
 from pipeplan.instances.chain.kind_functions import chain_from_json
-from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
-from pipeplan.instances.files import save
-from pipeplan.instances.lookup import load
-from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import load_plan, load_result, plan_from_json
 

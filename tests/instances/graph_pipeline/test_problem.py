@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem, operator
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import GraphPipelineProblem, GraphStage, InputError, Link, Operator, StageGraphPlan, TimeCurve
 from pipeplan.instances.graph_pipeline.kind_functions import graph_pipeline_from_json, graph_pipeline_to_json
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
 

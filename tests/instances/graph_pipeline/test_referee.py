@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from oracles.graph_pipeline import all_plans, convex_sets, more_in_flight, slowest_stage, stage_fits
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
 
+from pipeplan import GraphPipelineProblem, GraphStage, Link, StageGraphPlan
 from pipeplan.instances.catalogue import best_known, load_packaged
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee import (
     NotAStageGraphError,
     evaluate_stage_graph,

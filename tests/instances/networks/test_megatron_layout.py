@@ -12,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipeplan
+from pipeplan import InputError, PlacementPlan, Profile, ProfileOptions, UsageError
 from pipeplan.instances.base.cluster import Cluster
-from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.networks.megatron_layout import expanded, read_layout
-from pipeplan.instances.networks.profile.options import ProfileOptions
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.models.export.training import plan_of_layout, result_of_layout
 
 

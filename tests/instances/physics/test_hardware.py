@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeplan import load_profile
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import InputError, UsageError, load_profile, lower
 from pipeplan.instances.base.quantities import MIB
-from pipeplan.instances.lowering import lower
 from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies
 from pipeplan.instances.physics.hardware import DEVICES, GPUS, assumed_of, devices_and_gpu, known_gpu, usual_of
 from pipeplan.instances.training.build import problem_of

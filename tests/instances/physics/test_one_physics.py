@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan import load_profile, simulate
+from pipeplan import ProfileOptions, load_profile, simulate
 from pipeplan.instances.base.cluster import Cluster
-from pipeplan.instances.networks.profile.options import ProfileOptions
 from pipeplan.instances.physics.hardware import GPUS, devices_given
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import timing_of

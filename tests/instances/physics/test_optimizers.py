@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan import load_profile
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.lowering import lower
+from pipeplan import InputError, TrainingProblem, load_profile, lower
 from pipeplan.instances.physics.optimizers import (
     KEPT,
     MIXED,
@@ -21,7 +19,6 @@ from pipeplan.instances.physics.optimizers import (
 )
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.studies.configure.judge import judge
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from problems.placements import split
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Device, Node, PlacementPlan, PlacementProblem
 from pipeplan.instances.placement.referee.structure import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import verify
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from oracles.extended_placement import all_plans, tiny_types, value_by_definition
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
+from pipeplan import AcceleratorType, Device, Node, PlacementPlan, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.structure import stage_order

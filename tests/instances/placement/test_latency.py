@@ -7,8 +7,7 @@ import json
 import pytest
 from problems.placements import split
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Device, Node, PlacementPlan, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.verify import verify, verify_latency
 

@@ -11,9 +11,8 @@ import pytest
 from problems.malformed import OWN
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
+from pipeplan import Device, InputError, PlacementPlan
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.plan import Device, PlacementPlan
 
 
 def test_a_round_trip_keeps_everything() -> None:

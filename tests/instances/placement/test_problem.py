@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from problems.strategies import placement_problems
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import AcceleratorType, InputError, Node, PlacementProblem
 from pipeplan.instances.placement.kind_functions import placement_from_json, placement_to_json
-from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 
 
 def node(node_id: Any, **fields: Any) -> Node:

@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 from problems.malformed import EXPERT, PUBLISHED
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.lookup import load
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan import Device, InputError, PlacementPlan, PlacementProblem, load, load_plan
 from pipeplan.instances.placement.published import placement_from_published
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.structure import stage_order
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.stored_results import load_plan
 
 
 def test_the_file_s_names_become_ours() -> None:

@@ -22,8 +22,7 @@ from problems.strategies import (
     with_device,
 )
 
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan import Device, PlacementPlan, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.structure import returning_path, stage_order

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeplan.instances.base.errors import PipeplanError
+from pipeplan import Node, PipeplanError, PlacementProblem
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.verify import verify
 

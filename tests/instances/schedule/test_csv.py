@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from problems.schedules import in_random_order, random_schedule
 
+from pipeplan import InputError, SchedulePlan, UsageError, load_plan, save
 from pipeplan.cli import main
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.files import save
 from pipeplan.instances.schedule.csv_file import (
     Action,
     csv_stages,
@@ -23,10 +22,8 @@ from pipeplan.instances.schedule.csv_file import (
 )
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.order import Deadlock, Run, earliest_starts
-from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
-from pipeplan.instances.stored_results import load_plan
 
 # ---- The earliest starts of given orders, and which blocks wait for each other where there are none.
 

@@ -22,17 +22,13 @@ from problems.three_stages import (
     as_stages,
 )
 
-from pipeplan import evaluate, solve
+from pipeplan import ChainProblem, PatternPlan, SchedulePlan, ScheduleProblem, evaluate, solve
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.order import own_schedule
-from pipeplan.instances.schedule.plan import SchedulePlan
-from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.instances.simulate import lower_to_schedule, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan

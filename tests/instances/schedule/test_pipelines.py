@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan import solve
-from pipeplan.instances.base.errors import InputError
+from pipeplan import InputError, ScheduleProblem, solve
 from pipeplan.instances.schedule.generators import GENERATORS, StagePasses, divided_pipeline, equal_stages
-from pipeplan.instances.schedule.problem import ScheduleProblem
 
 
 def places(problem: ScheduleProblem, kind: str) -> list[str]:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from problems.malformed import DROP, changed
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import Configuration, Edge, InputError, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.kind_functions import staging_from_json, staging_from_published, staging_to_json
 from pipeplan.instances.staging.plan import MAX_DEPTH, LeveledPlan, LeveledStage, PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 WAY = Configuration("w", 2, 3, 4, 5, {1: 6}, {})
 EVERYTHING = StagingProblem(

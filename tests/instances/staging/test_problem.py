@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan import InputError, PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import (
     MAX_DEGREE,
     MAX_MICRO_BATCHES,

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.staging.problem import Configuration, DeviceType, Layer, StagingProblem
+from pipeplan import Configuration, DeviceType, GraphPipelineProblem, Layer, Operator, StagingProblem, TimeCurve
 from pipeplan.planners.graph_pipeline.costs import MOST, whole_graph_memory
 from pipeplan.planners.staging.costs import whole_memory
 

@@ -21,13 +21,9 @@ from problems.three_stages import (
 )
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan import Device, InputError, PatternPlan, PlacementPlan, UsageError, load_packaged, simulate
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
-from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import evaluate_leveled

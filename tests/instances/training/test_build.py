@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from problems.profiles import DIAMOND, ROW
 
-from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
+from pipeplan import InputError, PipeplanError, TrainingProblem, UsageError, load_packaged, packaged_names
 from pipeplan.instances.base.quantities import GIB
-from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.profile import profile_to_json
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.build import MODELS, known_model, model_of, problem_of, with_layers
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.scope import read_scope
 from pipeplan.instances.training.words import configuration_from_words
 

@@ -10,12 +10,11 @@ import pytest
 from problems.command_lines import LINES, Line
 from yardstick import million_turns
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import InputError, TrainingProblem
 from pipeplan.instances.training import flag_options
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flag_options import Flags, effects_of
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)

@@ -7,14 +7,13 @@ from itertools import combinations, product
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import InputError, TrainingProblem
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.flags import configuration_from_flags
 from pipeplan.instances.training.frameworks import FRAMEWORKS, fault_of_word, one_name_each
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import Configuration, Degrees, Recompute, read_recompute
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, framework_faults
 from pipeplan.instances.training.scope import KEYS, read_scope
 from pipeplan.planners.training.space import all_words

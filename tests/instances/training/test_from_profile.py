@@ -7,11 +7,8 @@ import math
 import pytest
 from problems.profiles import DIAMOND, ROW
 
+from pipeplan import InputError, Profile, ProfileNode, ProfileOptions, TimeCurve, UsageError
 from pipeplan.instances.base.cluster import Cluster
-from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.networks.profile.options import ProfileOptions
-from pipeplan.instances.networks.profile.profile import Profile, ProfileNode
 from pipeplan.instances.training.from_profile import lower, model_of_profile
 from pipeplan.instances.training.model import MeasuredTime, OwnLayer
 

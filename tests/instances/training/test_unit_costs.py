@@ -9,12 +9,11 @@ from oracles.training_costs import Definitions
 from problems.parameters import parameters_of
 from problems.timed_trainings import configuration, problem
 
-from pipeplan.instances.base.errors import InputError
+from pipeplan import InputError, TrainingProblem
 from pipeplan.instances.training.build import MODELS, known_model
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
-from pipeplan.instances.training.problem import TrainingProblem
 
 from ...problems.trainings import random_configuration, random_training
 

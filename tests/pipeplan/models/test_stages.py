@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import profiles
 
+from pipeplan import LeveledPlan, LeveledStage, Profile
 from pipeplan.instances.base.graph import adjacency, topological_order
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage
 from pipeplan.models.stages import stages_of
 
 ABC = row(["a", "b", "c", "d"])

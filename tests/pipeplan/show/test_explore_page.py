@@ -10,22 +10,23 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from explored_pipelines import leaves, shown_of, simulated
+from explored_pipelines import SCHEDULES, SETUP, SITUATIONS, SLIDERS, USUAL, leaves, shown_of, simulated
 from legibility import SHOWN, faults, opened
 
 from pipeplan.instances.timeline.model import Simulation
-from pipeplan.show.report import SCHEDULES, SITUATIONS, SLIDERS, USUAL, explore_page
+from pipeplan.show.report import explore_page
+from pipeplan.show.views import BACKWARD, FORWARD, TERMS, ink_on
 
 
 def random_settings(seed: int) -> dict[str, Any]:
     """Anything that the sliders can say."""
     rng = random.Random(seed)
     found: dict[str, Any] = {"schedule": rng.choice(list(SCHEDULES))}
-    for slider in SLIDERS:
-        high = found["stages"] if slider.key == "slow" else slider.high
-        steps = rng.randint(0, int((high - slider.low) / slider.step))
-        value = slider.low + steps * slider.step
-        found[slider.key] = int(value) if value == int(value) else value
+    for key, slider in SLIDERS.items():
+        low, step = slider["min"], slider["step"]
+        high = found["stages"] if key == "slow" else slider["max"]
+        value = low + rng.randint(0, int((high - low) / step)) * step
+        found[key] = int(value) if value == int(value) else value
     return found
 
 
@@ -39,6 +40,11 @@ def test_the_page_loads_nothing_and_runs_its_own_scripts_alone() -> None:
     assert policy.startswith("default-src 'none';")
     assert policy.count("'sha256-") == text.count("<script>") == 3
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+
+
+def test_colours_are_those_of_all_pictures() -> None:
+    inks = {"forward": FORWARD, "backward": BACKWARD, "weights": TERMS["weights"], "activations": TERMS["kept"]}
+    assert SETUP["colours"] == {name: {"fill": ink, "text": ink_on(ink)} for name, ink in inks.items()}
 
 
 def about(simulation: Simulation) -> list[str]:
@@ -57,16 +63,16 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation["name"])
 def test_every_number_that_a_situation_tells_is_the_simulator_s(situation: Any) -> None:
-    tried = [simulated({**situation.settings, **change}) for change in CHANGES[situation.name]]
-    told = re.findall(r"\d[\d.]* (?:ms|%|GiB(?! more))", situation.see)
+    tried = [simulated({**situation["settings"], **change}) for change in CHANGES[situation["name"]]]
+    told = re.findall(r"\d[\d.]* (?:ms|%|GiB(?! more))", situation["see"])
     assert told
     assert set(told) <= {fact for simulation in tried for fact in about(simulation)}
 
 
 def test_the_situations_show_what_their_names_say() -> None:
-    gpipe, deep, slow, links, first = (entry.settings for entry in SITUATIONS)
+    gpipe, deep, slow, links, first = (entry["settings"] for entry in SITUATIONS)
     limit = 16 * 2**30
     assert simulated(gpipe).peak_memory_bytes > limit > simulated({**gpipe, "schedule": "1f1b"}).peak_memory_bytes
     assert [simulated({**deep, "batches": count}).mini_batch for count in (32, 64)] == [32, 64]
@@ -131,13 +137,13 @@ def test_fifty_settings_give_what_the_simulator_gives(page: Any, number: int) ->
 
 def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(page: Any) -> None:
     page.execute_script("control.schedule.value = 'kfkb'; control.slow.value = 1; update()")
-    for slider in SLIDERS:
-        knob = page.find_element("id", slider.key)
-        assert knob.accessible_name == slider.name
+    for key, slider in SLIDERS.items():
+        knob, output = page.find_element("id", key), page.find_element("css selector", f"output[for={key}]")
+        assert knob.accessible_name == knob.get_attribute("data-name")
         knob.send_keys(keys().HOME, keys().ARROW_RIGHT)
-        value = page.execute_script("return shown.settings[arguments[0]]", slider.key)
-        assert value == slider.low + slider.step
-        assert text_of(page, f"output[for={slider.key}]") == f"{value:g} {slider.unit}".rstrip()
+        value = page.execute_script("return shown.settings[arguments[0]]", key)
+        assert value == slider["min"] + slider["step"]
+        assert output.text == f"{value:g} {output.get_attribute('data-unit')}".rstrip()
     page.find_element("id", "schedule").send_keys("G")
     assert page.execute_script("return shown.settings.schedule") == "gpipe"
     assert not page.find_element("id", "k").is_enabled(), "only kFkB has a k"
@@ -165,8 +171,8 @@ def test_the_answer_is_in_words_and_heard_when_the_sliders_rest(page: Any) -> No
 def test_a_situation_is_chosen_and_left_by_a_slider(page: Any) -> None:
     for entry in SITUATIONS:
         page.find_element("id", "situation").send_keys(keys().ARROW_DOWN)
-        assert text_of(page, "#lesson") == entry.see
-        assert page.execute_script("return shown.settings") == entry.settings
+        assert text_of(page, "#lesson") == entry["see"]
+        assert page.execute_script("return shown.settings") == entry["settings"]
     page.find_element("id", "batches").send_keys(keys().ARROW_RIGHT)
     assert text_of(page, "#lesson") == ""
     assert page.execute_script("return situation.value") == ""
@@ -229,8 +235,8 @@ def test_an_address_with_a_fault_is_ignored_with_a_sentence(page: Any, part: str
 
 # ---- looks ---------------------------------------------------------------------------------------------
 
-LARGE = {slider.key: slider.high for slider in SLIDERS} | {"schedule": "gpipe"}
-SMALL = {slider.key: slider.low for slider in SLIDERS} | {"schedule": "1f1b"}
+LARGE = {key: slider["max"] for key, slider in SLIDERS.items()} | {"schedule": "gpipe"}
+SMALL = {key: slider["min"] for key, slider in SLIDERS.items()} | {"schedule": "1f1b"}
 
 
 @pytest.mark.sweeps("desk-dark", "desk-light")
@@ -240,6 +246,6 @@ SMALL = {slider.key: slider.low for slider in SLIDERS} | {"schedule": "1f1b"}
 @pytest.mark.parametrize("shown", SHOWN)
 def test_everything_can_be_read(browser: Any, path: Path, shown: str, scheme: str) -> None:
     page = opened(browser, path, SHOWN[shown], scheme)
-    for settings in (*(entry.settings for entry in SITUATIONS), LARGE, SMALL, random_settings(3)):
+    for settings in (*(entry["settings"] for entry in SITUATIONS), LARGE, SMALL, random_settings(3)):
         page.execute_script(AT_ONCE, settings)
         assert faults(page) == [], settings

@@ -15,25 +15,23 @@ import pandas
 import pytest
 from command_line import has
 from fontTools.ttLib import TTFont
+from hypothesis import given
+from hypothesis import strategies as st
 from legibility import DESK, PHONE, faults, opened
 from page_samples import CHAIN, FORK, PATTERN, QUICK
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
+from pipeplan import MemoryStudy, PatternPlan, SmallestMemory, StagedPlan, Stop, load_packaged, simulate, solve
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.referee import evaluate_pattern
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee import NotAStageGraphError, StageGraphRules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.referee.verify import LatencyRules
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.simulate import simulate
-from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
-from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import draw_front, of_chain, of_staging
+from pipeplan.show.front import draw_front, of_chain, of_memory
+from pipeplan.show.lanes import FEW, MANY, from_zero, number, ranks, round_ends, ticks
 from pipeplan.show.pictures import (
     GROUND,
     INK,
@@ -45,9 +43,9 @@ from pipeplan.show.pictures import (
     write_profile,
 )
 from pipeplan.show.views import view_of, view_of_simulation
-from pipeplan.studies.chain_memory import Chains
-from pipeplan.studies.memory import Stagings
-from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings
+from pipeplan.show.words import plain
+from pipeplan.studies.chain_memory import Curve, Settings
+from pipeplan.studies.sweep import Candidate, CurvePoint
 
 # ---- files -------------------------------------------------------------------------------------------
 
@@ -206,17 +204,16 @@ def draw_periods(path: Path) -> None:
         for method, values in PERIODS.items()
         for size, value, stop in zip((1e9, 2e9, 3e9), values, (Stop.TIME, Stop.PROVEN, Stop.PROVEN), strict=True)
     )
-    draw_front(of_chain(Curve(load_packaged("golden-4"), Settings(), None, points, True, Chains)), path)
+    draw_front(of_chain(Curve(load_packaged("golden-4"), Settings(), None, points, True)), path)
 
 
 def draw_memory(path: Path) -> None:
     points = tuple(
-        CurvePoint(
-            1e9 * 2**i, Stop.PROVEN, Candidate(StagedPlan(()), value, 1e9, "dp-piper"), bound=value, rival=10.0 - i
-        )
+        CurvePoint(1e9 * 2**i, Stop.PROVEN, Candidate(StagedPlan(()), value, 1e9, "dp-piper"), bound=value)
         for i, value in enumerate((9.0, 5.0, 5.0))
     )
-    draw_front(of_staging(Curve(load_packaged("tiny-stages"), Settings(), None, points, True, Stagings)), path)
+    least = SmallestMemory(1e9, 1e9, True, None, Stop.PROVEN, "the search")
+    draw_front(of_memory(MemoryStudy(load_packaged("tiny-stages"), least, points, "dp-piper")), path)
 
 
 def draw_profile(path: Path) -> None:
@@ -244,3 +241,50 @@ def test_everything_can_be_read(browser: Any, tmp_path: Path, name: str) -> None
         for scheme in ("light", "dark"):
             found[size, scheme] = faults(opened(browser, path, size, scheme))
     assert not any(found.values()), found
+
+
+# ---- lanes -------------------------------------------------------------------------------------------------
+# Axes begin and end at round values, and what is written beside them is round and never twice the same; nodes of a
+# graph stand where few arrows cross.
+
+
+@pytest.mark.parametrize(("low", "high", "written"), [
+    (0, 427.2, "0 200 400"), (0, 0.01661, "0 0.005 0.010 0.015"), (0, 31529, "0 10000 20000 30000"),
+    (15.98, 16.02, "15.98 15.99 16.00 16.01 16.02"), (-5, 5, "-5 0 5"), (7, 7, "7"),
+])  # fmt: skip
+def test_steps_are_1_2_or_5_and_have_as_many_decimals_as_it_takes(low: float, high: float, written: str) -> None:
+    assert " ".join(text for _, text in ticks(low, high, FEW)) == written
+
+
+AMOUNTS = st.floats(-1e9, 1e9).filter(lambda amount: abs(amount) > 1e-6)
+
+
+@given(AMOUNTS, st.floats(1e-6, 1e9), st.sampled_from([FEW, MANY]))
+def test_ticks_lie_within_and_differ_and_round_ends_are_outside_and_near(
+    low: float, span: float, most: int
+) -> None:
+    high = low + max(span, abs(low) * 1e-6)
+    slack, found, (start, end) = 1e-6 * (high - low), ticks(low, high, most), round_ends(low, high, FEW)
+    assert len({text for _, text in found}) == len(found) <= most + 1
+    assert all(low - slack <= value <= high + slack for value, _ in found)
+    assert start <= low + slack
+    assert end >= high - slack
+    assert end - start <= 3 * (high - low)
+
+
+def test_axes_without_any_length_have_one_and_begin_at_0_unless_values_would_look_alike() -> None:
+    ends = [round_ends(low, high, FEW) for low, high in ((0.0, 100.0), (0.0, 0.0), (16.0, 16.0))]
+    assert ends == [(0.0, 100.0), (0.0, 1.0), (0.0, 20.0)]
+    assert [from_zero(low, high) for low, high in ((3.0, 13.0), (12.5, 13.0), (-1.0, 1.0))] == [0.0, 12.5, -1.0]
+
+
+def test_large_numbers_are_written_out() -> None:
+    values = (31529.4, 0.16614, 12.0, 3e12, 3.14159)
+    assert [number(value) for value in values] == ["31529", "0.1661", "12", "3e+12", "3.142"]
+    assert [plain(value) for value in (4392.34, 1234567.0, 0.00002)] == ["4392.3", "1234600", "0.00002"]
+
+
+def test_branches_keep_their_rows() -> None:
+    """Two branches of two stages that join: nobody's arrows cross."""
+    assert ranks((0, 0, 1, 1, 2), ((0, 2), (1, 3), (2, 4), (3, 4)), 1) == [0, 1, 0, 1, 0]
+    assert ranks((0, 0, 1, 1), ((1, 2), (0, 3)), 1) == [0, 1, 1, 0]

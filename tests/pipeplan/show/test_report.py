@@ -15,14 +15,10 @@ from command_line import has
 from page_samples import JUDGED, configured, small_training
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Result
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import InputError, Node, PlacementProblem, Result, load_packaged, solve
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page
 from pipeplan.show.report import result_page
 from pipeplan.show.views import LOADS

@@ -17,8 +17,7 @@ from page_samples import CHAIN, FORK, PATTERN, QUICK
 from problems.schedules import random_schedule
 from problems.trainings import random_configuration, random_own_training, random_training
 
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan import DeviceType, PatternPlan, StagedPlan, TrainingProblem, load_packaged, solve
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import LatencyRules
@@ -27,14 +26,10 @@ from pipeplan.instances.schedule.generators import divided_pipeline, equal_stage
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule
-from pipeplan.instances.staging.plan import StagedPlan
-from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import IterationRules
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.referee import rules_of
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.page import to_html
 from pipeplan.show.pictures import draw_plan
 from pipeplan.show.report import sections

@@ -11,23 +11,23 @@ import known_chains as theory
 import pytest
 from recipes.chain import resnet_like
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, InputError, Progress, SolveOptions, Stop, UsageError
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
-from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.show.front import verdict
 from pipeplan.studies import chain_memory as module
 from pipeplan.studies.chain_memory import (
     DEFAULT_METHODS,
     EXACT_METHODS,
+    Curve,
+    Settings,
     best_within,
     curves,
     front,
+    opened,
     pipedream_front,
+    sweep,
 )
-from pipeplan.studies.memory import measured
-from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings, opened, sweep
+from pipeplan.studies.sweep import Candidate, CurvePoint, measured
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=600)

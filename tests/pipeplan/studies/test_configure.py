@@ -15,15 +15,13 @@ from page_samples import JUDGED, configured, small_training
 from problems.trainings import random_configuration, random_training
 from referencing import Registry, Resource
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Result, Stop
+from pipeplan import InputError, Result, Stop, TrainingProblem, UsageError
 from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, memory_of_ranks, verify_configuration
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words, words_of

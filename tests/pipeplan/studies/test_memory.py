@@ -15,17 +15,11 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import UsageError
+from pipeplan import MemoryStudy, ScheduleProblem, SolveOptions, StagingLevel, StagingProblem, memory_study
 from pipeplan.instances.base.json_file import write_json
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.kind_functions import schedule_to_json
-from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
-from pipeplan.planners.options import SolveOptions
 from pipeplan.studies import memory
-from pipeplan.studies.memory import memory_study
-from pipeplan.studies.sweep import Curve, Settings, sweep
 
 
 def leveled(seed: int) -> StagingProblem:
@@ -34,26 +28,24 @@ def leveled(seed: int) -> StagingProblem:
     return flat.replace(devices=4, levels=levels)
 
 
-def check(curve: Curve, best: Callable[[StagingProblem], Any]) -> None:
+def check(study: MemoryStudy, best: Callable[[StagingProblem], Any]) -> None:
     """Every point is proven, and what enumeration finds."""
-    assert curve.complete
-    assert curve.points
-    for point in curve.points:
-        expected = best(curve.problem.replace(memory_bytes=point.limit))
+    assert study.complete
+    assert study.points
+    for point in study.points:
+        expected = best(study.problem.replace(memory_bytes=point.limit))
         assert point.certified, point
         assert point.value == (None if expected is None else pytest.approx(expected[0], rel=1e-6))
-        if point.value is not None and point.rival is not None:
-            assert point.rival >= point.value * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_flat_curves_are_those_of_enumeration(seed: int) -> None:
-    check(sweep(random_staging(seed, layers=(2, 3)), Settings(levels=5)), best_stages)
+    check(memory_study(random_staging(seed, layers=(2, 3)), points=5), best_stages)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_curves_on_levels_are_those_of_enumeration(seed: int) -> None:
-    check(sweep(leveled(seed), Settings(levels=4)), best_leveled)
+    check(memory_study(leveled(seed), points=4), best_leveled)
 
 
 def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,54 +53,28 @@ def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def solve(problem: StagingProblem, **how: Any) -> pipeplan.Result:
         asked.append(problem)
-        if problem.memory_bytes == 20.0:
+        if len(asked) == 3:
             raise KeyboardInterrupt
         return pipeplan.solve(problem, **how)
 
     monkeypatch.setattr(memory, "solve", solve)
-    curve = sweep(load_packaged("tiny-levels"), Settings(chosen=(12.0, 20.0, 22.0)))
-    assert not curve.complete
-    assert [point.limit for point in curve.points] == [12.0, 22.0]
-
-
-# ---- schedules: points by hand and by the published optima -----------------------------------------------------
-
-
-def three_batches(micro_batches: int | None = 3) -> ScheduleProblem:
-    """Two stages of 1, 1 and 1, which take 2 and give back 1 and 1."""
-    return divided_pipeline(equal_stages(2, 1, 1, 1), micro_batches, 4, name="small")
+    study = memory_study("tiny-levels", points=4)
+    assert not study.complete
+    assert [point.limit for point in study.points] == [12.0, 22.0]
 
 
 def test_a_curve_by_hand() -> None:
-    """Nothing passes with 1. With 2 each micro-batch goes alone, and device 0 starts the next one after 5: 3 x 5.
+    """Two stages of 1, 1 and 1, which take 2 and give back 1 and 1; three micro-batches.
 
-    With 4 device 0 runs F F and idles until the first gradient is there at 3: 9 passes and 1. With room for a third F
-    it never idles.
+    With 2 each micro-batch goes alone, and device 0 starts the next one after 5: 3 x 5. With 4 device 0 runs F F and
+    idles until the first gradient is there at 3: 9 passes and 1. With room for a third F it never idles.
     """
-    curve = sweep(three_batches(), Settings(chosen=(1, 2, 4, 12), options={"objective": "span"}))
-    assert curve.complete
-    assert [point.certified for point in curve.points] == [True] * 4
-    assert [point.value for point in curve.points] == [None, 15, 10, 9]
-    for point in curve.points[1:]:
-        assert point.need <= point.limit
-        assert point.rival is None or point.rival >= point.value
-        assert point.bubble == pytest.approx(1 - 9 / point.value)
-
-
-def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum() -> None:
-    curve = sweep(three_batches(), Settings(levels=3, options={"objective": "makespan"}))
-    assert curve.ends.least_proven
-    assert curve.ends.lower == 2 == curve.points[0].limit
-    assert curve.points[-1].value == curve.ends.best.value
-    # Idle over what is minimised, which is longer than the span of any device.
-    assert [point.bubble for point in curve.points] == pytest.approx([1 - 9 / (p.value or 0) for p in curve.points])
-
-
-def test_a_schedule_without_memory_has_no_curve() -> None:
-    problem = three_batches()
-    bare = problem.replace(blocks=tuple(replace(block, memory={}) for block in problem.blocks))
-    with pytest.raises(UsageError, match="takes any memory"):
-        sweep(bare)
+    problem = divided_pipeline(equal_stages(2, 1, 1, 1), 3, 4, name="small")
+    study = memory_study(problem, options={"objective": "span"}, points=9)
+    assert study.least.proven
+    assert all(point.certified for point in study.points)
+    values = {point.limit: point.value for point in study.points}
+    assert (values[2], values[4], min(values.values())) == (15, 10, 9)
 
 
 SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")

@@ -19,9 +19,8 @@ import deciding_stub
 import pytest
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import InputError, TrainingProblem, UsageError
 from pipeplan.instances.training.plan import Configuration
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.planners.training import deciding
 from pipeplan.planners.training.search import Report

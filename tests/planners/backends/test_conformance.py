@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeplan import InputError, Progress, SolveOptions, StartOutcome, Stop, UsageError
 from pipeplan.instances.base import clock
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.planners.backends import (
     Backend,
     Incumbent,
@@ -29,7 +31,6 @@ from pipeplan.planners.backends import (
     submit,
 )
 from pipeplan.planners.backends.trust import SECOND_OPINION, second_opinion_limits
-from pipeplan.planners.options import Progress, SolveOptions
 
 INF = float("inf")
 ONE_THREAD = SolveOptions(threads=1)
@@ -388,3 +389,32 @@ def test_offers_reach_a_running_solver_or_are_declined(backend: Backend, hard: M
     offered = hard.objective(point(hard, good))
     assert any(isinstance(event, Incumbent) and event.value == pytest.approx(offered) for event in events)
     assert outcome.objective <= offered + 1e-6
+
+
+# ---- wanted parameters -------------------------------------------------------------------------------------
+# What a native model's builder wants of the solver, and the user's own word on it.
+
+
+CONFIGURED = """
+import json, sys
+from ortools.sat.python import cp_model
+from pipeplan.planners.backends.cp_sat import _configure
+from pipeplan.planners.options import SolveOptions
+
+class NoLimit:
+    def solver_seconds_left(self):
+        return None
+
+solver, own, wanted = cp_model.CpSolver(), *map(json.loads, sys.argv[1:])
+_configure(solver, SolveOptions(native=own), NoLimit(), wanted)
+print(json.dumps([solver.parameters.linearization_level, list(solver.parameters.subsolvers)]))
+"""
+"""In a process of its own: here no solver is loaded."""
+
+
+@pytest.mark.parametrize(("own", "level"), [({}, 0), ({"linearization_level": 2}, 2)])
+def test_the_users_own_parameters_come_last(own: dict[str, Any], level: int) -> None:
+    wanted = {"linearization_level": 0, "subsolvers": ["no_lp", "max_lp"]}
+    words = [json.dumps(own), json.dumps(wanted)]
+    done = subprocess.run([sys.executable, "-c", CONFIGURED, *words], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [level, ["no_lp", "max_lp"]]

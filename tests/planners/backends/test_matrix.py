@@ -13,8 +13,7 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Stop
+from pipeplan import InputError, Stop
 from pipeplan.planners.backends import BACKENDS, MatrixModel, from_rows, solve
 from pipeplan.planners.backends.files import safe_names, write_model
 from pipeplan.planners.backends.model import compile_pyomo

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import pipeplan
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Stop
+from pipeplan import Stop, UsageError
 from pipeplan.planners.backends import BACKENDS, Backend, MatrixModel, describe, registry, solve, submit
 
 TOY = Path(__file__).with_name("toy_plugin")

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Stop
+from pipeplan import SolveOptions, Stop, UsageError
 from pipeplan.planners.backends import MatrixModel, from_rows, solve
 from pipeplan.planners.backends.scaling import EXACT_LIMIT, choose_grids, integer_form
-from pipeplan.planners.options import SolveOptions
 
 INF = float("inf")
 

@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 from signals import hear_ctrl_c
 
+from pipeplan import InputError, SolveOptions, StartOutcome, Stop, UsageError
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.formulations.plugins import PluginMistakeError
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.planners.backends import BACKENDS, Incumbent, MatrixModel, client, from_rows, solve, submit
-from pipeplan.planners.options import SolveOptions
 
 pytestmark = pytest.mark.timing
 

@@ -10,8 +10,7 @@ import known_chains as theory
 import pytest
 from recipes.chain import memory_levels, resnet_like, tightness
 
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, PatternPlan
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import baselines
 from pipeplan.planners.chain.baselines import (

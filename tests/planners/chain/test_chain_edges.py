@@ -11,11 +11,10 @@ from oracles.chain_instants import Search, agrees, allocations, fits, sequential
 from problems.chains import random_chain
 from problems.nasty import whole_chain
 
+from pipeplan import InputError, Result, SolveOptions, StartOutcome, Stop, smallest_memory, solve
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Result, StartOutcome, Stop
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
 from pipeplan.planners import backends
@@ -23,9 +22,6 @@ from pipeplan.planners.backends.model import compile_pyomo
 from pipeplan.planners.chain import sets_kernel
 from pipeplan.planners.chain.baselines import best_contiguous
 from pipeplan.planners.chain.schedule import array, tables
-from pipeplan.planners.memory.smallest import smallest_memory
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 METHODS: dict[str, dict[str, Any]] = {
     "ilp-beaumont on highs": {"formulation": "ilp-beaumont", "solver": "highs"},

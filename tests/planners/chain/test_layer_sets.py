@@ -16,12 +16,13 @@ import pytest
 from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from pipeplan.instances.base.compiled import compiled
+from pipeplan.instances.chain.plan import canonical
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.planners.backends.client import Solver
 from pipeplan.planners.chain import exact, layer_sets
 from pipeplan.planners.chain.exact import Levels
 from pipeplan.planners.chain.layer_sets import Facts, Partitions, layers_of
-from pipeplan.planners.chain.schedule import canonical, fit
+from pipeplan.planners.chain.schedule import fit
 
 
 @pytest.fixture(autouse=True)

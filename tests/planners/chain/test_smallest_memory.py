@@ -6,10 +6,8 @@ import pytest
 from oracles.chain import least_memory
 from problems.chains import random_chain
 
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, SolveOptions, smallest_memory
 from pipeplan.instances.chain.referee import evaluate_pattern, verify_pattern
-from pipeplan.planners.memory.smallest import smallest_memory
-from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
 

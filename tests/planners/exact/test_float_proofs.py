@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.catalogue import load_packaged
+from pipeplan import Found, PlacementProblem, SolveOptions, Stop, UsageError, load_packaged, solve
 from pipeplan.instances.placement.kind_functions import placement_from_json
-from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.planners.backends import BACKENDS, Answer
 from pipeplan.planners.backends.trust import (
     SECOND_OPINION,
@@ -22,8 +19,6 @@ from pipeplan.planners.backends.trust import (
     second_opinions,
 )
 from pipeplan.planners.exact import Attempt
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 
 def placement(nodes: list[dict[str, Any]], edges: list[list[int]], **cluster: Any) -> PlacementProblem:

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 from problems.nasty import nasty
 
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Found, Node, PlacementProblem, Result, SolveOptions, Stop, solve
 from pipeplan.instances.placement.referee.verify import verify, verify_latency
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.run.solve import solve
 
 THROUGHPUT: dict[str, dict[str, Any]] = {
     "stages": {},

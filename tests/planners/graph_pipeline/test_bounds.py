@@ -7,18 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from graphpipe_networks import case_study
 from oracles.graph_pipeline import all_plans, convex_sets, slowest_stage
 from problems.graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.graph_pipeline.models import case_study
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan import GraphPipelineProblem, Link, Operator, SolveOptions, Stop, TimeCurve, solve
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline import bounds
 from pipeplan.planners.graph_pipeline.bounds import lower_bound
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.run.solve import solve
 
 OBJECTIVES = ("time-per-sample", "iteration")
 MEMORY = (None, None, 0.2, 0.4, 0.7)

@@ -6,16 +6,13 @@ import random
 from typing import Any
 
 import pytest
+from graphpipe_networks import dlrm, sequential
 from oracles.graph_pipeline import shortest_iteration, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.graph_pipeline.models import dlrm, sequential
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan import Found, GraphPipelineProblem, Link, Operator, Result, SolveOptions, Stop, TimeCurve, solve
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
 from pipeplan.planners.graph_pipeline.iterations import Iterations
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 
 def some_problem(seed: int) -> tuple[GraphPipelineProblem, int]:

@@ -11,14 +11,11 @@ import pytest
 from oracles.graph_pipeline import best_time, convex_sets, stage_time
 from problems.nasty import nasty
 
-from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan import Found, GraphPipelineProblem, Link, Operator, SolveOptions, Stop, TimeCurve, solve
 from pipeplan.planners.graph_pipeline import bounds
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.costs import Costs
 from pipeplan.planners.graph_pipeline.planner import ROUNDED_MEMORY
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
 

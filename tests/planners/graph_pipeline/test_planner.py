@@ -7,17 +7,14 @@ import random
 from typing import Any
 
 import pytest
+from graphpipe_networks import candle_uno, case_study
 from problems.graph_pipelines import random_graph_pipeline
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Result
+from pipeplan import InputError, Result, StageGraphPlan, UsageError, solve
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_names
-from pipeplan.instances.graph_pipeline.models import candle_uno, case_study
-from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
-from pipeplan.planners.run.solve import solve
 
 PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream")
 

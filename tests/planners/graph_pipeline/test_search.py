@@ -7,12 +7,12 @@ import random
 from itertools import pairwise, product
 
 import pytest
-from oracles.graph_pipeline import best_mixed_time, best_time, slowest_stage, tree_sets
+from oracles.graph_pipeline import best_mixed_time, best_time, more_in_flight, slowest_stage, tree_sets
 from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee import verify_stage_graph
-from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.configurations import Configuration, extra_in_flight, menu
 from pipeplan.planners.graph_pipeline.search import Search
 
 
@@ -89,3 +89,15 @@ def test_shallower_plans_hold_less_and_take_longer(seed: int) -> None:
         assert shallow.value >= deep.value
     for step in front:
         assert not verify_stage_graph(problem, step.plan)
+
+
+# ---- configurations ----------------------------------------------------------------------------------------
+# Samples in flight: the paper's table of ten rows, and the formula that replaces it.
+
+
+SIZES = [Configuration(b, k) for b, k in product((1, 2, 3, 4, 5, 8, 12, 16), range(1, 9))]
+
+
+def test_the_formula_is_the_published_table() -> None:
+    for x, y in product(SIZES, SIZES):
+        assert extra_in_flight(x, y) == more_in_flight(x.b, x.k, y.b, y.k)

@@ -9,16 +9,14 @@ import pytest
 from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_problem
 
 import pipeplan
+from pipeplan import InputError, PeriodicSchedulePlan, SchedulePlan, SolveOptions
 from pipeplan.formulations.zero_bubble.period_bounds import stashes_of
-from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.kind_functions import held, with_memory
-from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee import verify_schedule
 from pipeplan.planners.memory.schedule import explain
-from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
 

@@ -17,13 +17,10 @@ from oracles.staging import best_stages
 from problems.nasty import nasty
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.catalogue import load_packaged
+from pipeplan import InputError, SolveOptions, load_packaged, smallest_memory
 from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
 from pipeplan.instances.registry import kind_of
 from pipeplan.planners.memory import training
-from pipeplan.planners.memory.smallest import smallest_memory
-from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
 TOO_MANY_DIGITS = 1e-12

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Node, PlacementPlan, PlacementProblem, SolveOptions, StartOutcome, Stop
 from pipeplan.planners.contract import Board, Outcome, Request
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.annealing import PLANNER, LargeNeighbourhoodSearch, Run
 from pipeplan.planners.search import Incumbent
 

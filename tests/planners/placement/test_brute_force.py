@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.contract import Outcome, Request
-from pipeplan.planners.options import SolveOptions
+from pipeplan import InputError, Node, Outcome, PlacementProblem, Request, SolveOptions, Stop
 from pipeplan.planners.placement.brute_force import MAX_PLANS, PLANNER, plan_count
 
 

@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 from problems.placements import random_placement
 from recipes.transformer import transformer
 
+from pipeplan import Node, PlacementProblem, SolveOptions, Stop, solve
 from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement import device_sets
 from pipeplan.planners.placement.device_sets import Columns, Pricer, pricer, set_graph
-from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.xdist_group("device-sets")  # one worker compiles
 

@@ -16,13 +16,12 @@ from oracles.extended_placement import best_value, tiny_types
 from problems.nasty import nasty
 from problems.placements import limited_placement, optimum, random_placement
 
-from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop
+from pipeplan import Found, Progress, Result, SolveOptions, StartOutcome, Stop, solve
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement import dp
-from pipeplan.planners.run.solve import solve
+from pipeplan.planners.placement.ideals import Lattice, all_ideals, build
 
 pytestmark = pytest.mark.xdist_group("dp")  # one worker compiles
 
@@ -235,7 +234,7 @@ def test_a_plan_that_exceeds_the_memory_by_a_hair_is_replaced_and_its_bound_stay
 @pytest.mark.usefixtures("pruned")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_share_the_work_and_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeplan.planners.placement.dp_pruned.PARALLEL_FROM", 0)
+    monkeypatch.setattr("pipeplan.planners.placement.dp.PARALLEL_FROM", 0)
     result = plan(blocks(60, branches=3, length=7, accelerators=5, seed=3), {"threads": threads})
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(38.141, abs=1e-9))
 
@@ -297,3 +296,23 @@ def test_a_start_is_kept_or_improved_and_proven(planner: str, way: str) -> None:
     result = solve(problem, planner="dp", warm_start=start)
     assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, StartOutcome.ACCEPTED)
     assert result.objective == plan(problem).objective
+
+
+# ---- ideals ------------------------------------------------------------------------------------------------
+# Ideals of more groups than a machine word has bits.
+
+
+def sets(lattice: Lattice) -> list[frozenset[int]]:
+    return [
+        frozenset(g for g in range(lattice.model.count) if int(row[g // 64]) >> (g % 64) & 1)
+        for row in lattice.bits
+    ]
+
+
+def test_more_groups_than_a_machine_word_has_bits() -> None:
+    count = 150
+    nodes = tuple(Node(i, 1.0, 5.0, transfer_time=0.5 * (i < count - 1)) for i in range(count))
+    edges = tuple((i, i + 1) for i in range(count - 1))
+    lattice = all_ideals(build(PlacementProblem(nodes, edges, accelerators=4, cpus=0)), 1000)
+    assert sets(lattice) == [frozenset(range(size)) for size in range(count + 1)]
+    assert lattice.prefix([float(g) for g in range(count)])[-1] == count * (count - 1) / 2

@@ -13,13 +13,10 @@ from oracles.published_optima import CONTIGUOUS as PROVEN
 from problems.placements import random_placement
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import InputError, Node, PlacementProblem, Progress, SolveOptions, Stop, UsageError
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
-from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement import heuristics
 from pipeplan.planners.registry import PLANNERS
 

@@ -11,14 +11,10 @@ import pytest
 from oracles.latency import best_latency, random_latency_placement
 from random_placements import layered
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan import Found, InputError, Node, PlacementProblem, Result, SolveOptions, Stop, UsageError, solve
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.latency import Annealing, World, lower_bound
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.xdist_group("latency")  # one worker compiles
 

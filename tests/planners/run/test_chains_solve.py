@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 from known_chains import figure_5
 
+from pipeplan import ChainProblem, InputError, PatternPlan, PlacementPlan, StartOutcome, Stop, UsageError, solve
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee import evaluate_pattern
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.planners.run.solve import solve
 
 FIGURE_5 = figure_5().problem
 CHAIN_FORMULATIONS = [name for name, entry in FORMULATIONS.items() if entry.problem_kind == "chain"]

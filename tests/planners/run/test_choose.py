@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 from oracles.extended_placement import tiny_types
 
+from pipeplan import Found, InputError, StartOutcome, UsageError, load_packaged, solve
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Found, StartOutcome
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run.choose import choose
-from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
 
 

@@ -11,19 +11,14 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan import Found, InputError, PlacementPlan, Result, SolveOptions, Stop, load_packaged, solve
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
-from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import all_methods, provers
 from pipeplan.planners.run import claims
 from pipeplan.planners.run.claims import Answer, recompute, verify_proof
-from pipeplan.planners.run.solve import solve
 from pipeplan.show.comparison import comparison_page, markdown
 from pipeplan.show.report import result_page
 from pipeplan.studies.compare.comparison import JOURNAL, PROBLEMS, compare_suite, load_comparison

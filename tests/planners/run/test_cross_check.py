@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 from problems.placements import random_placement
 
-from pipeplan import generate
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.catalogue import load_packaged
+from pipeplan import Found, Result, Stop, UsageError, generate, load_packaged
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.solve import contradiction, solve

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 from problems.nasty import nasty
 
-from pipeplan import Result, load_packaged, solve
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Found, StartOutcome, Stop
-from pipeplan.instances.files import save
-from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan import Found, InputError, PlacementPlan, Result, StartOutcome, Stop, load_packaged, save, solve
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run import solve as solving

@@ -11,16 +11,13 @@ from problems.placements import random_placement
 from problems.stagings import random_staging
 from problems.trainings import random_training
 
+from pipeplan import ChainProblem, Node, PatternPlan, PlacementPlan, PlacementProblem, solve
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, Stop
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.physics.schedules import V_SHAPE
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.registry import PLANNERS
@@ -28,7 +25,6 @@ from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.choose import choose
 from pipeplan.planners.run.judge import NO_FAMILY, RECOMPUTED
-from pipeplan.planners.run.solve import solve
 
 ONE_BATCH, TWO_BATCHES = "patterns of one batch per period", "patterns of 2 batches per period"
 

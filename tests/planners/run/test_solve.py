@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeplan.formulations.contract import OptionSpec
+from pipeplan import InputError, Node, OptionSpec, Outcome, PlacementPlan, PlacementProblem, Request, UsageError
 from pipeplan.formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTIVE, Entry
-from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners import exact
-from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan import Found, Result, SolveOptions, Stop
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base import clock
-from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.planners import exact
 from pipeplan.planners.backends import Job, client
-from pipeplan.planners.options import SolveOptions
 
 pytestmark = pytest.mark.timing
 

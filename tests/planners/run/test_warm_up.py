@@ -11,10 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pipeplan import solve
+from pipeplan import Stop, load_packaged, solve
 from pipeplan.instances.base import clock
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
 from pipeplan.planners.run import solve as solving

@@ -8,12 +8,8 @@ import known_chains as theory
 import pytest
 from recipes.chain import resnet_like
 
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan import ChainProblem, Found, Result, SolveOptions, Stop, smallest_memory, solve
 from pipeplan.planners.chain.smallest_memory import amount, binding, explain
-from pipeplan.planners.memory.smallest import smallest_memory
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
 TIGHT = theory.golden_chains()[3].problem.replace(memory_bytes=8)
 EXACT: tuple[dict[str, Any], ...] = (

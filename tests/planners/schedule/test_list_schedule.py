@@ -6,16 +6,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from known_pipelines import shape
 from oracles.schedule import least_makespan, least_period, least_span, tiny_problem
 from problems.schedule_tables import list_schedule
 from problems.schedules import random_schedule
 from recipes.other_kinds import measured_even, measured_uneven
 
-from pipeplan import solve
-from pipeplan.instances.base.errors import UsageError
+from pipeplan import Block, BlockEdge, ScheduleDevice, ScheduleProblem, UsageError, solve
 from pipeplan.instances.physics.schedules import V_SHAPE
-from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages, shape
-from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.list_schedule import better_and_better, one_by_one, periodic_list_schedule
 from pipeplan.planners.schedule.listing import as_plan, in_whole_numbers, listed, order_alone, rules, why_none

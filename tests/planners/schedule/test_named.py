@@ -9,12 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from known_pipelines import random_pipeline
 from recipes.other_kinds import measured_uneven
 
-from pipeplan import load_packaged, solve
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages, random_pipeline
-from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan import Block, BlockEdge, ScheduleDevice, ScheduleProblem, UsageError, load_packaged, solve
+from pipeplan.instances.schedule.generators import StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.referee import ScheduleEvaluation, evaluate_schedule, verify_schedule
 from pipeplan.planners.schedule.named import (
     DUALPIPE_V,

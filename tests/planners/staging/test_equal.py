@@ -13,8 +13,7 @@ from oracles.leveled_staging import best_leveled
 from problems.stagings import leveled_staging, random_staging
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
+from pipeplan import LeveledPlan, LeveledStage, StagedPlan, load_packaged
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.staging.equal import equal_trees
 

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from oracles.staging import best_stages
 
-from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan import Found, Result, SolveOptions, Stop, solve
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import model as tables
 from pipeplan.planners.staging.costs import ROUNDED_MEMORY
 

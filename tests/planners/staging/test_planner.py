@@ -16,16 +16,11 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Found, Result
-from pipeplan.instances.catalogue import load_packaged
+from pipeplan import Found, InputError, Outcome, Request, Result, SolveOptions, load_packaged, solve
 from pipeplan.instances.staging.kind_functions import staging_from_published
 from pipeplan.instances.staging.plan import LeveledPlan, PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee import rules_of, verify_stages
-from pipeplan.planners.contract import Outcome, Request
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging.planner import PiperPlanner, path_of
 
 SEEDS = range(100)

@@ -13,11 +13,9 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging, with_zero
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan import Found, InputError, Result, SolveOptions, Stop
 from pipeplan.instances.staging.kind_functions import staging_from_json, staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingLevel, StagingProblem
-from pipeplan.planners.options import SolveOptions
 
 
 def without_replicas(seed: int, **changes: Any) -> StagingProblem:

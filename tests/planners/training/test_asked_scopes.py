@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeplan import load_packaged, solve
-from pipeplan.instances.base.result import Stop
+from pipeplan import Stop, TrainingProblem, load_packaged, solve
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.frameworks import ends_of, uncut
 from pipeplan.instances.training.plan import Configuration, layout_word
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration, framework_faults, verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.empty import why_empty

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan import solve
+from pipeplan import Stop, solve
 from pipeplan.instances.base.quantities import GIB
-from pipeplan.instances.base.result import Stop
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
+from pipeplan import InputError, PipeplanError, TrainingProblem, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.iteration import timing_of
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.measured import Fitted, fitted, measured_runs, save_fit, saved_fit

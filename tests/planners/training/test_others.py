@@ -14,9 +14,9 @@ from pipeplan.instances.training.cases import NONE, ParallelismChoice, words_of_
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.instances.training.scope import Scope
-from pipeplan.planners.training import others
+from pipeplan.planners.training import cover as others
+from pipeplan.planners.training.cover import Closer, Layers, others_of, works_of
 from pipeplan.planners.training.forms import Timed, believed, plausible, values_of
-from pipeplan.planners.training.others import Closer, Layers, others_of, works_of
 from pipeplan.planners.training.space import Space
 
 from ...oracles.training import configurations

@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, profiles
 
 import pipeplan
+from pipeplan import ChainProblem, InputError, PlacementProblem, Profile, ProfileOptions, UsageError
 from pipeplan.instances.base.cluster import Cluster
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.lowering import FOR_ALL, lower, on_cluster, without_backward_passes
-from pipeplan.instances.networks.profile.options import ProfileOptions
-from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.physics.optimizers import OPTIMIZERS, copies_by
-from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 

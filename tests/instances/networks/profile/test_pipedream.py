@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 from problems.malformed import PROFILE
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.graph_pipeline.problem import Link
+from pipeplan import GraphStage, InputError, Link, Node, PlacementProblem, StageGraphPlan, load, load_profile
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph
-from pipeplan.instances.lookup import load
-from pipeplan.instances.lowering import load_profile
 from pipeplan.instances.networks.profile.pipedream import read_graph_txt
-from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 ON: dict[str, Any] = {"devices": 2, "memory_bytes": math.inf, "bandwidth": 1000.0}
 CLUSTER = {**ON, "cpus": 1, "cpu_slowdown": 10.0}

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, profiles
 
-from pipeplan.instances.base.curve import TimeCurve
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.lowering import lower
+from pipeplan import InputError, TimeCurve, UsageError, lower
 from pipeplan.instances.networks.profile.profile import (
     Profile,
     ProfileNode,

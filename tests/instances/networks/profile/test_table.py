@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.profiles import profiles, table_of
 
-from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan import InputError, Profile
 from pipeplan.instances.networks.profile.table import read_table, table_template
 
 HEAD = "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"

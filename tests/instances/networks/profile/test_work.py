@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 from problems.profiles import DIAMOND, ROW, WORK
 
 import pipeplan
+from pipeplan import InputError, PlacementProblem, StagingProblem, UsageError
 from pipeplan.instances.base.cluster import Cluster
-from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower, without_backward_passes
 from pipeplan.instances.networks.profile import load_packaged_profile, packaged_profile_names
 from pipeplan.instances.networks.profile.profile import Profile, profile_to_json
 from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
 from pipeplan.instances.physics.hardware import DEVICES, GPUS, Hardware, devices_given
-from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.staging.problem import StagingProblem
 
 SLOW = Hardware("slow", 4.0, 8.0, 2.0, 100.0, efficiency=0.5, launch_s=0.25)
 """Two operations of 4 bytes, four of 2 bytes, and two bytes in a second."""

@@ -8,10 +8,9 @@ import pytest
 from problems.profiles import ROW
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import InputError, PlannedStage, StagedPlan, UsageError
 from pipeplan.instances.lowering import lower, without_backward_passes
 from pipeplan.instances.physics.optimizers import MIXED, copies_by, share_of, states_of
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.referee import evaluate_stages
 
 ON: dict[str, Any] = {"devices": 4, "memory_bytes": 1e6, "bandwidth": 2000.0}

@@ -9,10 +9,8 @@ import pytest
 from export_samples import cut, llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan import GraphStage, InputError, PlannedStage, StagedPlan, StageGraphPlan, UsageError
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.export.contract import TARGETS
 
 EIGHT = llama(8)

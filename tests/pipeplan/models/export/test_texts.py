@@ -11,11 +11,9 @@ from command_line import has
 from export_samples import llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
+from pipeplan import LeveledPlan, LeveledStage, PatternPlan, Profile, ProfileNode, ProfileTensor, StagedPlan
 from pipeplan.instances.base.result import Asked
-from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.staging.from_profile import RECOMPUTE
-from pipeplan.instances.staging.plan import LeveledPlan, LeveledStage, StagedPlan
 from pipeplan.models.export.contract import export_files
 from pipeplan.models.export.serving import divided
 

@@ -12,14 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems.schedule_tables import SHAPES, planned
 
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan import GraphStage, InputError, ScheduleProblem, StageGraphPlan, UsageError, simulate
 from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
 from pipeplan.instances.schedule.generators import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
-from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee import evaluate_schedule, verify_schedule
-from pipeplan.instances.simulate import simulate
 from pipeplan.models.export.contract import ToExport, export
 from pipeplan.models.export.torch_pipelining import passes_by_rank
 from pipeplan.models.stages import stages_of

@@ -12,14 +12,12 @@ from command_line import Plan, done, refused
 from problems.exported_trainings import CASES, FRAMEWORKS, Case
 from problems.trainings import random_configuration, random_own_training, random_training
 
-from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.files import problem_from_json, save
+from pipeplan import Found, Result, Stop, TrainingProblem, UsageError, save
+from pipeplan.instances.files import problem_from_json
 from pipeplan.instances.training.build import MODELS, problem_of
 from pipeplan.instances.training.flags import Read, configuration_from_flags
 from pipeplan.instances.training.kind_functions import training_to_json
 from pipeplan.instances.training.plan import Configuration, Recompute
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.models.export.contract import LAUNCHERS, export, export_files

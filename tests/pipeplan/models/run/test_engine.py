@@ -10,10 +10,8 @@ pytest.importorskip("torch")
 
 from run_cases import MICRO_BATCHES, in_shares, placed, profile_of, run_cases
 
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan import GraphStage, PlannedStage, Profile, StagedPlan, StageGraphPlan
 from pipeplan.instances.registry import Plan
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.run.report import CaseReport
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]

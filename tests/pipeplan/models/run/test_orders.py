@@ -10,12 +10,9 @@ import pytest
 from problems.profiles import DIAMOND, ROW
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan import Device, InputError, PlacementPlan, PlannedStage, Profile, StagedPlan, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.networks.profile.profile import Profile
-from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.simulate import pipeline_of, simulate
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.timeline.model import Pass
 from pipeplan.models.run.orders import Layout, Message, Value, schedule_of, synchronised_bytes
 from pipeplan.models.run.run import even_split

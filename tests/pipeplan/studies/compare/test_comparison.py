@@ -17,17 +17,16 @@ import pytest
 from problems.made_up_runs import record as finished_run
 from problems.made_up_runs import run
 
+from pipeplan import InputError, UsageError, load_packaged
 from pipeplan.formulations import registry
 from pipeplan.instances.base.compiled import child_environment
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.studies import journal
+from pipeplan.studies.chain_memory import Settings, opened
 from pipeplan.studies.compare import comparison
 from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, compare_suite, finished, journal_in
 from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
-from pipeplan.studies.sweep import asked, opened
 
 # One worker runs them all, so that the comparison which they share is made once.
 pytestmark = pytest.mark.xdist_group("comparison")
@@ -252,11 +251,11 @@ def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
 ) -> None:
     path = tmp_path / "points.jsonl"
     chain = load_packaged("golden-4")
-    opened(chain, asked(chain), path)
-    assert opened(chain, asked(chain), path).path == path
+    opened(chain, Settings(), path)
+    assert opened(chain, Settings(), path).path == path
     monkeypatch.setattr(journal, "own_version", lambda: "0.0.1")
     with pytest.raises(InputError, match=r"made_by\.pipeplan is '.*' there and '0\.0\.1' now; .*--no-resume"):
-        opened(chain, asked(chain), path)
+        opened(chain, Settings(), path)
 
 
 def test_an_installed_package_counts_with_all_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,10 @@
 
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from pipeplan.instances.base.result import Stop
+from pipeplan import SolveOptions, Stop
 from pipeplan.planners.backends.model import MatrixModel
 from pipeplan.planners.backends.records import Answer
 from pipeplan.planners.backends.session import Session, Start
-from pipeplan.planners.options import SolveOptions
 
 STOPS = {0: Stop.PROVEN, 1: Stop.TIME, 2: Stop.INFEASIBLE, 3: Stop.UNBOUNDED}
 

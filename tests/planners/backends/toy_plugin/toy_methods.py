@@ -1,10 +1,7 @@
 """Methods in another package: a formulation that is one of ours under another name, and a planner with an option."""
 
-from pipeplan.formulations.contract import OptionSpec
+from pipeplan import OptionSpec, Outcome, PlacementPlan, Request, Stop
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.base.result import Stop
-from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.planners.contract import Outcome, Request
 
 FORMULATION = FORMULATIONS["ip-tarnawski"].load()
 

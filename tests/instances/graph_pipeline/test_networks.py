@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline.models import (
+from graphpipe_networks import (
     CLUSTERS,
     candle_uno,
     case_study,
@@ -17,9 +15,9 @@ from pipeplan.instances.graph_pipeline.models import (
     mmt,
     sequential,
 )
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
+
+from pipeplan import GraphPipelineProblem, InputError, Link, UsageError, simulate
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph
-from pipeplan.instances.simulate import simulate
 
 MIB = 2**20
 

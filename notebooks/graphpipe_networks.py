@@ -18,15 +18,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
-from ..base.checks import MAX_DEVICES, check_amount, check_whole
-from ..base.errors import named
-from ..base.graph import adjacency, heights_of
-from ..base.kind import Generator
-from ..base.quantities import GIB, MIB
-from ..physics.hardware import GPUS
-from .plan import GraphStage, StageGraphPlan
-from .problem import MAX_MINI_BATCH, GraphPipelineProblem, Link, Operator, TimeCurve
-from .referee import forced_edges
+from pipeplan.instances.base.checks import MAX_DEVICES, check_amount, check_whole
+from pipeplan.instances.base.errors import named
+from pipeplan.instances.base.graph import adjacency, heights_of
+from pipeplan.instances.base.quantities import GIB, MIB
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import (
+    MAX_MINI_BATCH,
+    GraphPipelineProblem,
+    Link,
+    Operator,
+    TimeCurve,
+)
+from pipeplan.instances.graph_pipeline.referee import forced_edges
+from pipeplan.instances.physics.hardware import GPUS
 
 # ---- clusters --------------------------------------------------------------------------------------------
 # Named clusters, and how long an operator takes on one of their devices.
@@ -318,21 +323,6 @@ def sequential(devices: int = 8, layers: int = 32, **setting: Unpack[Setting]) -
     graph = _Graph()
     graph.row(_transformer("layer", layers))
     return graph.problem(f"sequential-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
-
-
-_COMMON = ("devices", "layers", "mini_batch", "cluster", "memory_bytes", "half_samples")
-
-GENERATORS: Mapping[str, Generator] = {
-    "mmt": Generator("multi-modal transformer: branches, concatenated at the end", mmt, (*_COMMON, "branches")),
-    "dlrm": Generator(
-        "recommendation model: dense branches and tables, concatenated", dlrm, (*_COMMON, "branches")
-    ),
-    "candle-uno": Generator(
-        "drug response model: dense branches, concatenated", candle_uno, (*_COMMON, "branches")
-    ),
-    "case-study": Generator("two branches of transformer layers", case_study, (*_COMMON, "branches", "join")),
-    "sequential": Generator("transformer layers in one row, without branches", sequential, _COMMON),
-}
 
 
 # ---- plans by hand: one device and one stage for each layer, as a graph or in one row -----------------
