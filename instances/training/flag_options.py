@@ -115,14 +115,18 @@ def _check_length(characters: int) -> None:
         raise InputError(WHERE, f"has {characters} characters", f"give at most {MOST_CHARACTERS}")
 
 
-# What a shell script gives a variable: a list in brackets, a text in quotes, or a word.
+# What a shell script gives a variable: a list in brackets, a text in quotes, or a word; `+=` adds to it. What comes
+# before, such as `export` or `declare -i`, changes nothing here.
 _ASSIGNED = re.compile(
-    r"""^[ \t]*(?:export[ \t]+|readonly[ \t]+)?([A-Za-z_]\w*)=(?:\(([^()]*)\)|"([^"]*)"|'([^']*)'|([^\s;]*))[ \t;]*$""",
+    r"""(?:^|;)[ \t]*(?:(?:export|readonly|local|declare|typeset)[ \t]+(?:-\w+[ \t]+)*)?([A-Za-z_]\w*)(\+?)="""
+    r"""(?:\(((?:[^()$]|\$(?!\(\()|\$\(\([^()]*\)\))*)\)|"([^"]*)"|'([^']*)'|(\$\(\([^()]*\)\)|[^\s;]*))[ \t]*(?=;|$)""",
     re.MULTILINE,
 )
 # A list in quotes stays several words.
-_VARIABLE = re.compile(r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?|\$\{([A-Za-z_]\w*)(?::?[-=]([^{}]*))?\}|\$([A-Za-z_]\w*)')
-_PRODUCT = re.compile(r"\$\(\( *([0-9]{1,6}(?: *\* *[0-9]{1,6}){0,3}) *\)\)")
+_VARIABLE = re.compile(
+    r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?|\$\{(\w+)(?::?[-=]([^{}]*))?\}|\$([A-Za-z_]\w*)'
+)
+_PRODUCT = re.compile(r"\$\(\(([\w *]{1,100})\)\)")
 # What the script itself was started with.
 _ARGUMENTS = re.compile(r"""["']?\$[@*]["']?""")
 
@@ -130,7 +134,8 @@ _ARGUMENTS = re.compile(r"""["']?\$[@*]["']?""")
 def without_variables(script: str) -> str:
     """A shell script's command lines with the values that the script itself gives its variables; nothing is run.
 
-    A variable that it does not set keeps its name, unless `${NAME:-value}` says what stands for it.
+    A variable that it does not set keeps its name, unless `${NAME:-value}` says what stands for it. Of two branches the
+    last one counts.
     """
     values: dict[str, str] = {}
     length = 0
@@ -139,17 +144,23 @@ def without_variables(script: str) -> str:
         entries, braces, usual, name = match.groups()
         return values.get(entries or braces or name, match[0] if usual is None else usual)
 
+    def product(match: re.Match[str]) -> str:
+        factors = [whole_number(values.get(word.strip(), word.strip())) for word in match[1].split("*")]
+        known = [factor for factor in factors if factor is not None]
+        return str(prod(known)) if len(known) == len(factors) and max(known) < LARGEST * 1000 else match[0]
+
     def filled(text: str) -> str:
         nonlocal length
         text = _VARIABLE.sub(value, text)
         length += len(text)
         _check_length(length)
-        return _PRODUCT.sub(lambda match: str(prod(map(int, match[1].split("*")))), text)
+        return _PRODUCT.sub(product, text)
 
     _check_length(len(script))
     script = re.sub(r"\\\r?\n", " ", script)
     for match in _ASSIGNED.finditer(script):
-        values[match[1]] = filled(next((text for text in match.groups()[1:] if text is not None), ""))
+        text = filled(next((text for text in match.groups()[2:] if text is not None), ""))
+        values[match[1]] = f"{values.get(match[1], '')} {text}" if match[2] else text
     return _ARGUMENTS.sub("", filled(_ASSIGNED.sub("", script)))
 
 
@@ -232,7 +243,8 @@ class Flags:
         negative = digits != text
         number = whole_number(digits)
         if number is None:
-            raise self.wrong(name, f"is {show(text)}", "give a whole number")
+            unset = "give a whole number; the script gives this variable none" if "$" in text else "give a whole number"
+            raise self.wrong(name, f"is {show(text)}", unset)
         value = -number if negative else number
         if not least <= value <= LARGEST * 1000:
             raise self.wrong(name, f"is {show(text)}", f"give a whole number from {least} on")

@@ -299,13 +299,16 @@ SCRIPT = """
 GPUS_PER_NODE=8   # of "each" node (8)
 NODES=${NODES:-8}
 WORLD=$(($GPUS_PER_NODE * NODES))
-DATA=$1
-export TP=4
+DATA=$1; SAVE=${2:-/tmp}
+if true; then
+  declare -i TP=$((2 * 2)); readonly MICRO=1
+fi
 LAUNCH="--nproc_per_node $GPUS_PER_NODE --nnodes $NODES --master_addr ${MASTER_ADDR}"
 PARALLEL=(
     --tensor-model-parallel-size ${TP} --sequence-parallel   # (fast)
     --pipeline-model-parallel-size ${PP:-2}
 )
+PARALLEL+=(--micro-batch-size "$MICRO" --global-batch-size $((GPUS_PER_NODE * NODES * 4)))
 srun torchrun $LAUNCH pretrain_gpt.py "$@" \\
   "${PARALLEL[@]}" --data-path $DATA --save $HOME/$RUN QUIET
 """
