@@ -119,13 +119,12 @@ def _check_length(characters: int) -> None:
 # before, such as `export` or `declare -i`, changes nothing here.
 _ASSIGNED = re.compile(
     r"""(?:^|;)[ \t]*(?:(?:export|readonly|local|declare|typeset)[ \t]+(?:-\w+[ \t]+)*)?([A-Za-z_]\w*)(\+?)="""
-    r"""(?:\(((?:[^()$]|\$(?!\(\()|\$\(\([^()]*\)\))*)\)|"([^"]*)"|'([^']*)'|(\$\(\([^()]*\)\)|[^\s;]*))[ \t]*(?=;|$)""",
+    r"""(?:\(((?:[^()$]|\$(?!\(\()|\$\(\([^()]*\)\))*)\)|"([^"]*)"|'([^']*)'|(\$\(\([^()]*\)\)|[^\s;]*))"""
+    r"""[ \t]*(?=;|$)""",
     re.MULTILINE,
 )
 # A list in quotes stays several words.
-_VARIABLE = re.compile(
-    r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?|\$\{(\w+)(?::?[-=]([^{}]*))?\}|\$([A-Za-z_]\w*)'
-)
+_VARIABLE = re.compile(r'"?\$\{([A-Za-z_]\w*)\[@\]\}"?|\$\{(\w+)(?::?[-=]([^{}]*))?\}|\$([A-Za-z_]\w*)')
 _PRODUCT = re.compile(r"\$\(\(([\w *]{1,100})\)\)")
 # What the script itself was started with.
 _ARGUMENTS = re.compile(r"""["']?\$[@*]["']?""")
@@ -243,7 +242,9 @@ class Flags:
         negative = digits != text
         number = whole_number(digits)
         if number is None:
-            unset = "give a whole number; the script gives this variable none" if "$" in text else "give a whole number"
+            unset = (
+                "give a whole number; the script gives this variable none" if "$" in text else "give a whole number"
+            )
             raise self.wrong(name, f"is {show(text)}", unset)
         value = -number if negative else number
         if not least <= value <= LARGEST * 1000:

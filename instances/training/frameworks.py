@@ -6,11 +6,12 @@ It is the only place that says so: the search, the referee, the readers of flags
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
+from ..base.errors import InputError
 from ..physics.optimizers import KEPT
 from ..physics.schedules import SCHEDULES, run_by
 from .model import INSIDE, MODULES, Model
@@ -117,6 +118,17 @@ def uncut(problem: TrainingProblem, degrees: Degrees) -> frozenset[int]:
 def ends_of(layout: Iterable[int]) -> tuple[int, ...]:
     """The positions at which chunks end, but for the last one."""
     return tuple(accumulate(layout))[:-1]
+
+
+def check_units(where: str, layout: Sequence[int], model: Model) -> None:
+    """Refuse a layout that does not give every unit to one chunk."""
+    units, held = len(model.units), sum(layout)
+    if held != units:
+        ends = "count the embedding in the first chunk and the head in the last one"
+        remedy = ends if held == model.layers else "give every unit to one chunk"
+        raise InputError(
+            where, f"holds {held} units, and the model has {units} (embedding and head included)", remedy
+        )
 
 
 def spread(units: int, chunks: int) -> tuple[int, ...]:

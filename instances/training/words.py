@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
-from .frameworks import even_layout, spread
+from .frameworks import check_units, even_layout, spread
 from .plan import (
     DEGREE_KEYS,
     LARGEST,
@@ -125,13 +125,7 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
             f"has {len(counts)} chunks, and {degrees.pipeline} x {degrees.virtual} are wanted",
             "give pipeline x virtual chunks",
         )
-    units = len(problem.model.units)
-    if sum(counts) != units:
-        raise InputError(
-            f"{WHERE}: layout",
-            f"holds {sum(counts)} units, and the model has {units} (embedding and head included)",
-            "give every unit to one chunk",
-        )
+    check_units(f"{WHERE}: layout", counts, problem.model)
     return counts
 
 
@@ -159,7 +153,7 @@ def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
         raise InputError(
             f"{WHERE}: layout",
             f"is missing, and {model.layers} layers do not divide among {degrees.pipeline} x {degrees.virtual} chunks",
-            "choose other degrees, or give a layout such as layout=Et*3|t*4|t*3,L",
+            f"choose other degrees, or give a layout, as layout={layout_word(spread(units, degrees.chunks))[:80]}",
         )
     return layout
 

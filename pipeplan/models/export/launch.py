@@ -171,7 +171,7 @@ def _torchrun(job: Job) -> str:
     place = "" if job.nodes == 1 else '--node-rank "${NODE_RANK:?}" --master-addr "${MASTER_ADDR:?}" '
     started = "" if job.nodes == 1 else " on each node, with NODE_RANK and MASTER_ADDR set"
     return _script(
-        [f"# Start it{started}: bash {SCRIPT} [further arguments of the program]"],
+        [f"# Start it with bash{started}."],
         [f"torchrun --nnodes {job.nodes} --nproc-per-node {job.gpus} {place}\\\n  {job.call}"],
         job,
     )
@@ -184,7 +184,7 @@ def _slurm(job: Job) -> str:
             "#SBATCH --ntasks-per-node=1",
             f"#SBATCH --gpus-per-node={job.gpus}",
             "#SBATCH --exclusive",
-            f"# Start it: sbatch {SCRIPT} [further arguments of the program]",
+            "# Start it with sbatch; add your own lines for partition, time and account.",
         ],
         [
             'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
@@ -197,7 +197,11 @@ def _slurm(job: Job) -> str:
 
 def _script(head: Sequence[str], command: Sequence[str], job: Job) -> str:
     exports = [f"export {name}={value}" for name, value in job.environment.items()]
-    return "\n".join(["#!/usr/bin/env bash", *head, "set -euo pipefail", "", *exports, *command]) + "\n"
+    yours = [
+        "# Yours to add: data, tokenizer, learning rate, and what of the model costs no time (--rotary-base, ...).",
+        "# Arguments of this script come before those below, which count where both say something.",
+    ]
+    return "\n".join(["#!/usr/bin/env bash", *head, *yours, "set -euo pipefail", "", *exports, *command]) + "\n"
 
 
 def _mcore(job: Job) -> str:

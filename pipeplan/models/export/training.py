@@ -175,6 +175,11 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
         raise UsageError("A configuration has its own number of micro-batches; drop --micro-batches.")
     problem = problem.replace(framework=target)
     faults = [str(fault).rstrip(".") for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan))]
+    if problem.adapter_rank is not None and target != "deepspeed":
+        faults.append(
+            f"its own program trains all weights, and here adapters of rank {problem.adapter_rank} alone; give these "
+            "degrees to one that has adapters (Megatron-Bridge, NeMo), or export to deepspeed, whose program is yours"
+        )
     if problem.model.own:
         faults.append("the model has measured layers, whose modules nobody named; give one with shapes")
     if faults:
@@ -258,6 +263,7 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
     beside = "add your own flags for data, tokenizer and learning rate"
     if options.model_flags:
         words = _flags(**megatron_model(problem)) + words
+        beside += ", and those of your model that cost no time, such as --rotary-base and --norm-epsilon"
     else:
         beside += ", and for the model's shapes, which --with-model-flags writes"
     notes = (_ranks_in_words(problem, plan), beside)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...instances.training.referee import ConfigurationEvaluation
+from ...instances.training.words import words_of
 from ...studies.configure.ladder import Rung, tokens_per_second
 from ..console import draw_rows, put
-from ..words import percent
-from .training import shortly
+from ..words import percent, several
+from .training import memory_in_words, shortly
 
 TITLES = (
     "nodes lost",
@@ -26,7 +27,7 @@ TITLES = (
 
 def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
     """Print a row for each number of lost nodes; shares are of the tokens a second of all nodes."""
-    all_tokens = tokens_per_second(whole)
+    all_tokens, each = tokens_per_second(whole), whole.problem.levels[0].count
 
     def rates(own: ConfigurationEvaluation | None) -> list[str]:
         if own is None:
@@ -41,6 +42,14 @@ def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
         fewer = "none" if rung.fewer is None else _fewer(rung.fewer)
         rows.append((rung.lost, rung.devices, best, *rates(rung.best), fewer, *rates(rung.fewer)))
     draw_rows(TITLES, rows, "best configuration,fewer replicas")
+    for rung in rungs:
+        for what, own in (("best", rung.best), ("fewer replicas", rung.fewer)):
+            if own is not None and rung.lost:
+                put(
+                    f"{several(rung.lost, 'node')} lost, {what}: --devices {own.problem.devices // each}x{each}x"
+                    f'{own.problem.gpu.name} --batch {own.problem.batch} --judge "{words_of(own.plan)}"; '
+                    f"{memory_in_words(own)}."
+                )
     put(
         f"fewer replicas: {shortly(whole.plan)} with less data parallelism and the largest batch that divides; GPUs "
         "that make no whole replica are idle. The best configuration keeps the batch.",

@@ -275,7 +275,8 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     if best is None:
         yield from _nothing(answer, report)
         return
-    yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
+    cut = "" if report.finished else "Cut short, the best so far: "
+    yield f"{cut}{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
     if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
@@ -387,7 +388,9 @@ def errors_in_words(problem: TrainingProblem) -> str:
     if own is None:
         return f"How accurate? Nobody's runs were compared, so the errors allowed for are a guess ({whose})."
     peaks = "" if own.memory is None else f", and {own.peaks:,} held at most {percent(own.memory)} more"
-    times = f"{several(own.runs, 'published run', ',')} took within {percent(own.time)} of their predicted time"
+    dense, more = (" without experts", "; expect more here") if problem.model.experts is not None else ("", "")
+    runs = f"{several(own.runs, 'published run', ',')}{dense}"
+    times = f"{runs} took within {percent(own.time)} of their predicted time{more}"
     return f"How accurate? Nine in ten of {times}{peaks} ({whose})."
 
 

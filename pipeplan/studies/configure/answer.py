@@ -19,7 +19,7 @@ from ...instances.base.kind import Displayed
 from ...instances.base.quantities import GIB, listed
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.build import problem_of
-from ...instances.training.frameworks import even_layout
+from ...instances.training.frameworks import check_units, even_layout
 from ...instances.training.iteration import model_operations
 from ...instances.training.kind_functions import facts
 from ...instances.training.model import Model
@@ -124,10 +124,9 @@ def asked_of(
 ) -> Asked:
     """What was asked; errors that nobody gives are those of published runs on such GPUs with this framework."""
     usual, fix, forbid = usual_errors(problem), tuple(fix), tuple(forbid)
-    layout, units = read_scope(fix, forbid).layout, len(problem.model.units)
-    if layout is not None and sum(layout) != units:
-        problem_is = f"holds {sum(layout)} units, and the model has {units} (embedding and head included)"
-        raise InputError("scope: layout", problem_is, "give every unit to one chunk")
+    layout = read_scope(fix, forbid).layout
+    if layout is not None:
+        check_units("scope: layout", layout, problem.model)
     return Asked(
         usual.time if error is None else error,
         usual.memory if memory_error is None else memory_error,

@@ -211,6 +211,8 @@ def row_of(result: Result, row: int) -> tuple[TrainingProblem, Configuration, st
     own = evaluate_configuration(problem, listed[row - 1].plan)
     limit = "" if own.limit_bytes is None else f" of {own.limit_bytes / GIB:.2f}"
     held = f"its fullest rank holds {own.fullest.bytes / GIB:.2f}{limit} GiB"
+    if own.limit_bytes is not None and own.fullest.bytes > own.limit_bytes:
+        held += ", which does not fit by the prediction"
     return problem, own.plan, f"row {row} takes {own.timing.seconds:.4g} s an iteration, and {held}"
 
 

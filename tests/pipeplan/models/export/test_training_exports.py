@@ -61,7 +61,7 @@ def test_random_configurations_come_back_or_are_refused_in_one_sentence(first: i
     """What is refused breaks a rule of the referee, with a remedy; few things are refused to all."""
     count_of = dict.fromkeys(FRAMEWORKS, 0)
     for seed in range(first, first + 100):
-        problem = random_training(seed)
+        problem = random_training(seed, adapter_rank=None)
         plan = random_configuration(problem, seed)
         for to in FRAMEWORKS:
             own = problem.replace(framework=to)
@@ -267,6 +267,17 @@ def test_other_frameworks_get_a_script_beside_their_file(to: str, program: str, 
     assert "--nnodes 2 --nproc-per-node 8" in script[1]
     with pytest.raises(UsageError, match="give torchrun or slurm"):
         export(plan, problem, to=to, launcher="mcore")
+
+
+@pytest.mark.parametrize("to", FRAMEWORKS)
+def test_programs_that_train_all_weights_get_no_adapters(to: str) -> None:
+    problem = problem_of("llama-3-8b", "8xl40s", sequence=4096, batch=64, adapter_rank=16)
+    plan = configuration_from_words(problem, "zero=0")
+    if to == "deepspeed":  # whose program is the user's
+        assert "adapters of rank 16 are for your program" in export_files(plan, problem, to=to).notes[0]
+        return
+    with pytest.raises(UsageError, match="trains all weights, and here adapters of rank 16 alone"):
+        export(plan, problem, to=to)
 
 
 def test_torchtitan_knows_models_by_name() -> None:
