@@ -133,6 +133,7 @@ GRAPH_PIPELINE = kind_in(
         variants={"time-per-sample": "per sample", "iteration": "iteration"},
         note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
     ),
+    to_schedule=Function("kind_functions:lower"),
     adjust=None,
     each_memory=None,
 )

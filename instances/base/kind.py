@@ -214,7 +214,7 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "adjust": Function("kind_functions:adjusted"),
     "each_memory": Function("kind_functions:with_memory"),
     "held": Function("kind_functions:held"),
-    "to_schedule": Function("kind_functions:lower"),
+    "to_schedule": Function("simulated:lower"),
 }
 
 

@@ -19,7 +19,6 @@ from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, check_members, check_numbers, read_plan, read_record
 from ..base.kind import AnyPlan
 from ..base.quantities import whole_number
-from ..networks.megatron_layout import expanded
 from ..physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from .model import MODULES
 
@@ -53,12 +52,10 @@ def keys_and_values(where: str, word: str) -> list[tuple[str, str]]:
 
 
 def layout_counts(where: str, text: str) -> tuple[int, ...]:
-    """The units of each chunk from numbers, as in 9/8/8/9, or from Megatron's letters, Et*8|t*8|t*8|t*8,L."""
-    if not text or not set(text) <= set("0123456789/"):
-        return tuple(len(stage) for stage in expanded(text))
+    """The units of each chunk from numbers, as in 9/8/8/9."""
     counts = [whole_number(part or "0") for part in text.split("/")]
     if None in counts:
-        raise InputError(where, f"is {show(text)}", "give fewer units to a chunk")
+        raise InputError(where, f"is {show(text)}", "give the units of each chunk, as in 9/8/8/9")
     if 0 in counts:
         raise InputError(where, "has an empty chunk", "give each chunk at least one unit")
     return tuple(count for count in counts if count)

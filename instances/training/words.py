@@ -115,10 +115,7 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     text = given.get("layout")
     if text is None:
         return _even(problem, degrees)
-    if text and set(text) <= set("0123456789/"):
-        counts = layout_counts(f"{WHERE}: layout", text)
-    else:
-        counts = _by_letters(problem, text)
+    counts = layout_counts(f"{WHERE}: layout", layout_in_numbers(problem, text))
     if len(counts) != degrees.chunks:
         raise InputError(
             f"{WHERE}: layout",
@@ -129,7 +126,10 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     return counts
 
 
-def _by_letters(problem: TrainingProblem, text: str) -> tuple[int, ...]:
+def layout_in_numbers(problem: TrainingProblem, text: str) -> str:
+    """The layout in numbers, where Megatron's letters write it; numbers stay as they are."""
+    if text and set(text) <= set("0123456789/"):
+        return text
     stages = expanded(text)
     said, row = "".join(stages), problem.model.letters
     if said != row:
@@ -138,7 +138,7 @@ def _by_letters(problem: TrainingProblem, text: str) -> tuple[int, ...]:
             f"holds {len(said)} letters that are not the model's {len(row)}",
             f"give E, {row.count('t')} times t{', m' if 'm' in row else ''} and L in this order",
         )
-    return tuple(len(stage) for stage in stages)
+    return layout_word([len(stage) for stage in stages])
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:

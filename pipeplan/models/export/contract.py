@@ -336,7 +336,8 @@ def export(
     model_flags : bool
         Of a training configuration: write flags for the model's shapes as well.
     launcher : str, optional
-        Of a training configuration: write a script for "torchrun" or "slurm", or Megatron's own file, "mcore".
+        Of a training configuration: write a script for "torchrun" or "slurm", or Megatron's own file, "mcore". None:
+        only what the program is given.
 
     Returns
     -------

@@ -32,7 +32,7 @@ from ...instances.training.referee import (
     shape_faults,
 )
 from ...instances.training.scope import Margin, fit_of, plain_margin, read_scope, usual_errors
-from ...instances.training.words import words_of
+from ...instances.training.words import layout_in_numbers, words_of
 from .judge import Judged, configuration_facts, memory_of_few
 from .judge import judge as judge_one
 
@@ -123,7 +123,9 @@ def asked_of(
     forbid: Iterable[str] = (),
 ) -> Asked:
     """What was asked; errors that nobody gives are those of published runs on such GPUs with this framework."""
-    usual, fix, forbid = usual_errors(problem), tuple(fix), tuple(forbid)
+    usual, forbid = usual_errors(problem), tuple(forbid)
+    pairs = (word.partition("layout=") for word in fix)
+    fix = tuple(f"{head}{key}{layout_in_numbers(problem, text) if key else text}" for head, key, text in pairs)
     layout = read_scope(fix, forbid).layout
     if layout is not None:
         check_units("scope: layout", layout, problem.model)
