@@ -15,8 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = ROOT / "notebooks"
-# What lessons share.
-MODULES = ("course.py", "known_chains.py", "random_placements.py")
+# What lessons share, and import from the folder in which they run.
+MODULES = tuple(sorted(path.name for path in NOTEBOOKS.glob("*.py") if path.name != "assignment.py"))
 
 
 def write_all(folder: Path) -> None:
