@@ -728,28 +728,33 @@ def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_the_papers() -> 
 def test_the_command_that_launches_a_job_hands_every_flag_on_and_contradicts_none(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan has a layout, which stands in quotes; a program that prints its arguments stands for torchrun."""
+    """The plan has a layout, which stands in quotes; programs that print their arguments stand for torchrun and srun."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "torchrun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    (tmp_path / "torchrun").chmod(0o755)
+    for name in ("torchrun", "srun", "scontrol"):
+        (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in ("NODE_RANK", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_JOB_NODELIST"):
+        monkeypatch.setenv(name, "1")
     (line,) = (line for line in blocks("configure.md", "sh") if "my-13b.json" in line)
     subprocess.run(["sh", "-c", line.splitlines()[0]], check=True)
     asked = ("my-13b.json", "--devices", "4x8xa100-80gb", "--sequence", 4096, "--batch", 512)
     fixed = [word for key in ("tensor=2", "pipeline=4", "virtual=2", "zero=1") for word in ("--fix", key)]
     assert plan("configure", *asked, *fixed, "-o", "best.json").code == 0
-    assert plan("export", "best.json", "--to", "megatron", "-o", "flags.txt").code == 0
-    (launch,) = (block for block in blocks("export.md", "sh") if "xargs torchrun" in block)
-    command = launch[launch.index("xargs") :]
-    words = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert plan("export", "best.json", "--to", "megatron", "--with-model-flags", "-o", "flags.txt").code == 0
     flags = shlex.split((tmp_path / "flags.txt").read_text("utf-8"))
-    assert words[-len(flags) :] == flags
     assert any("|" in word for word in flags)
-    (judged,) = json.loads(plan("configure", *asked, "--json", "--judge", shlex.join(words)).out)["judged"]
-    assert judged["fits"] == "yes"
     best = json.loads((tmp_path / "best.json").read_text("utf-8"))["plan"]
-    assert best == {"kind": "configuration"} | {name: judged[name] for name in best if name != "kind"}
-    assert judged["notes"] == []
+    (launch,) = (line for line in commands("export.md") if "slurm" in line)
+    for launcher in ("slurm", "torchrun"):
+        line = [launcher if word == "slurm" else word for word in launch]
+        assert plan(*["best.json" if word == "configuration.json" else word for word in line]).code == 0
+        call = ["bash", "launch.sh", "--mock-data"]
+        words = subprocess.run(call, check=True, capture_output=True, text=True).stdout.splitlines()
+        assert words[-len(flags) - 2 :] == ["./pretrain_gpt.py", "--mock-data", *flags]
+        (judged,) = json.loads(plan("configure", *asked, "--json", "--judge", "launch.sh").out)["judged"]
+        assert (judged["fits"], judged["notes"]) == ("yes", [])
+        assert best == {"kind": "configuration"} | {name: judged[name] for name in best if name != "kind"}
 
 
 # ---- Pictures of the documentation are what their commands draw today.
