@@ -728,7 +728,7 @@ def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_the_papers() -> 
 def test_the_command_that_launches_a_job_hands_every_flag_on_and_contradicts_none(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan has a layout, which stands in quotes; programs that print their arguments stand for torchrun and srun."""
+    """The plan has a layout, which stands in quotes; programs that print their arguments stand for launchers."""
     monkeypatch.chdir(tmp_path)
     for name in ("torchrun", "srun", "scontrol"):
         (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
