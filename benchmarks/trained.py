@@ -97,7 +97,8 @@ def page(rows: list[Trained]) -> str:
         "Each was judged by the defaults of its framework; nothing is fitted to them. "
         f"{fit} of {len(rows)} fit or may fit. Predicted MFU is off by {median(off):.0%} in the median of the "
         f"{len(off)} whose MFU, seconds or operations were published, and {far} rows are off by more than {FAR:.0%} "
-        "or do not fit here: they say why.\n\n"
+        "or do not fit here: see their remarks. Figures were written down from memory of the sources; those of "
+        "Nemotron-4 340B were compared again.\n\n"
         "Made by `python benchmarks/trained.py --output benchmarks/results/trained.md`, of `trained.toml`.\n\n"
     )
     titles = ("model and source", "GPUs", "configuration", "GiB of the fullest rank", "fits")

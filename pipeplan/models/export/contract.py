@@ -298,7 +298,8 @@ _FLAGS = {
     "model_flags": "--with-model-flags",
     "launcher": "--launcher",
 }
-LAUNCHERS = ("torchrun", "slurm", "mcore")
+# Launchers of training configurations, each with the name of its file; `launch` writes them.
+LAUNCHERS = {"torchrun": "launch.sh", "slurm": "launch.sh", "mcore": "model_config.yaml"}
 # The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
 # The remedy for an argument that is no profile.

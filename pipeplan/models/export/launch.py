@@ -2,7 +2,7 @@
 name for it, and scripts for launchers.
 
 A script is complete but for paths, data and what only learning depends on; further arguments of the script go to the
-program. To add a launcher, add a function to `LAUNCHERS`.
+program. To add a launcher, add a function to `_WRITERS`, and its file to `contract.LAUNCHERS`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ...instances.physics.hardware import GPUS
 from ...instances.training.build import MODELS
 from ...instances.training.model import Attention, Model
 from ...instances.training.problem import TrainingProblem
+from .contract import LAUNCHERS
 
-SCRIPT = "launch.sh"
 Flags = Mapping[str, str | int | None]
 
 # ---- the model in the words of a framework ----------------------------------------------------------------------
@@ -213,14 +213,9 @@ def _mcore(job: Job) -> str:
     return "\n".join(["ENV_VARS:", *environment, "MODEL_ARGS:", *arguments]) + "\n"
 
 
-LAUNCHERS: Mapping[str, tuple[str, Callable[[Job], str]]] = {
-    "torchrun": (SCRIPT, _torchrun),
-    "slurm": (SCRIPT, _slurm),
-    "mcore": ("model_config.yaml", _mcore),
-}
+_WRITERS: Mapping[str, Callable[[Job], str]] = {"torchrun": _torchrun, "slurm": _slurm, "mcore": _mcore}
 
 
 def launched(job: Job, launcher: str) -> dict[str, str]:
     """The launcher's file, by its name."""
-    name, write = LAUNCHERS[launcher]
-    return {name: write(job)}
+    return {LAUNCHERS[launcher]: _WRITERS[launcher](job)}
