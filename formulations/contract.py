@@ -272,6 +272,7 @@ class CommonFormulation:
     def build(
         self, problem: Any, options: Options, *, native: bool, cutoff: float | None = None, precision: float = 1e-9
     ) -> BuiltModel | Refuted:
+        """Calls `model`, which others write too (docs/extending.md): add fields to `Wanted`, rename none."""
         return self.model(problem, options, Wanted(native, cutoff, precision))
 
     def model(self, problem: Any, options: Options, wanted: Wanted) -> BuiltModel | Refuted:

@@ -76,6 +76,7 @@ def packaged_info(kind: str) -> list[dict[str, Any]]:
 
 
 def _info(name: str, variants: Iterable[str]) -> dict[str, Any]:
+    """A row of `plan instances`: the keys are those of its JSON and of the kind's `Listing.columns`."""
     facts = dict(read_facts()[name])
     last = {key: facts.pop(key) for key in ("time_unit", "source")}
     best_values = {variant: best_known(name, variant) for variant in variants}

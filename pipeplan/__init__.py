@@ -17,7 +17,7 @@ from pathlib import Path
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _folder = Path(__file__).resolve().parent
 if not (_folder / "planners").is_dir():

@@ -50,7 +50,7 @@ def check_amount(field: str, value: object) -> None:
 
 
 def check_limit(field: str, value: object) -> None:
-    """An amount, or None: no limit."""
+    """An amount, or None, which is the caller's: no limit of memory, or a type of device that cannot run the node."""
     if value is not None:
         check_amount(field, value)
 

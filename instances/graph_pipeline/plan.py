@@ -44,6 +44,7 @@ class StageGraphPlan(AnyPlan):
     kind = "stage-graph"
 
     def to_json(self) -> dict[str, Any]:
+        """As `from_json` and the schema stage-graph-1 have it: a new field needs a default there."""
         return {"kind": self.kind, **plain_fields(self)}
 
     @classmethod

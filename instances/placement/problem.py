@@ -276,6 +276,7 @@ def _check_other_times(where: str, times: Sequence[float | None], other_types: i
 
 
 def _check_edges(problem: PlacementProblem) -> None:
+    """Edges join nodes, and none leads back to a forward pass: models rest on that (`stage_arcs` of the referee)."""
     for i, edge in enumerate(problem.edges):
         check_ends(f"edges[{i}]", edge, problem.index, "node", "name a node of the list `nodes`")
         source, target = (problem.nodes[problem.index[node_id]] for node_id in edge)

@@ -143,6 +143,7 @@ def _pipeline(
     lag: float = 0,
     limit: float = 10,
 ) -> ScheduleProblem:
+    """Equal stages for `plan generate pipeline`. Arguments need a default and a line in `PARAMETERS` of studies."""
     name = f"pipeline-{stages}x{micro_batches}"
     return divided_pipeline(equal_stages(stages, forward, inputs, weights), micro_batches, limit, lag, name)
 

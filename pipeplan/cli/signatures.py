@@ -445,7 +445,10 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
         raise UsageError(f"{flag}: {str(error).rstrip('.')}.") from None
     if info.parser is None and wanted in (int, float):
         value = number(flag, text, wanted)
-    return info.callback(context, value) if info.callback is not None else value
+    if info.callback is None:
+        return value
+    # As typer does: a callback of one argument takes the value alone.
+    return info.callback(*(context, value)[-len(inspect.signature(info.callback).parameters) :])
 
 
 def _no_such(name: str, narrow: Table, context: typer.Context) -> str:

@@ -357,7 +357,11 @@ class Calibration:
         return {name: spread for name, spread in spreads.items() if spread > UNSTEADY}
 
     def to_json(self) -> dict[str, Any]:
-        """The file for `--efficiencies`, which describes the device as well."""
+        """The file for `--efficiencies`, which describes the device as well.
+
+        Three readers: `saved_fit` (schema, gpu, efficiencies, error, memory_margin), `device_in_file` (`device`, in
+        which a new field is refused until it knows it) and `read_calibration`. The rest is for people.
+        """
         from ..planners.training.measured import SCHEMA
 
         fit, above = self.fit, [own.peak_bytes / own.predicted_bytes - 1 for own in self.judged]

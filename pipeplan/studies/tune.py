@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from statistics import median
 from typing import Any, get_args
 
 from ..instances.base.checks import check_amount, check_text, check_whole
@@ -626,8 +627,8 @@ def certificate(campaign: Campaign, verdict: Verdict) -> str | None:
 
 
 def best_seconds(campaign: Campaign, plan: Configuration) -> float:
-    """The least seconds that were measured of a configuration."""
-    return min(run.seconds for run in campaign.finished if run.plan == plan and run.seconds is not None)
+    """The median of the seconds that were measured of a configuration, by which the verdict is made."""
+    return median(run.seconds for run in campaign.finished if run.plan == plan and run.seconds is not None)
 
 
 def per_cent(share: float) -> str:

@@ -503,7 +503,7 @@ def facts_of(result: Result) -> dict[str, Any]:
 
 
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
-    """How two results contradict each other, in words; None: they do not.
+    """How two results contradict each other, in words; None: they do not. `--cross-check` and `verify --proof` ask.
 
     `same_plans`: both methods plan under the same rules, so that the other's bound holds here too. `common`: the
     other's plan is one of those of which our bound speaks.

@@ -54,7 +54,7 @@ class EqualPlanner:
 
 
 def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:
-    """The message that no plan fits, with the first rule that the smallest stages break."""
+    """The message that no plan fits. `broken`: of the last plan tried, which has the smallest stages."""
     if not broken:
         return f"{if_none}: no number of stages and no configuration is possible for all layers"
     return f"{if_none}, not even the smallest: {broken[0].message.rstrip('.')}"

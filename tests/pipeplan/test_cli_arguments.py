@@ -3,12 +3,13 @@ at all."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -40,6 +41,17 @@ READ: dict[Callable[[str], float], dict[str, float]] = {
 @pytest.mark.parametrize("read", READ)
 def test_quantities_are_read_as_people_write_them(read: Callable[[str], float]) -> None:
     assert {text: read(text) for text in READ[read]} == READ[read]
+
+
+def test_options_by_name_are_checked_by_callbacks_of_one_argument_and_of_two() -> None:
+    """As typer calls them: a choice takes the value alone."""
+    for callback in (quantities.among("--shape", ["v", "x"]), lambda context, value: value):
+        option = inspect.Parameter(
+            "shape",
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[str | None, typer.Option(callback=callback)],
+        )
+        assert quantities._value(None, option, "shape", "v") == "v"
 
 
 @pytest.mark.parametrize(

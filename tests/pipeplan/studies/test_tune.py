@@ -35,6 +35,7 @@ from pipeplan.studies.tune import (
     Desk,
     Made,
     alone,
+    best_seconds,
     campaign_of,
     read_campaign,
     shortest_words,
@@ -289,6 +290,12 @@ def test_the_order_of_rows_changes_nothing(begun: Campaign, tmp_path: Path) -> N
         for order in (rows, rows[::-1], rows[3:] + rows[:3])
     ]
     assert verdicts[0] == verdicts[1] == verdicts[2]
+
+
+def test_the_time_that_is_told_is_the_one_that_was_judged(begun: Campaign, tmp_path: Path) -> None:
+    best = begun.candidates[0].plan
+    rows = [row_of(best, seconds=seconds, name=f"r{n}") for n, seconds in enumerate((0.1, 0.13, 0.12))]
+    assert best_seconds(with_measured(begun, [table(tmp_path / "a.csv", rows)])[0], best) == 0.12
 
 
 @pytest.mark.parametrize(("wrong", "says"), [
