@@ -23,7 +23,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-from pipeplan.instances.chain.referee import unroll
+from pipeplan.instances.chain.layout import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
 from pipeplan.show.pictures import GROUND, INK, themed
 from pipeplan.show.views import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on

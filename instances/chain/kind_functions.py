@@ -14,9 +14,10 @@ from ..base.fields import as_list, as_object, facts_of, read_problem, write_prob
 from ..base.quantities import several
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
+from .layout import shape_faults
 from .plan import PatternPlan
 from .problem import ChainProblem
-from .referee import evaluate_pattern, shape_faults
+from .referee import evaluate_pattern
 from .simulated import chain_pipeline
 
 # ---- files -----------------------------------------------------------------------------------------------

@@ -28,9 +28,9 @@ from ..schedule.from_plan import (
     together,
 )
 from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
+from .layout import shape_faults
 from .plan import PatternPlan
 from .problem import ChainProblem
-from .referee import shape_faults
 
 
 def chain_pipeline(

@@ -8,18 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from ...instances.base.kind import Rules
+from ...instances.chain.layout import Activity, resources, steady_from, unroll
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee import (
-    TERMS,
-    Activity,
-    GpuUse,
-    PatternEvaluation,
-    memory_profiles,
-    resources,
-    steady_from,
-    unroll,
-)
+from ...instances.chain.referee import TERMS, GpuUse, PatternEvaluation, memory_profiles
 from ...planners.search import shares
 from ..words import IN_BYTES, Held, Order, amount, percent, rate, several, with_memory
 from . import MOST_TOLD, PHASE_NAMES, Bar, Curve, PlanView, Row, Table, Timeline

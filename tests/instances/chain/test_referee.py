@@ -13,17 +13,10 @@ from typing import Any
 import pytest
 from problems.chains import random_chain as any_chain
 
+from pipeplan.instances.chain.layout import NotAPatternError, resources, steady_from, unroll
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
-from pipeplan.instances.chain.referee import (
-    NotAPatternError,
-    evaluate_pattern,
-    memory_profiles,
-    resources,
-    steady_from,
-    unroll,
-    verify_pattern,
-)
+from pipeplan.instances.chain.referee import evaluate_pattern, memory_profiles, verify_pattern
 from pipeplan.planners.chain.smallest_memory import one_by_one
 
 
