@@ -76,7 +76,8 @@ def _rows(problem: Problem, limits: pipeplan.SolveOptions | None) -> list[BestKn
         return _rows_of_chain(problem)
     rows = []
     for variant in variants_of(problem):
-        earlier = _earlier(problem, variant)
+        # Times of configurations are those of this release's model: what an earlier one found is no value of this one.
+        earlier = None if problem.kind == "training" and limits else _earlier(problem, variant)
         found = [] if limits is None else [_solve(problem, variant, method, limits) for method in _methods(problem)]
         known = [row for row in (earlier, *found) if row]
         rows += [reduce(_better, known)] if known else []
