@@ -678,7 +678,10 @@ def _at_border(frame: Frame, i: int, j: int) -> Any:
 
 
 def _activations(frame: Frame, t: int) -> Any:
-    """ACT: kept inputs of all layers on the GPU (Lemma 10), and what the task itself reads and writes."""
+    """ACT: kept inputs of all layers on the GPU (Lemma 10), and what the task itself reads and writes.
+
+    Row (36) of the page on `ilp-beaumont`; the cuts (B4) and (B5) and `fixed_allocation` count the same.
+    """
     facts = frame.facts
     bytes_held: Any = 0 if t in frame.timeless else facts.own_size(t)
     for m in facts.kept:

@@ -34,7 +34,10 @@ from .reductions import Reduced, average_load_bound, reduce_groups, worst_value
 
 
 def check_plain(name: str, problem: PlacementProblem) -> None:
-    """A `UsageError` for all but placements on accelerators that are alike."""
+    """A `UsageError` for all but placements on accelerators that are alike.
+
+    For callers of a formulation itself: commands refuse the others before (`check_extensions`).
+    """
     check_type(name, problem, PlacementProblem)
     if problem.extensions:
         raise UsageError(f"{name} plans accelerators of one type.")

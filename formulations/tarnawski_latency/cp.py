@@ -155,7 +155,10 @@ class LatencyBuilder(NativeBuilder):
     # ---- transfers and times ----------------------------------------------------------------------------
 
     def transfers(self) -> None:
-        """same[u, v][p]: both in stage p; reads[u][p], sends[u][p]: stage p takes the output of u in, or out."""
+        """same[u, v][p]: both in stage p; reads[u][p], sends[u][p]: stage p takes the output of u in, or out.
+
+        The page on latency numbers rows in the order in which they are added.
+        """
         model, senders = self.model, sorted({u for u, _ in self.arcs})
         self.reads = {u: [self.flag(f"in[{u},{p}]") for p in self.stages] for u in senders}
         self.sends = {u: [self.flag(f"out[{u},{p}]") for p in self.stages] for u in senders}

@@ -63,12 +63,17 @@ def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """The letters of each stage; commas mean nothing, `(...)*n` and `x*n` repeat."""
+    """The letters of each stage; commas mean nothing, `(...)*n` and `x*n` repeat.
+
+    Trainings read `layout=` and Megatron's flags by it as well. Its rules are Megatron's own.
+    """
     if not text.strip():
         raise InputError("layout", "is empty", REMEDY)
     letters = text.strip().replace(",", "")
     for pattern in (_REPEATED_GROUP, _REPEATED_LETTER):
-        letters = pattern.sub(_repeated, letters)
+        # Before anything is repeated: many repetitions that are short enough alone may be too long in all.
+        _refuse_long(sum(len(match[1]) * _count(match[2]) for match in pattern.finditer(letters)))
+        letters = pattern.sub(lambda match: match[1] * _count(match[2]), letters)
         _refuse_long(len(letters))
     for letter in letters:
         if letter not in LETTERS and letter != "|":
@@ -78,14 +83,8 @@ def expanded(text: str) -> tuple[str, ...]:
     return tuple(letters.split("|"))
 
 
-def _repeated(match: re.Match[str]) -> str:
-    count = _count(match[2])
-    _refuse_long(len(match[1]) * count)
-    return match[1] * count
-
-
 def _count(digits: str) -> int:
-    """The number in digits; one with too many of them counts as one above `MAX_LETTERS`, which is refused later."""
+    """The number in digits; one with too many of them counts as one above `MAX_LETTERS`, which `expanded` refuses."""
     number = whole_number(digits)
     return MAX_LETTERS + 1 if number is None else number
 

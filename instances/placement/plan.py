@@ -98,7 +98,10 @@ def _by_node(problem: PlacementProblem, device_of: Any) -> Any:
 
 def _device_number(node_id: NodeId, value: object, devices: int) -> int:
     """The value as the number of a device; Python would count negative ones from the end."""
-    number = value.__index__() if isinstance(value, SupportsIndex) and not isinstance(value, bool) else -1
+    try:
+        number = -1 if isinstance(value, bool) or not isinstance(value, SupportsIndex) else value.__index__()
+    except TypeError:  # an array with one number or several
+        number = -1
     if not 0 <= number < devices:
         raise InputError(
             "argument device_of",

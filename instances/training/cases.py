@@ -438,7 +438,10 @@ def frozen_bytes(problem: TrainingProblem, zero: int, shards: Any) -> Any:
 
 
 def update_seconds(problem: TrainingProblem, zero: int, shards: Any) -> Any:
-    """Seconds of the update for one parameter that so many ranks have alike; also in columns."""
+    """Seconds of the update for one parameter that so many ranks have alike; also in columns.
+
+    The search bounds families by it; an oracle among the tests writes the formula anew.
+    """
     gradient, moved = gradient_bytes_of(problem.states[zero]), update_bytes(problem.optimizer)
     size = moved / (shards if zero else 1) + gradient / (shards if zero >= 2 else 1)
     return size / (problem.efficiencies.memory * problem.gpu.memory_rate)

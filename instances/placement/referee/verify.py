@@ -379,6 +379,7 @@ def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
 
 
 def _contiguity(options: Mapping[str, Any]) -> str:
+    """How the plan has to be contiguous: as a result or `--contiguity` has it, else by the flags of planners."""
     stored = options.get("contiguity")
     if stored in CONTIGUITIES:
         return str(stored)

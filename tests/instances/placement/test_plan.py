@@ -34,6 +34,8 @@ def test_an_assignment_may_be_a_list_an_array_or_a_column_by_ids() -> None:
         PlacementPlan.from_assignment(problem, [0, 1])
     with pytest.raises(InputError, match="not a mapping"):
         PlacementPlan.from_assignment(problem, "abc")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a whole number from 0 to"):
+        PlacementPlan.from_assignment(problem, np.zeros((3, 1), int))
 
 
 def test_numbers_of_numpy_and_pandas_are_taken_where_numbers_and_lists_are() -> None:
