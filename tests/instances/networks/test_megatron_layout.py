@@ -71,6 +71,7 @@ BAD = {
     "Et*0000000000009999999999|L": "has more than 1000000 letters",
     f"Et*{'9' * 5000}|L": "has more than 1000000 letters",
     "9" * 5000: "has more than 1000000 letters",
+    "E" + "t*999999|" * 600 + "L": "has more than 1000000 letters",
     "(((t)*9)*9)*9": "layout holds '('",
     "8,9,9,7": "holds 33 times t",
     "--pipeline-model-parallel-size 3 --pipeline-model-parallel-layout Et*16|t*16L": "has 2 stages for 3 ranks",
