@@ -360,7 +360,8 @@ def test_the_page_says_what_becomes_of_published_inputs_that_are_not_at_hand() -
     assert expanded.stand_ins
     assert expanded.left_out
     words = " ".join((DOCS / "reproduce.md").read_text("utf-8").split())
-    assert "packaged networks of the same kind stand in, and an input for which there is none is left out" in words
+    assert "packaged networks of the same kind replace the published inputs" in words
+    assert "an input without a replacement is left out" in words
 
 
 def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
