@@ -83,8 +83,8 @@ def abilities() -> str:
     lines += [f"| `plan {name}` | {cell(_first(command.help))} |" for name, command in _commands(root)]
     lines += ["", "## Kinds of problems and their methods", ""]
     lines += [
-        "An *exact* method can prove that no plan in its scope is better. The plan of any other method is proven only if "
-        "its value equals a known bound.",
+        "An *exact* method can prove that no plan in its scope is better. The plan of any other method is proven only "
+        "if its value equals a known bound.",
         "",
     ]
     for kind in KINDS:
