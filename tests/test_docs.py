@@ -80,7 +80,8 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
     tables = (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
     text = " ".join((DOCS / "tutorial.md").read_text("utf-8").split())
     told = re.findall(
-        r"takes ([\d.]+) ms, where ([\d.]+) ms are proven; on three it takes ([\d.]+) ms, where ([\d.]+) ms are", text
+        r"takes ([\d.]+) ms, where ([\d.]+) ms are proven; on three it takes ([\d.]+) ms, where ([\d.]+) ms are",
+        text,
     )
     assert re.findall(r"\| ([\d.]+) \(\+[\d.]+ %\) \|", tables) == [told[0][0], told[0][2]], "greedy loses"
     assert re.findall(r"\| ([\d.]+) \*proven\*", tables)[::2] == [told[0][1], told[0][3]]
