@@ -83,8 +83,8 @@ def abilities() -> str:
     lines += [f"| `plan {name}` | {cell(_first(command.help))} |" for name, command in _commands(root)]
     lines += ["", "## Kinds of problems and their methods", ""]
     lines += [
-        "An *exact* method can prove that its scope has no better plan; a plan of any other is proven where it meets "
-        "a known bound.",
+        "An *exact* method can prove that no plan in its scope is better. The plan of any other method is proven only "
+        "if its value equals a known bound.",
         "",
     ]
     for kind in KINDS:
@@ -94,19 +94,19 @@ def abilities() -> str:
             lines.append(f"| `{entry.name}` | {cell(entry.title)} | {'yes' if entry.exact else 'no'} |")
         lines.append("")
     names = ", ".join(f"`{name}`" for name in TARGETS)
-    lines += ["## Frameworks that a plan is written for", "", f"`plan export --to`: {names}."]
+    lines += ["## Frameworks that can run a plan", "", f"`plan export --to` accepts {names}."]
     lines += [
         "",
-        "## Frameworks that a training is planned for",
+        "## Training frameworks that can be planned for",
         "",
-        "| `plan configure --framework` | what it is |",
+        "| value of `plan configure --framework` | what it is |",
     ]
     lines += ["| --- | --- |", *(f"| `{own.name}` | {cell(own.words)} |" for own in FRAMEWORKS.values())]
     lines += [
         "",
-        "## Kernels of attention",
+        "## Attention kernels",
         "",
-        "| `plan configure --attention-kernel` | what it is |",
+        "| value of `plan configure --attention-kernel` | what it is |",
         "| --- | --- |",
     ]
     lines += [f"| `{name}` | {cell(own.words)} |" for name, own in ATTENTION_KERNELS.items()]
@@ -118,13 +118,13 @@ def abilities() -> str:
 API = """\
 # Python
 
-`import pipeplan` offers these names and no others; they are typed, and each is documented where it is defined.
+These are all the public names of the package `pipeplan`. They have type annotations, and each has a docstring.
 
-Wherever a function takes a **problem**, it takes the problem itself, the path of its file, or the name of a packaged
-instance: `pipeplan.solve("tiny-chain")`. A file of that name comes first. To change the cluster, load the problem by
-`pipeplan.load` or `pipeplan.load_packaged` and call its `replace`. Plans and results are given as they are:
-`pipeplan.load_plan` and `pipeplan.load_result` read them from files. Anything else is refused in one sentence, an
-`InputError` or a `UsageError`, which says what was given, what is expected and how to get it.
+Wherever a function takes a **problem**, you can pass the problem itself, the path of its file, or the name of a
+packaged instance: `pipeplan.solve("tiny-chain")`. If there is a file of that name, the file is used. To change the
+cluster, load the problem with `pipeplan.load` or `pipeplan.load_packaged` and call its `replace`. Plans and results
+are passed as objects: `pipeplan.load_plan` and `pipeplan.load_result` read them from files. Any other argument raises
+an `InputError` or a `UsageError` with one sentence, which names the argument, what is expected and how to get it.
 """
 
 

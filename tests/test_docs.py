@@ -80,7 +80,8 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
     tables = (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
     text = " ".join((DOCS / "tutorial.md").read_text("utf-8").split())
     told = re.findall(
-        r"has ([\d.]+) ms where ([\d.]+) ms are proven, on three ([\d.]+) ms where ([\d.]+) ms are", text
+        r"takes ([\d.]+) ms, where ([\d.]+) ms are proven; on three it takes ([\d.]+) ms, where ([\d.]+) ms are",
+        text,
     )
     assert re.findall(r"\| ([\d.]+) \(\+[\d.]+ %\) \|", tables) == [told[0][0], told[0][2]], "greedy loses"
     assert re.findall(r"\| ([\d.]+) \*proven\*", tables)[::2] == [told[0][1], told[0][3]]
@@ -360,7 +361,8 @@ def test_the_page_says_what_becomes_of_published_inputs_that_are_not_at_hand() -
     assert expanded.stand_ins
     assert expanded.left_out
     words = " ".join((DOCS / "reproduce.md").read_text("utf-8").split())
-    assert "packaged networks of the same kind stand in, and an input for which there is none is left out" in words
+    assert "packaged networks of the same kind replace the published inputs" in words
+    assert "an input without a replacement is left out" in words
 
 
 def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
@@ -682,7 +684,7 @@ def test_the_headlines_of_the_page_of_evidence_are_those_of_the_raw_tables() -> 
     fit, trained, off, published = re.findall(
         r"(\d+) of (\d+) fit or may fit.* off by (\d+)% in the median of the (\d+) ", raw["trained"]
     )[0]
-    assert f"Of {trained} configurations that were really trained, {fit} fit or may fit by our count" in said
+    assert f"Of {trained} configurations from real training runs, {fit} fit or may fit by our count" in said
     assert f"is off by {off} % in the median of the {published} with published figures" in said
     groups, kept = re.findall(r"Of (\d+) groups (\d+) meet the rule", raw["ablation"])[0]
     (gone,) = re.findall(r"(\d+)\s+\[went\]", raw["ablation"])
