@@ -245,6 +245,8 @@ def _search_curve(history: tuple[Moment, ...], unit: str) -> Element:
 
 
 def explore_page() -> str:
-    """The page for a pipeline of equal stages; its sliders, and situations to begin with, stand in `explore.html`."""
+    """The page about schedules of equal stages: its words stand in `explore.html`, its proofs in `frontier.json`."""
     body = fromstring(html.asset("explore.html"))
-    return html.page("Explore a pipeline", body, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
+    body.append(html.tag("script", {"id": "grid", "type": "application/json"}, html.asset("frontier.json")))
+    scripts = ["pipeline.js", "frontier.js", "explore.js"]
+    return html.page("Explore pipeline schedules", body, styles=["explore.css"], scripts=scripts)

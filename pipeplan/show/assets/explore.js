@@ -38,7 +38,7 @@ function update() {
   const s = readSettings(), k = s.schedule === "kfkb" ? s.k : 1;
   shown.settings = s;
   shown.result = simulatePipeline(stagesOf(s), s.batches, s.schedule, k);
-  for (const output of document.querySelectorAll("output")) {
+  for (const output of document.querySelectorAll(".explorer output")) {
     const value = s[output.htmlFor[0]];
     output.textContent = value === 0 && output.dataset.zero || `${short(value)} ${output.dataset.unit}`.trim();
   }
@@ -53,7 +53,7 @@ function update() {
 }
 
 function settle() {
-  history.replaceState(null, "", `#${new URLSearchParams(shown.settings)}`);
+  history.replaceState(null, "", `#${new URLSearchParams({ ...shown.settings, frontier: frontierView() })}`);
   heard.textContent = `${numbers.querySelector(".answer").textContent} ${numbers.querySelector(".verdict").textContent}`;
 }
 
@@ -82,12 +82,14 @@ function faultIn(pairs) {
 function readAddress() {
   const text = location.hash.slice(1);
   if (!text) return;
-  const pairs = [...new URLSearchParams(text.slice(0, 1000))];
-  const fault = faultIn(pairs);
+  const given = [...new URLSearchParams(text.slice(0, 1000))], pairs = given.filter(([name]) => name !== "frontier");
+  const view = given.filter(([name]) => name === "frontier");
+  const fault = view.length > 1 || view.some(([, words]) => !readFrontier(words)) ? "it names no point of the frontier" : faultIn(pairs);
   refused.textContent = fault ? `The settings in the address are ignored: ${fault}.` : "";
   if (fault) return;
   leaveSituation();
   show(Object.fromEntries(pairs));
+  showFrontier();
 }
 
 // ---- the answer in words ----------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ function drawMemory(picture, result, limit) {
 }
 
 function draw() {
-  const [timeline, memory] = document.querySelectorAll("svg.picture");
+  const [timeline, memory] = document.querySelectorAll(".explorer svg.picture");
   drawTimeline(timeline, shown.result);
   drawMemory(memory, shown.result, limitOf(shown.settings));
 }
@@ -214,8 +216,9 @@ situation?.addEventListener("change", () => {
   lesson.textContent = chosen?.see ?? "";
   if (chosen) show(chosen.settings);
 });
-document.querySelector(".chart input").addEventListener("input", draw);
-window.addEventListener("resize", draw);
+document.querySelector(".explorer .chart input").addEventListener("input", draw);
+for (const redraw of [draw, showFrontier]) window.addEventListener("resize", redraw);
 window.addEventListener("hashchange", readAddress);
 update();
+showFrontier();
 readAddress();

@@ -38,7 +38,7 @@ def test_the_page_loads_nothing_and_runs_its_own_scripts_alone() -> None:
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:)|https://", text)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy.startswith("default-src 'none';")
-    assert policy.count("'sha256-") == text.count("<script>") == 3
+    assert policy.count("'sha256-") == text.count("<script>") == 4
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
 
 
@@ -154,7 +154,7 @@ def test_the_answer_is_in_words_and_heard_when_the_sliders_rest(page: Any) -> No
 
     answer, verdict = "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s.", ".numbers .verdict"
     page.execute_script(BY_HAND, {**USUAL, "batches": 16, "schedule": "gpipe"})
-    assert text_of(page, ".answer") == answer
+    assert text_of(page, ".numbers .answer") == answer
     most = "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
     assert text_of(page, f"{verdict}.no") == most
     heard = page.find_element("css selector", ".heard[aria-live=polite]")
@@ -185,6 +185,39 @@ def test_the_timeline_is_walked_with_the_keyboard_after_it_has_changed(page: Any
     assert timeline.find_element("css selector", ".said").text == "forward of micro-batch 2, device 1: 10 to 20 ms"
     page.switch_to.active_element.send_keys(keys().END)
     assert timeline.find_element("css selector", ".said").text.startswith("backward of micro-batch 3, device 4")
+
+
+# ---- the frontier ----
+
+
+def test_the_page_opens_on_what_a_proof_adds_and_draws_what_is_clicked(page: Any) -> None:
+    assert text_of(page, ".drama").startswith(
+        "1F1B takes 330 and holds 4 micro-batches. With divided backward passes 282"
+    )
+    assert "ZB-H2 takes 258 and the best schedule 250: no schedule is faster." in text_of(page, ".drama")
+    assert text_of(page, ".point").startswith("The best schedule takes 250")
+    page.find_element("css selector", ".rules button").send_keys(keys().ENTER)
+    assert text_of(page, ".point").startswith(
+        "GPipe takes 330 and holds at most 8 micro-batches; devices idle 27.3 %"
+    )
+    page.find_element("css selector", ".frontier circle.mark").send_keys(keys().ENTER)
+    assert "Proven by exact-schedule: within 1 micro-batch no schedule is faster." in text_of(page, ".point")
+    address = page.execute_script("settle(); return location.hash")
+    page.execute_script("choice.size.value = '8x8'; choice.size.dispatchEvent(new Event('change'))")
+    assert page.execute_script("return schedulePicked(pointsHere()[0]).passes.length") == 8
+    page.execute_script("location.hash = arguments[0]; readAddress()", address)
+    assert "within 1 micro-batch no schedule" in text_of(page, ".point")
+
+
+def test_every_schedule_of_the_grid_is_drawn_in_its_time_and_memory(page: Any) -> None:
+    wrong = page.execute_script("""
+        return grid.flatMap((point) => [...point.rules, ...point.best].filter((own) => {
+          const rows = own.passes.map((text) => passesOf(point, text));
+          const span = Math.max(...rows.map((passes) => passes.at(-1).end - passes[0].start));
+          const held = Math.max(...rows.flatMap((passes) => heldOver(point, passes).map(([, halves]) => halves)));
+          return span !== own.time || held !== own.memory || rows.some((passes) => passes.length % (3 * point.batches));
+        }));""")
+    assert wrong == []
 
 
 # ---- addresses -----------------------------------------------------------------------------------------
@@ -249,3 +282,6 @@ def test_everything_can_be_read(browser: Any, path: Path, shown: str, scheme: st
     for settings in (*(entry["settings"] for entry in SITUATIONS), LARGE, SMALL, random_settings(3)):
         page.execute_script(AT_ONCE, settings)
         assert faults(page) == [], settings
+    for size in ("2x4", "8x16"):
+        page.execute_script("choice.size.value = arguments[0]; showFrontier()", size)
+        assert faults(page) == [], size
