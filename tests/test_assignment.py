@@ -65,12 +65,33 @@ def test_a_wrong_number_and_a_missing_one_cost_a_point_each_and_are_told(
     rows[0]["1f1b_in_flight"], rows[1]["gpipe_in_flight"] = "1", ""
     write(tmp_path / "ada.csv", rows)
     capsys.readouterr()
+    renamed = (tmp_path / "ada.csv").rename(tmp_path / "ada (1).csv")
+    assert assignment.main(["grade", str(renamed), "--marks", str(tmp_path / "marks.csv")]) == 1
+    told = capsys.readouterr().out
+    has(told, f"ada: {points - 2} of {points}", "stage 0, 1f1b_in_flight: not 1; how many forward passes")
+    assert "expected" not in told
+    assert (tmp_path / "marks.csv").read_text("utf-8").split() == ["name,points,of", f"ada,{points - 2},{points}"]
+    assert assignment.main(["grade", str(renamed), "--explain"]) == 1
+    has(capsys.readouterr().out, f"stage 0, 1f1b_in_flight: expected {right}, got 1", "got nothing")
+    assignment.main(["key", "ada"])
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"ada,0,{right},")
+
+
+def test_an_empty_sheet_gives_nothing_away(
+    assignment: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
     assert assignment.main(["grade", str(tmp_path / "ada.csv")]) == 1
     told = capsys.readouterr().out
-    has(
-        told, f"ada: {points - 2} of {points}", f"stage 0, 1f1b_in_flight: expected {right}, got 1",
-        "stage 1, gpipe_in_flight", "got nothing",
-    )  # fmt: skip
+    assert re.match(r"ada: 0 of \d+\n", told)
+    assert not re.search(r"\d", re.sub(r"ada: 0 of \d+|stage \d+|1f1b", "", told))
+
+
+def test_a_sheet_of_another_pipeline_is_refused(assignment: Any, tmp_path: Path) -> None:
+    rows = fill(tmp_path, "ada")
+    write(tmp_path / "bob.csv", [{**row, "name": "bob"} for row in rows])
+    with pytest.raises(SystemExit, match="its pipeline is another's"):
+        assignment.main(["grade", str(tmp_path / "bob.csv")])
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
@@ -85,7 +106,7 @@ def test_a_sheet_that_a_spreadsheet_saved_with_other_signs_is_read(
 
 def test_a_sheet_with_other_columns_is_refused_and_gets_no_points(assignment: Any, tmp_path: Path) -> None:
     (tmp_path / "ada.csv").write_text("stage,memory\n1,2\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="has no column 1f1b_in_flight"):
+    with pytest.raises(SystemExit, match="has no column name"):
         assignment.main(["grade", str(tmp_path / "ada.csv")])
 
 
