@@ -60,8 +60,10 @@ function heldOver(point, passes) {
 // ---- pictures -----------------------------------------------------------------------------------------------------
 
 function drawScatter(picture, points, chosen) {
-  const width = picture.getBoundingClientRect().width, drawn = [], all = points.flatMap((own) => [...own.rules, ...own.best]);
-  const most = 1.05 * Math.max(...all.map((own) => own.memory)), slowest = 1.05 * Math.max(...all.map((own) => own.time));
+  const width = picture.getBoundingClientRect().width, drawn = [], rules = points.flatMap((own) => own.rules);
+  const most = 1.05 * Math.max(...points.flatMap((own) => [...own.rules, ...own.best]).map((own) => own.memory));
+  const slowest = 1.4 * Math.max(...rules.map((own) => own.time)); // with very little memory all is slower still
+  const seen = (point) => point.best.filter((own) => own.time <= slowest);
   const x = (halves) => CHART.left + halves / most * (width - CHART.left - CHART.right);
   const y = (time) => CHART.height - CHART.bottom - time / slowest * (CHART.height - CHART.bottom - CHART.top);
   for (const tick of roundTicks(slowest, 5)) {
@@ -73,14 +75,14 @@ function drawScatter(picture, points, chosen) {
   drawn.push(shape("text", { class: "title", x: width - CHART.right, y: CHART.height - 6, "text-anchor": "end" },
     "memory of the fullest device, in micro-batches"));
   for (const point of points) {
-    const stairs = (value) => point.best.map((own, i) =>
+    const stairs = (value) => seen(point).map((own, i) =>
       `${i ? "H" : "M"}${x(own.limit)}${i ? "V" : ","}${y(own[value])}`).join("") + `H${width - CHART.right}`;
-    const ink = INKS[point.shape], open = point.best.some((own) => own.bound < own.time);
+    const ink = INKS[point.shape], open = seen(point).some((own) => own.bound < own.time);
     drawn.push(shape("path", { class: "curve", d: stairs("time"), stroke: ink, "stroke-width": 2 }));
     if (open) drawn.push(shape("path", { class: "curve", d: stairs("bound"), stroke: ink, "stroke-dasharray": "2 4" }));
   }
   const marks = points.flatMap((point) => [
-    ...point.best.map((own) => ({ point, own, kind: "best", radius: 4, fill: INKS[point.shape] })),
+    ...seen(point).map((own) => ({ point, own, kind: "best", radius: 4, fill: INKS[point.shape] })),
     ...point.rules.map((own) => ({ point, own, kind: "rule", radius: 6, fill: "var(--ground)" }))]);
   for (const { point, own, kind, radius, fill } of marks) {
     const title = `${nameOf(own)}, ${SHAPES[point.shape]}: ${activations(own.memory)}, time ${short(own.time)}`;
