@@ -19,8 +19,9 @@ inputs and one for its weights. Each takes
     max(2 G M N K (1 + half_side (1/M + 1/N + 1/K)) / (share peak), bytes / (memory rate)) + launch_seconds
 
 where bytes = 2 G (M N + N K + M K), and 2 G (M N + M K) + 2 g G N K in the pass for weights, which adds up gradients
-of g bytes. A framework that adds gradients up in kernels of their own moves its `added_bytes` N K G besides. The share is `products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the
-peak is then that of fp8), and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
+of g bytes; a framework that adds gradients up in kernels of their own moves `added_bytes` G N K besides. The share is
+`products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the peak is then that of fp8),
+and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
 fp8 each product has traffic for the conversion besides: 4 G M K bytes forward and 4 G M N in the pass for inputs.
 
 **Attention** takes 2 S n (a / t) (q_s + v_s) operations forward. n is the mean number of keys that a token sees: s /
@@ -48,8 +49,8 @@ of attention, where it is kept, `softmax_traffic` times; the loss `loss_traffic`
 its kernels: products, attention, traffic (moving tokens four) and collectives among more than one rank, each once. Its
 backward pass, with the one for weights, takes at least as long; where the two are apart, the one for inputs alone does.
 So does the recomputation of modules for theirs. What is missing to that is the part `host`, in the pass for inputs.
-In a framework with `in_step` whose pipeline spans nodes, passes that are not computed again take t host_seconds more for
-each of their collectives among t > 1 tensor ranks (the times below, forward and backward).
+In a framework with `in_step` whose pipeline spans nodes, passes that are not computed again take t host_seconds more
+for each of their collectives among t > 1 tensor ranks (the times below, forward and backward).
 
 **Products**, as (M, N, K):
 

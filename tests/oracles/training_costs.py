@@ -351,9 +351,7 @@ class Definitions:
 
     def gather(self, counts: tuple[float, float], each: float) -> float:
         pairs = [(count, group) for count, group in zip(counts, self.replicas, strict=True) if count]
-        return sum(
-            self.collective("gather", each * count, *group) + self.apart(*group) for count, group in pairs
-        )
+        return sum(self.collective("gather", each * count, *group) + self.apart(*group) for count, group in pairs)
 
     def apart(self, stride: int, n: int) -> float:
         """What it costs besides that tensors are summed, or that their parts are copied, one by one."""
