@@ -18,6 +18,7 @@ from typing import Any
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.frameworks import even_layout
 from pipeplan.instances.training.iteration import timing_of
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
@@ -112,11 +113,13 @@ def configuration(
     layout: Sequence[int] | None = None,
     **degrees: int,
 ) -> Configuration:
-    """Of those degrees; data follows."""
+    """Of those degrees; data follows. A framework that divides models itself does so."""
     given = {name: value or 1 for name, value in degrees.items()}
     model_ranks = given.get("tensor", 1) * given.get("context", 1) * given.get("pipeline", 1)
     own = Degrees(**{**given, "data": problem.devices // model_ranks})
     schedule = "interleaved-1f1b" if own.virtual > 1 else "1f1b"
+    if layout is None and problem.rules.layouts == "even":
+        layout = even_layout(problem, own.chunks)
     counts = layers_spread(problem.model, own.chunks) if layout is None else tuple(layout)
     return Configuration(own, micro_batch, zero, schedule, counts, (recompute,) * own.chunks)
 

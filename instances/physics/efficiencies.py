@@ -232,7 +232,7 @@ MEASURED_ERRORS: Mapping[tuple[str, str, bool], MeasuredErrors] = {
     # Of 340 layouts that ran out of memory 6 fit by this share.
     ("a100", "scaling", False): MeasuredErrors(263, 0.105, 603, 0.185, 17, 0.083),
     # Of eight groups on many nodes whole configurations took several times as long as their neighbours.
-    ("h100", "nanotron", False): MeasuredErrors(466, 0.42, 466, 0.25, 14, 0.99),
+    ("h100", "nanotron", False): MeasuredErrors(466, 0.226, 466, 0.21, 14, 0.99),
     ("v100-32gb", "megatron-deepspeed", False): MeasuredErrors(15, 0.42, 17, 0.6),
     ("v100-16gb", "megatron-deepspeed", False): MeasuredErrors(8, 0.057, 11, 0.6),
 }

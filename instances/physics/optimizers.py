@@ -161,7 +161,8 @@ KEPT: Mapping[str, Kept] = {
         "Megatron-DeepSpeed of 2022: ZeRO's 2 + 2 + 12 bytes; stage 1 at most with pipelines",
     ),
     "fsdp": Kept(SINGLE, SINGLE, 0, (0, 2, 3), "PyTorch FSDP with mixed precision: 32 bits, gathered in 16"),
-    "nanotron": Kept(HALF, SINGLE, SINGLE, (0, 1), "nanotron's gradient accumulator in fp32: 2 + 4 + 12 bytes"),
+    # A backward pass leaves all gradients in 16 bits, beside the weights, before it adds them up in 32.
+    "nanotron": Kept(2 * HALF, SINGLE, SINGLE, (0, 1), "nanotron's gradient accumulator in fp32: 4 + 4 + 12 bytes"),
     "pytorch": Kept(HALF, SINGLE, SINGLE, (0, 1), "as Megatron keeps them: 2 + 4 + 12 bytes"),
     "scaling": Kept(HALF, HALF, SINGLE, (0, 1), "gradients as autograd makes them: 2 + 2 + 12 bytes"),
 }

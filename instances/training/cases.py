@@ -7,11 +7,17 @@ Communication among ranks with the same weights, and the update, are here as wel
     groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `unit_costs`
     zero 0  all-reduce of g P bytes, g those of a gradient
     zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
+            frameworks with `tensors_per_layer` give every rank all sums: an all-reduce of g P bytes, and the gather
     zero 2  the first one in every backward pass of every unit, the second one as above
     zero 3  2 P bytes forward, and 2 P and g P bytes backward, in every pass of every unit
     adapters  P is that of adapters alone but for the weights that are gathered in passes; frozen weights have neither
             gradients nor optimizer
     update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on
+
+With `tensors_per_layer` a rank of p stages has count = tensors_per_layer x layers / p of them. Without ZeRO each is
+summed by itself, in a ring in which every rank waits for the one before: count (latency + (n - 1) alpha) in place of
+each latency, alpha that of the lowest level. With ZeRO each rank's part of each is copied before and after the gather:
+count (n - 1) launch_seconds for either.
 
 A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
 behind: in the passes of a unit that pass itself, recomputation not included; what is left belongs to the forward pass
@@ -279,10 +285,16 @@ class CaseMaker:
         row, own = self.row_of[gamma.key], self._seconds_of(gamma)
         forward[:, :DATA] = [one.forward[:, row] for one in own]
         inputs[:, :DATA] = [one.inputs[:, row] for one in own]
-        if gamma.rule.divided:
-            host = np.array([one.host[row] for one in own])
-            inputs[:, HOST] = np.maximum(0, host - inputs[:, :HOST].sum(axis=1))
-        return forward, inputs, np.array([one.weights[row] for one in own])
+        weights, host = (np.array([getattr(one, name)[row] for one in own]) for name in ("weights", "host"))
+        late = np.array([one.late[:, row] for one in own]).T * self._in_step(gamma)
+        forward[:, HOST] = np.maximum(0, host + late[0] - forward[:, :HOST].sum(axis=1))
+        behind = weights * (not gamma.rule.divided)
+        inputs[:, HOST] = np.maximum(0, host + late[1] - inputs[:, :HOST].sum(axis=1) - behind)
+        return forward, inputs, weights
+
+    def _in_step(self, gamma: ParallelismChoice) -> bool:
+        """Does the host wait for messages between nodes?"""
+        return self.problem.rules.in_step and gamma.degrees.pipeline > 1 and len(self.problem.levels) > 1
 
     def _seconds_of(self, gamma: ParallelismChoice) -> list[UnitSeconds]:
         gradient = gradient_bytes_of(self.problem.states[gamma.zero])
@@ -356,17 +368,19 @@ class CaseMaker:
         return case
 
     def tails(self, gamma: ParallelismChoice) -> Any:
-        """[group, (gradients, weights, latency)]: seconds a parameter for one ring of each, and once.
-
-        Where a framework sums each tensor by itself, it waits once for each of a mean rank's.
-        """
+        """[group, (gradients, weights, latency)]: seconds a parameter for one ring of each, and once."""
         import numpy as np
 
-        tensors = (self.problem.rules.sums_per_layer or 0) * self.problem.model.layers if gamma.zero else 0
-        often = max(1.0, tensors / gamma.degrees.pipeline)
         d, gradient = gamma.degrees, gradient_bytes_of(self.problem.states[gamma.zero])
         groups = self.cluster.groups(np.array([d.tensor, d.expert_tensor * d.expert]), np.array(gamma.shards))
-        return np.stack([groups.ring * gradient, groups.ring * HALF, often * groups.latency], axis=1)
+        latency, tensors = groups.latency, self.problem.rules.tensors_per_layer
+        if tensors is not None:
+            count, hops = tensors * self.model.layers / d.pipeline, np.array(gamma.shards) - 1
+            if gamma.zero:
+                gradient, latency = 2 * gradient, latency + count * hops * self.problem.efficiencies.launch_seconds
+            else:
+                latency = count * (latency + hops * self.problem.levels[0].latency_seconds)
+        return np.stack([groups.ring * gradient, groups.ring * HALF, latency], axis=1)
 
     def sends(self, gamma: ParallelismChoice) -> tuple[tuple[float, float], ...]:
         """Seconds for each byte, and once, of messages between chunks that follow each other."""

@@ -60,8 +60,9 @@ class Framework:
     """Can it compute whole layers again in the first ones of each chunk alone?"""
     whole_prediction: bool = False
     """Must all layers of multi-token prediction be in one chunk, the last one of a rank after the first?"""
-    even_by: Literal["layers", "units"] = "units"
-    """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""
+    even_by: Literal["layers", "units", "weights"] = "units"
+    """How it divides a model without a layout: layers alike with embedding and head beside them, all units, or as many
+    weights of products to each chunk (`by_weights`)."""
     layouts: Literal["any", "even"] = "any"
     """Can its files say that chunks have any numbers of units, or those of an even division alone?"""
     cached_gradients: bool = False
@@ -75,14 +76,24 @@ class Framework:
     kept: float = 1.0
     """Bytes that the kernels of a layer keep for their backward passes, over those of fused ones."""
     logit_bytes: float | None = None
-    """Bytes of each logit while a loss of single steps runs, where every rank has those of all words; None: the loss
-    is one kernel, on each tensor rank's own words."""
+    """Bytes of each logit while a loss of single steps runs, besides those that are kept; None: it is one kernel."""
+    gathers_logits: bool = False
+    """Has every tensor rank the logits of all words, and not those of its own words?"""
     norm_bytes: float = 0
     """What a norm of single steps (`norm_traffic` above 1) keeps of each hidden number besides: its input in 32 bits,
     and what it multiplies with the weights."""
-    sums_per_layer: int | None = None
-    """With ZeRO, tensors of a layer whose gradients are summed and whose weights are gathered one by one; None: all
-    together, in buckets."""
+    keeps_gathered: bool = False
+    """Does each tensor rank keep all tokens of what it gathered before a product, and not its own?"""
+    tensors_per_layer: int | None = None
+    """Without ZeRO as many tensors are summed one by one; with it every rank gets all sums of gradients, in one piece,
+    and each rank's part of as many tensors is copied apart before and after weights are gathered. None: sums and
+    gathers come in buckets, and with ZeRO a rank gets the sums that it updates."""
+    added_bytes: float = 0
+    """Bytes that a kernel of its own moves to add a gradient of a product's weights to those of earlier micro-batches;
+    0: the product adds it."""
+    in_step: bool = False
+    """Do hosts wait for each message between stages? Then none runs ahead, and at each collective of tensor ranks
+    theirs wait for each other in turn, where a pipeline spans nodes."""
     attention: str | None = None
     """The kernel of attention that it runs; None: the best that there is for the GPU."""
 
@@ -98,11 +109,30 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
     units, layers = len(problem.model.units), problem.model.layers
     if problem.rules.even_by == "units" or problem.model.own:
         return spread(units, chunks) if chunks <= units else None
+    if problem.rules.even_by == "weights":
+        return by_weights(problem.model, chunks) if chunks <= units else None
     if layers % chunks:
         return None
     counts = [layers // chunks] * chunks
     counts[0] += 1
     counts[-1] += units - layers - 1
+    return tuple(counts)
+
+
+def by_weights(model: Model, chunks: int) -> tuple[int, ...]:
+    """Units of each chunk as nanotron's `build_model` has them: a chunk ends with the unit by which the weights of
+    products up to there exceed its part of all. Later chunks have at least one unit each."""
+    assert model.attention is not None and model.mlp is not None, "nanotron's models are dense"
+    own, mlp = model.attention, model.mlp
+    layer = 4 * own.heads * own.head_size * model.hidden + (2 + mlp.gated) * mlp.hidden * model.hidden
+    weights = [{"embedding": 0, "head": model.vocabulary * model.hidden}.get(unit, layer) for unit in model.units]
+    counts, total = [0], 0
+    for left, weight in zip(range(len(weights), 0, -1), weights, strict=True):
+        full = total * chunks > sum(weights) * len(counts)
+        if counts[-1] and len(counts) < chunks and (full or left == chunks - len(counts)):
+            counts.append(0)
+        counts[-1] += 1
+        total += weight
     return tuple(counts)
 
 
@@ -523,13 +553,28 @@ NANOTRON = Framework(
         NO_CONTEXT,
         WITHOUT_EXPERTS,
     ),
-    even_by="layers",
-    hides=dict.fromkeys(KEPT["nanotron"].stages, NEITHER),
+    even_by="weights",
+    layouts="even",
+    # DDP sums gradients in the last backward pass; with ZeRO the trainer sums them behind it, in one piece.
+    hides={0: Hides(gradients=True, weights=False), 1: NEITHER},
     words="Hugging Face's nanotron: eager PyTorch with fused norms and FlashAttention 2",
-    usual={"host_seconds": 1.67e-4, "elementwise_traffic": 2.6},
-    kept=1.9,
+    # Bytes of copies around the rotation, additions and the activation are counted: 75 h a token forward and 131 h
+    # backward, in place of 29 h and 43 h, where the MLP is 3.5 h wide. Of five collectives of two products one is not
+    # needed, since what was gathered is kept, and one runs behind a product (`tp_linear_async_communication`).
+    usual={
+        "host_seconds": 1.67e-4,
+        "elementwise_traffic": 2.8,
+        "loss_traffic": LOSS_OF_STEPS,
+        "tensor_hidden": 0.4,
+    },
+    # In 32 bits, and without their maximum in 32.
+    logit_bytes=8,
+    keeps_gathered=True,
     # Four products and two norms.
-    sums_per_layer=6,
+    tensors_per_layer=6,
+    # Reads one in 16 bits and one in 32, and writes one in 32.
+    added_bytes=10,
+    in_step=True,
     attention="flash-2",
 )
 PYTORCH = Framework(
@@ -561,6 +606,7 @@ SCALING = replace(
     usual={**PYTORCH.usual, "loss_traffic": LOSS_OF_STEPS},
     # In 16 bits, in 32, their logarithms and two gradients in 32, and one in 16.
     logit_bytes=20,
+    gathers_logits=True,
     norm_bytes=8,
 )
 

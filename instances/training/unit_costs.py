@@ -19,8 +19,9 @@ inputs and one for its weights. Each takes
     max(2 G M N K (1 + half_side (1/M + 1/N + 1/K)) / (share peak), bytes / (memory rate)) + launch_seconds
 
 where bytes = 2 G (M N + N K + M K), and 2 G (M N + M K) + 2 g G N K in the pass for weights, which adds up gradients
-of g bytes. The share is `products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the
-peak is then that of fp8), and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
+of g bytes; a framework that adds gradients up in kernels of their own moves `added_bytes` G N K besides. The share is
+`products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the peak is then that of fp8),
+and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
 fp8 each product has traffic for the conversion besides: 4 G M K bytes forward and 4 G M N in the pass for inputs.
 
 **Attention** takes 2 S n (a / t) (q_s + v_s) operations forward. n is the mean number of keys that a token sees: s /
@@ -48,6 +49,8 @@ of attention, where it is kept, `softmax_traffic` times; the loss `loss_traffic`
 its kernels: products, attention, traffic (moving tokens four) and collectives among more than one rank, each once. Its
 backward pass, with the one for weights, takes at least as long; where the two are apart, the one for inputs alone does.
 So does the recomputation of modules for theirs. What is missing to that is the part `host`, in the pass for inputs.
+In a framework with `in_step` whose pipeline spans nodes, passes that are not computed again take t host_seconds more
+for each of their collectives among t > 1 tensor ranks (the times below, forward and backward).
 
 **Products**, as (M, N, K):
 
@@ -278,6 +281,8 @@ class Module:
         self.forward: list[tuple[str, Any]] = []
         self.inputs: list[tuple[str, Any]] = []
         self.weights: list[Any] = []
+        self.sums = (0, 0)
+        """Collectives among tensor ranks, forward and backward."""
 
     def add(self, part: str, forward: Any, inputs: Any) -> None:
         self.forward.append((part, forward))
@@ -298,6 +303,8 @@ class UnitSeconds:
     """[row]: seconds to compute again, by the modules that are."""
     host: Any
     """[row]: seconds of the host for each pass, of which `forward` and `inputs` have what is missing to it."""
+    late: Any
+    """[way, row]: how much longer hosts of tensor ranks that wait for each other take, forward and backward."""
 
 
 class SecondsOfUnits:
@@ -335,7 +342,9 @@ class SecondsOfUnits:
         weights = np.zeros(len(self.tokens)) + sum(seconds for own in modules for seconds in own.weights)
         forward[-1] = np.maximum(0, sum(host) - forward.sum(axis=0))
         inputs[-1] = np.maximum(0, sum(host) - inputs.sum(axis=0) - weights)
-        return UnitSeconds(forward, inputs, weights, again, np.zeros(len(self.tokens)) + sum(host))
+        ranks = self.rates.host_seconds * self.keys.tensor * (self.keys.tensor > 1)
+        late = np.stack([ranks * sum(own.sums[way] for own in modules) for way in (0, 1)])
+        return UnitSeconds(forward, inputs, weights, again, np.zeros(len(self.tokens)) + sum(host), late)
 
     def _kernels(self, module: Module) -> Any:
         """Kernels of a forward pass, collectives among them, in columns; backward passes have as many on the host."""
@@ -537,7 +546,8 @@ class SecondsOfUnits:
         if not weights:
             module.add("products", 0.0, seconds(HALF))
         elif rank is None or is_adapter:
-            module.weights.append(seconds(2 * self.gradient_bytes))
+            added = product.count * product.inner * product.columns * self.problem.rules.added_bytes
+            module.weights.append(seconds(2 * self.gradient_bytes) + added / self.memory_rate)
         elif adapted:
             self._product(module, rows, rank, inner, short=True, is_adapter=True)
             self._product(module, rows, columns, rank, short=True, is_adapter=True)
@@ -563,6 +573,7 @@ class SecondsOfUnits:
         once = once + self._begun(self.keys.tensor)
         forward, backward = divided if divides else whole
         module.add("tensor", forward * once, backward * once)
+        module.sums = (module.sums[0] + forward, module.sums[1] + backward)
 
 
 # ---- parameters ----------------------------------------------------------------------------------------
@@ -841,6 +852,10 @@ class BytesOfUnits:
         # A norm before one product is one kernel with it, which keeps its output; only a norm that several products
         # read stands alone and can be computed again.
         yield _Kept(u, ("layernorm",) if latent else (), "attention", for_weights=True)
+        if self.problem.rules.keeps_gathered:
+            more = HALF * self.tokens * model.hidden - u
+            yield _Kept(more, part="attention", for_weights=True)
+            yield _Kept(more, ("mlp",), "feed-forward", for_weights=True)
         if self.problem.efficiencies.norm_traffic > 1:
             yield _Kept(self.problem.rules.norm_bytes / HALF * model.norms * u, part="attention")
         yield from self._kept_by_latents() if latent else self._kept_by_queries()
@@ -933,10 +948,11 @@ class BytesOfUnits:
 
     def _loss_top(self) -> Any:
         """In fp32 the gradient of each logit; of a loss of single steps what these make besides what is kept."""
-        logits = self.tokens * self.model.vocabulary
-        if self.problem.rules.logit_bytes is not None:
-            return self.problem.rules.logit_bytes * logits
-        return 0.0 if self.problem.fused_loss else SINGLE * logits / self.keys.tensor
+        logits, rules = self.tokens * self.model.vocabulary, self.problem.rules
+        logits = logits if rules.gathers_logits else logits / self.keys.tensor
+        if rules.logit_bytes is not None:
+            return rules.logit_bytes * logits
+        return 0.0 if self.problem.fused_loss else SINGLE * logits
 
     def _attention_top(self) -> Any:
         """Gradients of queries, keys, values and output; those of queries are added up in fp32 as well."""

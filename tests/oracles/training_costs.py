@@ -179,6 +179,10 @@ class Definitions:
     def seconds(self, unit: str, way: str, word: Word | None = None) -> float:
         """Seconds of a unit's pass, `forward`, `inputs` or `weights`; with a word only of what it computes again."""
         taken, host = self.of_gpu(unit, way, word)
+        if self.p.rules.in_step and self.plan.degrees.pipeline > 1 and len(self.p.levels) > 1 and word is None:
+            items = [item for _, items in self.modules(unit) for item in items]
+            sums = sum(item[3 if way == "forward" else 4] for item in items if item[1] == "tensor")
+            host += self.rates.host_seconds * sums * self.t * (self.t > 1)
         if way == "inputs" and not self.plan.rule.divided:
             host -= self.seconds(unit, "weights")
         return taken if way == "weights" else max(taken, host)
@@ -223,7 +227,8 @@ class Definitions:
             M, N, K, G, sort = item[1:]
             if way == "weights":
                 is_trained = sort != "matrix" and not sort.endswith("*")
-                raw["products"] += is_trained and self.product(M, N, K, G, sort, 2 * self.gradient)
+                added = self.p.rules.added_bytes * G * N * K / self.memory_rate
+                raw["products"] += is_trained and self.product(M, N, K, G, sort, 2 * self.gradient) + added
                 return
             raw["products"] += self.product(M, N, K, G, sort, 2) * (2 if sort == "matrix" and not forward else 1)
             if self.is_eight(sort):
@@ -345,12 +350,24 @@ class Definitions:
     # ---- what ranks with the same weights do --------------------------------------------------------------------
 
     def gather(self, counts: tuple[float, float], each: float) -> float:
-        pairs = zip(counts, self.replicas, strict=True)
-        tensors = (self.p.rules.sums_per_layer or 0) * self.m.layers if self.plan.zero else 0
-        once = max(1, tensors / self.plan.degrees.pipeline)
-        pairs = [(count, group) for count, group in pairs if count]
-        waits = ((once - 1) * self.collective("gather", 0, *group) for _, group in pairs)
-        return sum(self.collective("gather", each * count, *group) for count, group in pairs) + sum(waits)
+        pairs = [(count, group) for count, group in zip(counts, self.replicas, strict=True) if count]
+        return sum(self.collective("gather", each * count, *group) + self.apart(*group) for count, group in pairs)
+
+    def apart(self, stride: int, n: int) -> float:
+        """What it costs besides that tensors are summed, or that their parts are copied, one by one."""
+        if self.p.rules.tensors_per_layer is None:
+            return 0.0
+        count = self.p.rules.tensors_per_layer * self.m.layers / self.plan.degrees.pipeline
+        if self.plan.zero:
+            return count * (n - 1) * self.rates.launch_seconds
+        waits = self.collective("gather", 0, stride, n)
+        return count * (waits + (n - 1) * self.p.levels[0].latency_seconds) - waits
+
+    @property
+    def summed(self) -> float:
+        """Bytes of a gradient for a ring that leaves each rank its own sums; two rings leave all of them."""
+        both = self.plan.zero == 1 and self.p.rules.tensors_per_layer is not None
+        return self.gradient * (1 + both)
 
     def in_passes(self, unit: str) -> tuple[float, float]:
         """What is left of gathers and sums in every forward and backward pass of a unit."""
@@ -405,6 +422,9 @@ class Definitions:
         if unit in ATTENDING:
             yield u, "", "input", False
             yield u, "layernorm" if a.latent else "", "attention", True
+            if self.p.rules.keeps_gathered:
+                yield 2 * S * self.h - u, "", "attention", True
+                yield 2 * S * self.h - u, "mlp", "after", True
             if self.rates.norm_traffic > 1:
                 yield self.p.rules.norm_bytes / 2 * m.norms * u, "", "attention", False
             heads, k = 2 * S * self.heads, 2 * S * self.k
@@ -480,7 +500,8 @@ class Definitions:
         if unit in ("head", "prediction"):
             fresh = 0.0 if self.p.fused_loss else SINGLE * self.S * self.V
             if self.p.rules.logit_bytes is not None:
-                fresh = self.p.rules.logit_bytes * self.S * self.m.vocabulary
+                words = self.m.vocabulary if self.p.rules.gathers_logits else self.V
+                fresh = self.p.rules.logit_bytes * self.S * words
             yield whole + fresh + (whole + u if self.t > 1 and self.p.sequence_parallel else 0.0)
         if unit == "experts" or (unit == "prediction" and m.experts is not None):
             yield u + TOKEN_COPIES * 2 * self.routed * self.h

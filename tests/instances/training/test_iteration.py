@@ -18,7 +18,7 @@ from pipeplan.instances.physics.optimizers import KEPT
 from pipeplan.instances.physics.schedules import SCHEDULES, Pass, PassRule
 from pipeplan.instances.training import iteration
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
-from pipeplan.instances.training.frameworks import FRAMEWORKS
+from pipeplan.instances.training.frameworks import FRAMEWORKS, even_layout
 from pipeplan.instances.training.iteration import Iteration, Timing, model_operations, timing_of
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute, read_recompute
 from pipeplan.instances.training.problem import Level, TrainingProblem
@@ -104,13 +104,34 @@ def test_gradients_are_added_up_over_data_ranks() -> None:
     assert tail(1) == pytest.approx(7 / 8 * (4 + 2) * numbers / 1e11)
 
 
+def test_nanotron_gives_every_rank_all_sums_and_copies_each_ranks_part_of_each_tensor() -> None:
+    """With ZeRO it sums all in one piece; without it, one tensor after the other, each in a ring of all ranks."""
+    numbers = 4 * (1024 * (1024 + 512) + 1024 * 1024 + 3 * 1024 * 4096) + 2 * 32000 * 1024
+    slow = Level(8, 1e11, 1e-3)
+    for zero, seconds in (
+        (1, 7 / 8 * (2 * 4 + 2) * numbers / 1e11 + 2 * (7e-3 + 6 * 4 * 7 * 1e-6)),
+        (0, 7 / 8 * 2 * 4 * numbers / 1e11 + 2 * 6 * 4 * (7e-3 + 7e-3)),
+    ):
+        rates = replace(PLAIN, launch_seconds=1e-6)
+        own = problem(framework="nanotron", efficiencies=rates, levels=(slow,))
+        plan = replace(configuration(own, data=8), zero=zero)
+        assert timing_of(own, plan).ranks[0].data == pytest.approx(seconds), zero
+
+
+def test_nanotron_divides_a_model_by_the_weights_of_its_products() -> None:
+    """A chunk takes the layer that exceeds its part; the head weighs as much as some layers. Later chunks have some."""
+    own = problem(16, own=model(layers=16, vocabulary=4 * 16 * 1024), framework="nanotron")
+    divided = [even_layout(own, chunks) for chunks in (1, 2, 4, 8)]
+    assert divided == [(18,), (12, 6), (7, 5, 5, 1), (4, 3, 2, 3, 2, 2, 1, 1)]
+
+
 # Every pass takes longer than what is sent beside it.
 FAST = (Level(8, 1e14, 0.0),)
 
 
 def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
     """DeepSpeed hides nothing in pipelines and without ZeRO, and gathers of weights in stage 3 alone.
-    Megatron-DeepSpeed and nanotron hide nothing."""
+    Megatron-DeepSpeed hides nothing, and nanotron nothing with ZeRO."""
     for framework in FRAMEWORKS.values():
         for zero, pipeline in product(KEPT[framework.name].stages, (1, 2)):
             all_seen, usual = (
@@ -120,7 +141,7 @@ def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
             plan = replace(configuration(all_seen, 4, data=8 // pipeline, pipeline=pipeline), zero=zero)
             sent, left = (timing_of(own, plan).ranks[0].data for own in (all_seen, usual))
             sums = plan.micro_batches(64) if zero >= 2 else 1  # each of as many bytes as a gather of weights
-            if framework.name in ("megatron-deepspeed", "nanotron"):
+            if framework.name == "megatron-deepspeed" or (framework.name == "nanotron" and zero):
                 share = 0.0
             elif framework.name != "deepspeed":
                 share = 0.8

@@ -55,7 +55,7 @@ def check_unit_costs(seed: int) -> None:
             sum((case.tail[k, way] * case.sent[at, k] + case.tail[k, 2]) * (case.sent[at, k] > 0) for k in (0, 1))
             for way in (0, 1)
         ]
-        assert gathered == pytest.approx([text.gather(text.sent(name), g) for g in (text.gradient, 2)], rel=1e-11)
+        assert gathered == pytest.approx([text.gather(text.sent(name), g) for g in (text.summed, 2)], rel=1e-11)
         for word, own_costs in case.by_word.items():
             kept = (own_costs.stash[at], own_costs.for_weights[at], own_costs.moment[at])
             assert kept == pytest.approx(text.kept(name, word), rel=1e-11), (name, word)
