@@ -94,7 +94,7 @@ def usual_errors(problem: TrainingProblem) -> UsualErrors:
 
 # ---- which configurations are asked for ----------------------------------------------------------------
 
-KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute", "layout")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute", "layout", "first-pool")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.scope import Scope, read_scope
 from ...instances.training.words import as_even_as_can_be
 from ...planners.options import Progress
-from ...planners.training.search import Report, Search, Settings
+from ...planners.training.pools import search_of, space_of
+from ...planners.training.search import Report, Settings
 from ...planners.training.space import Space, configuration
 from .judge import emptied, memory_of_few
 
@@ -58,7 +59,7 @@ def search_configurations(
         return time_limit_s is not None and now() - started >= time_limit_s
 
     settings = Settings(asked.error, asked.memory_error)
-    search = Search(problem, scope_in(problem, asked), settings, heard, out_of_time)
+    search = search_of(problem)(problem, scope_in(problem, asked), settings, heard, out_of_time)
     try:
         return search.run()
     except KeyboardInterrupt:
@@ -76,7 +77,7 @@ MOST_VIRTUAL = 2
 
 def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
     """The configuration that holds least, with whole layers recomputed where possible; None where none can be run."""
-    space = Space(problem, scope_in(problem, asked))
+    space = space_of(problem, scope_in(problem, asked))
     if not len(space):
         return None
     _, least = space.bounds
@@ -84,7 +85,7 @@ def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None
     plans = [plan for row in rows for plan in _plans(problem, space, row, asked)]
 
     def held(plan: Configuration) -> float:
-        return max(rank.bytes for rank in memory_of_few(problem, plan))
+        return max(rank.full for rank in memory_of_few(problem, plan))
 
     best = min(plans, key=held, default=None)
     return None if best is None else emptied(problem, best)
