@@ -6,8 +6,8 @@ What the efficiencies mean stands in `efficiencies`; which configurations a fram
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -140,6 +140,13 @@ class TrainingProblem(AnyProblem):
         if self.second is None:
             return self.gpu.flops[self.precision]
         return sum(pool.devices * pool.peak for pool in self.pools) / self.devices
+
+    def with_rates(self, change: Callable[[Efficiencies], Efficiencies]) -> TrainingProblem:
+        """The problem with changed efficiencies, of GPUs of both sorts where there are two."""
+        second = self.second
+        if second is not None:
+            second = replace(second, efficiencies=change(second.efficiencies))
+        return self.replace(efficiencies=change(self.efficiencies), second=second)
 
     @property
     def step_seconds(self) -> float:

@@ -6,7 +6,7 @@ change what a rank holds, change `docs/training-memory.md` and `tests/oracles/tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -53,8 +53,17 @@ class RankMemory:
 
     @property
     def full(self) -> float:
-        """Bytes as a share of the limit; bytes where there is none. The fullest rank is the one with most."""
+        """Bytes as a share of the limit; bytes where there is none."""
         return self.bytes if self.limit is None else self.bytes / self.limit
+
+    def fit(self, error: float | Margin) -> Fit:
+        """Whether it fits, where its bytes may be misjudged by the share or margin `error`."""
+        return fit_of(self.bytes, self.limit, error)
+
+
+def fullest_of(ranks: Iterable[RankMemory]) -> RankMemory:
+    """The rank that fills most of its GPU."""
+    return max(ranks, key=lambda rank: rank.full)
 
 
 def memory_of_ranks(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
@@ -202,7 +211,7 @@ class ConfigurationEvaluation:
 
     @property
     def fullest(self) -> RankMemory:
-        return max(self.memory, key=lambda rank: rank.full)
+        return fullest_of(self.memory)
 
     @property
     def limit_bytes(self) -> float | None:
@@ -211,7 +220,7 @@ class ConfigurationEvaluation:
 
     def fit(self, error: float | Margin) -> Fit:
         """Whether the fullest rank fits, where its bytes may be misjudged by the share or margin `error`."""
-        return fit_of(self.fullest.bytes, self.limit_bytes, error)
+        return self.fullest.fit(error)
 
     @property
     def limited_by(self) -> str:

@@ -26,8 +26,8 @@ from ...instances.physics.tolerances import SAME
 from ...instances.training.cases import NONE, Case, CaseMaker, Modules, ParallelismChoice, gradient_bytes_of
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
-from .judging import LayoutEvaluator, Pipeline, solve
-from .search import MOST_CASES, Search, _Word
+from .judging import Best, LayoutEvaluator, Pipeline, solve
+from .search import MOST_CASES, NODE_WORK, Search, _Word
 from .space import Column, Space
 
 # Schedule and number of chunks on a rank that are looked at.
@@ -165,6 +165,15 @@ class PooledSearch(Search):
 
     def _least_of(self, judge: LayoutEvaluator) -> float:
         return solve(judge.pipeline(math.inf), cutoff=self.most, most_nodes=-1).bound
+
+    def _layout(self, judge: LayoutEvaluator, limit: float, below: float) -> Best:
+        """Bounds are weaker than on one sort: a layout that is too slow excludes no better one."""
+        found = super()._layout(judge, limit, below)
+        if found.value is None or found.value <= below or found.bound >= below or self.scope.is_one_layout:
+            return found
+        nodes = max(200, NODE_WORK // (judge.case.micro_batches * judge.case.gamma.degrees.pipeline))
+        beyond = below * (1 + 4 * SAME)  # what is not below it is excluded for sure
+        return solve(judge.pipeline(limit), cutoff=beyond, tolerance=SAME, most_nodes=nodes)
 
     def _memory_bound(self, word: _Word) -> float:
         return solve(self._judge(word).pipeline(self.maybe), cutoff=self.most, most_nodes=-1).bound
