@@ -75,7 +75,9 @@ def with_memory(problem: TrainingProblem, memory_bytes: float | None) -> Trainin
 def refuse_two_sorts(problem: TrainingProblem, what: str) -> None:
     """Refuse what is only known for GPUs of one sort."""
     if problem.second is not None:
-        raise UsageError(f"{problem.name} has GPUs of two sorts, for which there is no {what}; give GPUs of one sort.")
+        raise UsageError(
+            f"{problem.name} has GPUs of two sorts, for which there is no {what}; give GPUs of one sort."
+        )
 
 
 def held(problem: TrainingProblem, plan: Configuration, options: Mapping[str, Any]) -> Fraction:

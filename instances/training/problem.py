@@ -120,7 +120,7 @@ class TrainingProblem(AnyProblem):
         return self.replace(devices=self.devices - own.devices, second=None), self.replace(**facts, second=None)
 
     def sorts(self, stages: int, first_pool: int = 1) -> tuple[int, ...]:
-        """For each pipeline stage its place in `pools`, where the pool of the number `first_pool` has the first ones."""
+        """For each stage its place in `pools`, where the pool of the number `first_pool` has the first ones."""
         order = (*range(first_pool - 1, len(self.pools)), *range(first_pool - 1))
         return tuple(i for i in order for _ in range(stages * self.pools[i].devices // self.devices))
 
@@ -171,7 +171,10 @@ class TrainingProblem(AnyProblem):
         if self.second is None:
             del facts["second"]
         else:
-            facts["second"] = [pool.hash for pool in self.pools] + [self.second.bandwidth, self.second.latency_seconds]
+            facts["second"] = [pool.hash for pool in self.pools] + [
+                self.second.bandwidth,
+                self.second.latency_seconds,
+            ]
         return digest(facts)
 
 
@@ -220,7 +223,9 @@ def _check_second(problem: TrainingProblem, own: Pool) -> None:
     if problem.model.own:
         raise InputError("second", "is given, and the times of layers were measured on one sort of GPU", "drop it")
     if (own.gpu.memory_bytes is None) != (problem.gpu.memory_bytes is None):
-        raise InputError("second.gpu.memory_bytes", "is missing for one sort of GPU", "give both a limit, or neither")
+        raise InputError(
+            "second.gpu.memory_bytes", "is missing for one sort of GPU", "give both a limit, or neither"
+        )
     try:
         first, second = problem.pools
     except InputError as error:

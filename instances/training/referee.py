@@ -69,7 +69,8 @@ def fullest_of(ranks: Iterable[RankMemory]) -> RankMemory:
 def memory_of_ranks(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
     """The memory of each pipeline rank at its fullest moment; all ranks of one stage are alike."""
     ranks = [Ranks(pool, plan) for pool in problem.pools]
-    return tuple(ranks[i].memory(rank) for rank, i in enumerate(problem.sorts(plan.degrees.pipeline, plan.first_pool)))
+    sorts = problem.sorts(plan.degrees.pipeline, plan.first_pool)
+    return tuple(ranks[i].memory(rank) for rank, i in enumerate(sorts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +302,11 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
     if any(count % degrees.stage_ranks for count in pools) and ranks == problem.devices:
         yield Violation(
             "pools",
-            f"Stages of {degrees.stage_ranks} GPUs do not divide the {' and '.join(map(str, pools))} GPUs of each sort; "
-            "choose degrees by which each sort has whole stages.",
+            f"Stages of {degrees.stage_ranks} GPUs do not divide the {' and '.join(map(str, pools))} GPUs of each "
+            "sort; choose degrees by which each sort has whole stages.",
         )
     if plan.first_pool > len(pools):
-        yield Violation("pools", "The GPUs are of one sort, and the second one has the first stages; drop first-pool.")
+        yield Violation("pools", "There is no second sort of GPUs for the first stages; drop first-pool.")
     if problem.batch % (degrees.data * plan.micro_batch):
         yield Violation(
             "batch",

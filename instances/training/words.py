@@ -46,7 +46,9 @@ def configuration_from_words(problem: TrainingProblem, text: str) -> Configurati
     first = _whole(given, "first-pool", 1)
     if first > len(problem.pools):
         sorts = len(problem.pools)
-        raise InputError(f"{WHERE}: first-pool", f"is {first}, and the GPUs have {several(sorts, 'sort')}", "drop it")
+        raise InputError(
+            f"{WHERE}: first-pool", f"is {first}, and the GPUs have {several(sorts, 'sort')}", "drop it"
+        )
     return Configuration(degrees, micro_batch, zero, schedule, layout, recompute, first)
 
 

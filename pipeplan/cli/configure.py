@@ -145,7 +145,9 @@ def command(
         runs = [run for path in measured for run in measured_runs(path, problem)]
         fits = fitted_by_sort(problem, runs)
         if fit_output is not None and len(fits) > 1:
-            raise UsageError("--fit-output writes the fit of one sort of GPU, and the runs are on two; give those of one.")
+            raise UsageError(
+                "--fit-output writes the fit of one sort of GPU, and runs are on two; give those of one."
+            )
         for own in fits.values():
             problem, asked = _with_fit(problem, asked, scope, own)
             fit = FittedSorts(fits) if problem.second is not None else own
@@ -177,7 +179,7 @@ def command(
         from ..planners.training.pools import WAY_IN_WORDS
 
         rate = problem.second.bandwidth / 1e9
-        say_note(f"links are those of usual nodes, and both sorts of GPUs are linked at {rate:g}GB/s, the slower network")
+        say_note(f"links are those of usual nodes, and between both sorts {rate:g}GB/s, the slower network")
         if wanted:
             say_note(f"with GPUs of two sorts the scope has {WAY_IN_WORDS} alone")
     elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:

@@ -2,7 +2,7 @@
 
 A row of U units is cut into p stages. Tables speak of stage k with its units from `k + a` on, `n + 1` of them: every
 stage has at least one unit, so that both `a` and `n` run from 0 to U - p, and their sum is at most that.
-Tables of intervals, [sort, first, behind the last], have one entry for each sort of GPU; stage k has those of `sorts[k]`.
+Tables of intervals, [sort, first, behind the last], have one entry for each sort of GPU; stage k is of `sorts[k]`.
 `down[k]` is how long messages alone take from stage 0 to stage k.
 """
 
@@ -183,9 +183,7 @@ def prune(
     return found
 
 
-def bound_tables(
-    p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any
-) -> Any:
+def bound_tables(p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any) -> Any:
     """The least largest bound of the stages before each border, and which border comes before it."""
     size, behind = cheapest.shape[1], least[3]
     front = np.full((p + 1, size), INFINITE)

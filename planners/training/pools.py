@@ -110,7 +110,8 @@ class PooledEvaluator(LayoutEvaluator):
     second: LayoutEvaluator | None = None
 
     def pipeline(self, limit_bytes: float) -> Pipeline:
-        assert self.problem is not None and self.second is not None, "made by the search for two sorts"
+        assert self.problem is not None, "made by the search for two sorts"
+        assert self.second is not None, "the same"
         first, second = (pool.memory_bytes or 1.0 for pool in self.problem.pools)
         return replace(
             super().pipeline(limit_bytes),

@@ -213,7 +213,9 @@ def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
         count, gpu = devices_and_gpu(text)
         if gpu.name not in pools:
             raise InputError(
-                "devices", f"are {show(text)}, and the problem has {' and '.join(pools)}", "give runs on the same GPUs"
+                "devices",
+                f"are {show(text)}, and the problem has {' and '.join(pools)}",
+                "give runs on the same GPUs",
             )
         problem = pools[gpu.name]
     return problem if count == problem.devices else with_devices(problem, count)

@@ -1,8 +1,8 @@
 """The time and memory of 1F1B on GPUs of two sorts, stage by stage from the definitions, and the best of all of them.
 
 Costs of units are those of `training_costs`, for each stage on its own sort; the schedule, messages and memory are
-written here anew. Neither the search nor the referee has any part in it, beyond the types of problems and plans and what
-a framework can run at all.
+written here anew. Neither the search nor the referee has any part in it, beyond the types of problems and plans, and
+what a framework can run at all.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ def random_pooled(seed: int, **changes: Any) -> TrainingProblem:
     gpu = Gpu("other", None, other.flops, other.memory_rate)
     if problem.gpu.memory_bytes is not None:
         gpu = replace(gpu, memory_bytes=float(round(problem.gpu.memory_bytes * rng.uniform(0.5, 2))))
-    rates = Efficiencies(products=rng.uniform(0.4, 0.9), links=rng.uniform(0.4, 1), step_seconds=rng.choice((0, 0.01)))
+    rates = Efficiencies(
+        products=rng.uniform(0.4, 0.9), links=rng.uniform(0.4, 1), step_seconds=rng.choice((0, 0.01))
+    )
     pool = Pool(gpu, second, random_levels(rng, second), rng.choice((1e9, 20e9)), 4e-6, rates)
     batch = rng.choice((4, 6, 8))
     return problem.replace(model=model, devices=first + second, batch=batch, second=pool)

@@ -193,7 +193,8 @@ def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
     order = ""
     if problem.second is not None:
         begin, each = problem.pools[plan.first_pool - 1], plan.degrees.stage_ranks
-        order = f"; ranks 0 to {begin.devices - 1} are the {begin.gpu.name}, {begin.devices // each} stages of {each} GPUs"
+        stages = several(begin.devices // each, "stage")
+        order = f"; ranks 0 to {begin.devices - 1} are the {begin.gpu.name}, {stages} of {each} GPUs"
     adapters = f"; adapters of rank {problem.adapter_rank} are for your program to add" * bool(problem.adapter_rank)
     return (
         f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is {plan.degrees.data}, with "

@@ -285,10 +285,12 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
     for gpus, seconds in answer.alone.items():
-        more = "" if seconds is None else percent(abs(seconds / best.timing.seconds - 1))
-        longer = "longer" if seconds is not None and seconds > best.timing.seconds else "less"
-        least = "nothing that fits was found" if seconds is None else f"{amount(seconds, 's', 4)}, which is {more} {longer}"
-        yield f"{gpus} alone: {least}."
+        if seconds is None:
+            yield f"{gpus} alone: nothing that fits was found."
+        else:
+            more = seconds / best.timing.seconds - 1
+            longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
+            yield f"{gpus} alone: {amount(seconds, 's', 4)}, which is {longer}."
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
@@ -531,7 +533,9 @@ def _draw_list(answer: Answer, every: bool) -> None:
     put(list_in_words(answer))
 
 
-def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, RankMemory]]) -> Iterator[dict[str, str]]:
+def list_cells(
+    answer: Answer, entries: Sequence[tuple[Configuration, float, RankMemory]]
+) -> Iterator[dict[str, str]]:
     """Cells by column of configurations of the list, each given with its seconds and its fullest rank."""
     plans, fastest = [plan for plan, _, _ in entries], min(seconds for _, seconds, _ in entries)
     least = fastest if answer.best is None else answer.best.timing.seconds
@@ -642,8 +646,9 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     limit, whole, ranks = own.limit_bytes, own.timing.seconds, own.timing.ranks
     memory, each = own.memory[:MAX_DEVICES_DRAWN], own.plan.degrees.stage_ranks
     pools, sorts = own.problem.pools, own.problem.sorts(own.plan.degrees.pipeline, own.plan.first_pool)
-    of = [f"{'a GPU' if len(pools) == 1 else pool.gpu.name} has {(pool.memory_bytes or 0) / GIB:.2f}" for pool in pools]
-    put("memory of a rank in GiB, by stage" + ("" if limit is None else f"; {', '.join(of)}"), style="bold")
+    names = ["a GPU"] if len(pools) == 1 else [pool.gpu.name for pool in pools]
+    limits = [f"{name} has {(pool.memory_bytes or 0) / GIB:.2f}" for name, pool in zip(names, pools, strict=True)]
+    put("memory of a rank in GiB, by stage" + ("" if limit is None else f"; {', '.join(limits)}"), style="bold")
     parts = tuple(own.memory[0].parts)
     rows = [
         (
@@ -655,7 +660,8 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
         )
         for rank in memory
     ]
-    titles = ("stage", "ranks", *["GPU"] * (len(pools) > 1), *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
+    sort = ["GPU"] * (len(pools) > 1)
+    titles = ("stage", "ranks", *sort, *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
     draw_rows(titles, rows, "stage,ranks,GPU", [i for i, rank in enumerate(memory) if rank is own.fullest])
     left = len(own.memory) - len(memory)
     more = f"... and {left} more stages" if left > 0 else ""

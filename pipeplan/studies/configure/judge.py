@@ -84,7 +84,9 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         notes = (*read.notes, *slower)
         if problem.second is not None:
             first = problem.gpu.name
-            notes += (f"Flags do not say which GPUs have the first stages; taken are the {first}, as in --devices.",)
+            notes += (
+                f"Flags do not say which GPUs have the first stages; taken are the {first}, as in --devices.",
+            )
     elif plan is None:
         plan = configuration_from_words(problem, text)
     refuse_faults(problem, plan, text)
