@@ -19,11 +19,11 @@ from ..base.quantities import levels as levels_of_text
 from ..base.quantities import several
 from ..physics.device_file import devices_of_file
 from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficiencies, check_name
-from ..physics.hardware import KnownGpu, devices_and_gpu
+from ..physics.hardware import KnownGpu, devices_and_gpu, devices_by_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
 from .frameworks import FRAMEWORKS, Framework
 from .model import MOST_LAYERS, MOST_PREDICTION_LAYERS, Attention, Experts, Mlp, Model
-from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
+from .problem import USUAL_RESERVE, Gpu, Level, Pool, TrainingProblem, check_hardware
 
 if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
@@ -176,6 +176,7 @@ def problem_of(
 ) -> TrainingProblem:
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
 
+    "8xa100-80gb,8xh100-80gb" are GPUs of two sorts, on each of which whole pipeline stages run.
     Where `gpu` is a file that describes a device, in TOML or as `plan calibrate` writes it, `devices` counts alone.
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
@@ -183,7 +184,10 @@ def problem_of(
     GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `adapter_rank` is that of LoRA.
     `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
-    number, known = devices_and_gpu(devices if gpu is None else devices_of_file(devices, gpu))
+    pools = devices_by_gpu(devices) if gpu is None else (devices_and_gpu(devices_of_file(devices, gpu)),)
+    if len(pools) > 1:
+        _check_two(pools, levels)
+    number, known = pools[0]
     if framework not in FRAMEWORKS:
         raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
     rules = FRAMEWORKS[framework]
@@ -191,10 +195,13 @@ def problem_of(
     shapes = with_layers(model_of(model), layers, dense_layers, prediction_layers)
     memory = known.memory_bytes if memory_bytes is None else memory_bytes
     card = Gpu(known.name, memory, known.flops, known.memory_rate)
+    rates = [_efficiencies(efficiencies, own, rules, kernel, attention_kernel) for _, own in pools]
+    second = None if len(pools) == 1 else _pool(pools, memory_bytes, rates[1])
+    gpus = ",".join(f"{count}x{own.name}" for count, own in pools)
     problem = TrainingProblem(
         model=shapes,
         gpu=card,
-        devices=number,
+        devices=sum(count for count, _ in pools),
         levels=_levels(levels, number, known),
         batch=batch,
         sequence=sequence,
@@ -202,12 +209,29 @@ def problem_of(
         framework=framework,
         optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies, known, rules, kernel, attention_kernel),
-        name=f"{shapes.name}-{number}x{known.name}" if name is None else name,
+        efficiencies=rates[0],
+        name=f"{shapes.name}-{gpus}" if name is None else name,
         adapter_rank=adapter_rank,
+        second=second,
         **flags,
     )
     return check_hardware(problem)
+
+
+def _check_two(pools: Sequence[tuple[int, KnownGpu]], levels: GivenLevels) -> None:
+    if len(pools) > 2:
+        raise InputError("devices", f"are of {len(pools)} sorts", "give two at most")
+    if levels is not None:
+        raise InputError("levels", "are given for GPUs of two sorts", "drop them: links are those of usual nodes")
+
+
+def _pool(pools: Sequence[tuple[int, KnownGpu]], memory_bytes: float | None, own: Efficiencies) -> Pool:
+    """The GPUs of the second sort; both pools are linked by the slower of their networks."""
+    number, known = pools[1]
+    memory = known.memory_bytes if memory_bytes is None else memory_bytes
+    card = Gpu(known.name, memory, known.flops, known.memory_rate)
+    rate, latency = min(gpu.between for _, gpu in pools), max(gpu.between_seconds for _, gpu in pools)
+    return Pool(card, number, _levels(None, number, known), rate, latency, own)
 
 
 def _kernel(given: str | None, rules: Framework, flags: dict[str, bool]) -> AttentionKernel | None:

@@ -90,6 +90,7 @@ class ParallelismChoice:
     micro_batch: int
     zero: int
     schedule: str
+    first_pool: int = 1
 
     @property
     def key(self) -> tuple[int, int, int, int, int]:
@@ -98,7 +99,7 @@ class ParallelismChoice:
 
     @classmethod
     def of(cls, plan: Configuration) -> ParallelismChoice:
-        return cls(plan.degrees, plan.micro_batch, plan.zero, plan.schedule)
+        return cls(plan.degrees, plan.micro_batch, plan.zero, plan.schedule, plan.first_pool)
 
     def micro_batches(self, batch: int) -> int:
         return batch // (self.degrees.data * self.micro_batch)
@@ -198,9 +199,15 @@ class CaseMaker:
     """Costs of every type of unit for all keys at once; a case takes its row."""
 
     def __init__(
-        self, problem: TrainingProblem, keys: Iterable[tuple[int, int, int, int, int]], words: Sequence[Modules]
+        self,
+        problem: TrainingProblem,
+        keys: Iterable[tuple[int, int, int, int, int]],
+        words: Sequence[Modules],
+        whole: TrainingProblem | None = None,
     ) -> None:
+        """`whole`: the problem with GPUs of two sorts, of which `problem` has one."""
         self.problem, self.model, self.words = problem, problem.model, tuple(words)
+        self.whole = problem if whole is None else whole
         rows = sorted(set(keys))
         self.row_of = {key: row for row, key in enumerate(rows)}
         self.keys = Keys.of(rows)
@@ -384,9 +391,24 @@ class CaseMaker:
 
     def sends(self, gamma: ParallelismChoice) -> tuple[tuple[float, float], ...]:
         """Seconds for each byte, and once, of messages between chunks that follow each other."""
-        ranks, seen = gamma.degrees.stage_ranks, 1 - self.problem.efficiencies.pipeline_hidden
-        costs = (self.cluster.message(a * ranks, b * ranks) for a, b in pairwise(gamma.homes))
-        return tuple((seen * each, seen * once) for each, once in costs)
+        sorts = self.whole.sorts(gamma.degrees.pipeline, gamma.first_pool)
+        return tuple(self._send(sorts, gamma.degrees.stage_ranks, a, b) for a, b in pairwise(gamma.homes))
+
+    def _send(self, sorts: tuple[int, ...], ranks: int, a: int, b: int) -> tuple[float, float]:
+        """The same from stage a to stage b. Between two sorts of GPUs collectives' shares are the smaller ones."""
+        sort, link = sorts[a], self.whole.second
+        rates = [self.whole.pools[i].efficiencies for i in {sort, sorts[b]}]
+        seen = 1 - min(own.pipeline_hidden for own in rates)
+        if link is not None and len(rates) > 1:
+            share = min(own.links * own.network for own in rates)
+            return seen / (share * link.bandwidth), seen * link.latency_seconds
+        first = sorts.index(sort)
+        each, once = self._clusters[sort].message((a - first) * ranks, (b - first) * ranks)
+        return seen * each, seen * once
+
+    @cached_property
+    def _clusters(self) -> tuple[Cluster, ...]:
+        return tuple(Cluster(pool.levels, pool.efficiencies) for pool in self.whole.pools)
 
     @cached_property
     def _tokens_between(self) -> Any:

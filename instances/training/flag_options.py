@@ -312,7 +312,7 @@ class Flags:
 
     def decide_precision(self, name: str, option: str) -> None:
         """Decide the number format, if the GPU has it."""
-        if name in self.problem.gpu.flops:
+        if all(name in pool.gpu.flops for pool in self.problem.pools):
             self.decide("precision", name, f"{name} ({self.shown(option)})")
         else:
             self.tell(

@@ -196,7 +196,9 @@ def _absent(flags: Flags, problem: TrainingProblem) -> None:
     share = (own.tensor_hidden or OVERLAPPED_TENSOR) if overlaps else 0.0
     if not overlaps or flags.keys["tensor"] != "1":
         hidden = f"{100 * share:g} % hidden (--{TENSOR})" if overlaps else f"that nothing hides (no --{TENSOR})"
-        flags.decide("efficiencies", replace(own, tensor_hidden=share), f"tensor-parallel communication {hidden}")
+        both = flags.problem.with_rates(lambda rates: replace(rates, tensor_hidden=share))
+        flags.problem = flags.problem.replace(second=both.second)
+        flags.decide("efficiencies", both.efficiencies, f"tensor-parallel communication {hidden}")
     absent = []
     if flags.keys["expert"] != "1" and DISPATCHER not in flags.options:
         absent.append(f"--{DISPATCHER} alltoall tokens are gathered for the experts")

@@ -132,27 +132,30 @@ class Iteration:
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
         self.problem, self.plan, gamma = problem, plan, ParallelismChoice.of(plan)
         words = sorted({NONE, *(own.modules for own in plan.recompute)})
-        costs = CaseMaker(problem, [gamma.key], words)
-        self.case, self.positions = costs.case(gamma), costs.positions
+        costs = [CaseMaker(pool, [gamma.key], words, problem) for pool in problem.pools]
+        cases = [own.case(gamma) for own in costs]
+        self.homes, self.positions = gamma.homes, costs[0].positions
+        self.cases = [cases[sort] for sort in problem.sorts(plan.degrees.pipeline, plan.first_pool)]
+        """The costs on each pipeline rank."""
         self.chunks = tuple(self._chunk(chunk) for chunk in range(plan.degrees.chunks))
-        self.delays = tuple(self.case.delays_of(plan.layout))
+        self.delays = tuple(cases[0].delays_of(plan.layout))
         self.tails = [self._tail(rank) for rank in range(plan.degrees.pipeline)]
 
     def parts(self, chunk: int) -> tuple[Any, Any]:
         """Seconds of one micro-batch through a chunk by part: of the forward pass, and of that for inputs."""
         types = [self.positions[unit] for unit in self.plan.intervals[chunk]]
-        forward, inputs = (way[types].sum(axis=0) for way in self.case.parts)
+        forward, inputs = (way[types].sum(axis=0) for way in self.cases[self.homes[chunk]].parts)
         return forward, inputs
 
     def _chunk(self, chunk: int) -> PassTimes:
-        words = words_of_chunk(self.problem, self.plan, chunk)
-        again = sum(float(self.case.by_word[word].again[unit]) for unit, word in words if word)
+        words, case = words_of_chunk(self.problem, self.plan, chunk), self.cases[self.homes[chunk]]
+        again = sum(float(case.by_word[word].again[unit]) for unit, word in words if word)
         forward, inputs = (float(way.sum()) for way in self.parts(chunk))
-        return PassTimes(forward, inputs, float(self.case.weights[list(self.plan.intervals[chunk])].sum()), again)
+        return PassTimes(forward, inputs, float(case.weights[list(self.plan.intervals[chunk])].sum()), again)
 
     def _tail(self, rank: int) -> tuple[float, float]:
         """Seconds of exposed communication and of the update, after the rank's last pass."""
-        case, model = self.case, self.problem.model
+        case, model = self.cases[rank], self.problem.model
         own = self.plan.chunks_of_ranks[rank]
         units = [unit for chunk in own for unit in self.plan.intervals[chunk]]
         sent, update = case.sent[units].sum(axis=0), float(case.update[units].sum())
@@ -171,7 +174,7 @@ class Iteration:
     def seconds(self) -> float:
         """Seconds of an iteration, found by simulating passes; of very many those that repeat others are counted."""
         longest = max(end + sum(tail) for end, tail in zip(self._last_ends(), self.tails, strict=True))
-        return longest + self.problem.efficiencies.step_seconds
+        return longest + self.problem.step_seconds
 
     def _last_ends(self) -> list[float]:
         """When each rank has run its last pass."""
@@ -182,7 +185,7 @@ class Iteration:
 
     def along(self, path: Path) -> float:
         """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
-        seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
+        seconds = sum(self.tails[path.rank]) + self.problem.step_seconds
         times = _stages(self.chunks, self.plan.rule.divided)
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
             seconds += count * forward + count_back * backward
@@ -211,6 +214,8 @@ def model_operations(problem: TrainingProblem) -> float | None:
         problem,
         precision="bf16",
         gpu=Gpu("one operation a second", None, {"bf16": 1.0}, 1e100),
+        devices=problem.pools[0].devices,
+        second=None,
         flash_attention=True,
         efficiencies=Efficiencies(
             products=1, grouped_products=1, attention=1, half_side=0, launch_seconds=0, expert_imbalance=1

@@ -21,7 +21,7 @@ from ..physics.efficiencies import Efficiencies
 from ..registry import TRAINING
 from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .plan import Configuration
-from .problem import Gpu, Level, TrainingProblem, check_hardware
+from .problem import Gpu, Level, Pool, TrainingProblem, check_hardware
 from .referee import memory_of_ranks
 
 # ---- problems in and out -------------------------------------------------------------------------------
@@ -43,6 +43,7 @@ def _on_cluster(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
     if cluster.memory_bytes is not None:
         problem = with_memory(problem, None if cluster.memory_bytes == math.inf else cluster.memory_bytes)
     if cluster.levels is not None:
+        refuse_two_sorts(problem, "other network")
         levels = tuple(Level(count, rate) for count, rate in cluster.levels)
         devices = cluster.devices or math.prod(level.count for level in levels)
         return problem.replace(devices=devices, levels=levels)
@@ -51,6 +52,7 @@ def _on_cluster(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
 
 def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
     """The problem with so many GPUs, in whole groups of every level but the outermost one."""
+    refuse_two_sorts(problem, "other number")
     *inner, outer = problem.levels
     group = math.prod(level.count for level in inner)
     if devices % group == 0:
@@ -64,7 +66,18 @@ def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
 
 def with_memory(problem: TrainingProblem, memory_bytes: float | None) -> TrainingProblem:
     """The problem with so much memory on each GPU; None: without a limit."""
-    return problem.replace(gpu=replace(problem.gpu, memory_bytes=memory_bytes))
+    second = problem.second
+    if second is not None:
+        second = replace(second, gpu=replace(second.gpu, memory_bytes=memory_bytes))
+    return problem.replace(gpu=replace(problem.gpu, memory_bytes=memory_bytes), second=second)
+
+
+def refuse_two_sorts(problem: TrainingProblem, what: str) -> None:
+    """Refuse what is only known for GPUs of one sort."""
+    if problem.second is not None:
+        raise UsageError(
+            f"{problem.name} has GPUs of two sorts, for which there is no {what}; give GPUs of one sort."
+        )
 
 
 def held(problem: TrainingProblem, plan: Configuration, options: Mapping[str, Any]) -> Fraction:
@@ -76,7 +89,7 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
     return {
         "model": problem.model.name,
         "units": len(problem.model.units),
-        "gpu": problem.gpu.name,
+        "gpu": problem.gpu.name if problem.second is None else problem.gpus,
         "devices": problem.devices,
         "batch": problem.batch,
         "sequence": problem.sequence,
@@ -86,7 +99,8 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
 
 
 def size(problem: TrainingProblem) -> str:
-    return f"{len(problem.model.units)} units of {problem.model.name} on {problem.devices} {problem.gpu.name}"
+    gpus = f"{problem.devices} {problem.gpu.name}" if problem.second is None else problem.gpus
+    return f"{len(problem.model.units)} units of {problem.model.name} on {gpus}"
 
 
 # ---- files --------------------------------------------------------------------------------------------
@@ -123,14 +137,18 @@ def _model_to_json(model: Model) -> dict[str, Any]:
 
 def training_from_json(data: object) -> TrainingProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
+    parts: dict[str, Any] = {
+        "gpu": partial(read_record, Gpu, flops=by_key(as_number)),
+        "levels": each(partial(read_record, Level)),
+        "efficiencies": partial(read_record, Efficiencies),
+    }
     return read_problem(
         TrainingProblem,
         SCHEMA,
         data,
         model=read_model,
-        gpu=partial(read_record, Gpu, flops=by_key(as_number)),
-        levels=each(partial(read_record, Level)),
-        efficiencies=partial(read_record, Efficiencies),
+        **parts,
+        second=partial(read_record, Pool, **parts),
     )
 
 

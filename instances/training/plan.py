@@ -164,13 +164,15 @@ class Configuration(AnyPlan):
     """Units of every chunk."""
     recompute: tuple[Recompute, ...]
     """What each chunk computes again in its backward pass."""
+    first_pool: int = 1
+    """Which of two sorts of GPUs, in the order of the problem, runs the first stages."""
 
     kind = "configuration"
 
     def __post_init__(self) -> None:
         check_members(self)
         check_numbers(self.degrees, "degrees", LARGEST)
-        check_numbers(self, "", LARGEST, {"zero": (0, 3)})
+        check_numbers(self, "", LARGEST, {"zero": (0, 3), "first_pool": (1, 2)})
         if not isinstance(self.schedule, str) or self.schedule not in SCHEDULES:
             close = nearest(str(self.schedule), SCHEDULES)
             remedy = f'write "{close}"' if close else "give one of " + ", ".join(SCHEDULES)
@@ -204,6 +206,7 @@ class Configuration(AnyPlan):
             "schedule": self.schedule,
             "layout": list(self.layout),
             "recompute": [entry.word for entry in self.recompute],
+            **({} if self.first_pool == 1 else {"first_pool": self.first_pool}),
         }
 
     @classmethod

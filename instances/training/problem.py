@@ -6,8 +6,8 @@ What the efficiencies mean stands in `efficiencies`; which configurations a fram
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -50,6 +50,19 @@ class Level:
     latency_seconds: float = 5e-6
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """GPUs of a second sort, on which whole pipeline stages run, while the others run on the problem's own."""
+
+    gpu: Gpu
+    devices: int
+    levels: tuple[Level, ...]
+    bandwidth: float
+    """Bytes a second of the link between the pools, for each GPU and direction; the slower network of the two."""
+    latency_seconds: float = 5e-6
+    efficiencies: Efficiencies = field(default_factory=Efficiencies)
+
+
 @dataclass(frozen=True, repr=False)
 class TrainingProblem(AnyProblem):
     """What is trained, on what and by which framework; checked at construction, and `replace()` makes variants."""
@@ -57,8 +70,9 @@ class TrainingProblem(AnyProblem):
     model: Model
     gpu: Gpu
     devices: int
+    """All GPUs, those of a second sort included."""
     levels: tuple[Level, ...]
-    """Levels of links, the innermost first; their counts multiply to the devices."""
+    """Levels of links, the innermost first; their counts multiply to the devices of the first sort."""
     batch: int
     """Sequences between two updates."""
     sequence: int
@@ -81,6 +95,8 @@ class TrainingProblem(AnyProblem):
     """The rank of adapters (LoRA) beside the products of layers, which alone are trained; None: all weights are."""
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
     name: str = "training"
+    second: Pool | None = None
+    """GPUs of another sort; None: all are alike."""
 
     kind = "training"
     time_unit: ClassVar[str] = "s"
@@ -91,8 +107,22 @@ class TrainingProblem(AnyProblem):
 
     @property
     def memory_bytes(self) -> float | None:
-        """What a GPU has for everything, the reserve included; None: no limit."""
+        """What a GPU of the first sort has for everything, the reserve included; None: no limit."""
         return self.gpu.memory_bytes
+
+    @cached_property
+    def pools(self) -> tuple[TrainingProblem, ...]:
+        """The problem on the GPUs of each sort alone; where all are alike, the problem itself."""
+        own = self.second
+        if own is None:
+            return (self,)
+        facts = {name: getattr(own, name) for name in ("gpu", "devices", "levels", "efficiencies")}
+        return self.replace(devices=self.devices - own.devices, second=None), self.replace(**facts, second=None)
+
+    def sorts(self, stages: int, first_pool: int = 1) -> tuple[int, ...]:
+        """For each stage its place in `pools`, where the pool of the number `first_pool` has the first ones."""
+        order = (*range(first_pool - 1, len(self.pools)), *range(first_pool - 1))
+        return tuple(i for i in order for _ in range(stages * self.pools[i].devices // self.devices))
 
     @property
     def rules(self) -> Framework:
@@ -106,8 +136,27 @@ class TrainingProblem(AnyProblem):
 
     @property
     def peak(self) -> float:
-        """The GPU's dense operations a second in the problem's number format."""
-        return self.gpu.flops[self.precision]
+        """Dense operations a second of a GPU in the problem's number format, the mean of two sorts."""
+        if self.second is None:
+            return self.gpu.flops[self.precision]
+        return sum(pool.devices * pool.peak for pool in self.pools) / self.devices
+
+    def with_rates(self, change: Callable[[Efficiencies], Efficiencies]) -> TrainingProblem:
+        """The problem with changed efficiencies, of GPUs of both sorts where there are two."""
+        second = self.second
+        if second is not None:
+            second = replace(second, efficiencies=change(second.efficiencies))
+        return self.replace(efficiencies=change(self.efficiencies), second=second)
+
+    @property
+    def step_seconds(self) -> float:
+        """What is added to every iteration, by the slower sort."""
+        return max(pool.efficiencies.step_seconds for pool in self.pools)
+
+    @property
+    def gpus(self) -> str:
+        """Number and name of the GPUs of each sort, as users write them."""
+        return ",".join(f"{pool.devices}x{pool.gpu.name}" for pool in self.pools)
 
     @cached_property
     def hash(self) -> str:
@@ -119,6 +168,13 @@ class TrainingProblem(AnyProblem):
             del facts["adapter_rank"]
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
+        if self.second is None:
+            del facts["second"]
+        else:
+            facts["second"] = [pool.hash for pool in self.pools] + [
+                self.second.bandwidth,
+                self.second.latency_seconds,
+            ]
         return digest(facts)
 
 
@@ -126,6 +182,11 @@ def check_hardware(problem: TrainingProblem) -> TrainingProblem:
     """The problem, if its figures are such as hardware has; GPUs of unknown names may be anything."""
     from ..physics.hardware import GPUS  # the table of GPUs is read where a problem comes in
 
+    if problem.second is not None:
+        check_links("second.bandwidth", (problem.second.bandwidth,))
+        for pool in problem.pools:
+            check_hardware(pool)
+        return problem
     gpu = problem.gpu
     if gpu.name not in GPUS:
         return problem
@@ -153,6 +214,24 @@ def _check(problem: TrainingProblem) -> None:
     base = problem.optimizer.partition(":")[0] if isinstance(problem.optimizer, str) else problem.optimizer
     _check_choice("optimizer", base, MIXED)
     optimizer_of(problem.optimizer)
+    if problem.second is not None:
+        _check_second(problem, problem.second)
+
+
+def _check_second(problem: TrainingProblem, own: Pool) -> None:
+    check_positive("second.bandwidth", own.bandwidth)
+    if problem.model.own:
+        raise InputError("second", "is given, and the times of layers were measured on one sort of GPU", "drop it")
+    if (own.gpu.memory_bytes is None) != (problem.gpu.memory_bytes is None):
+        raise InputError(
+            "second.gpu.memory_bytes", "is missing for one sort of GPU", "give both a limit, or neither"
+        )
+    try:
+        first, second = problem.pools
+    except InputError as error:
+        raise InputError(f"second.{error.field}", error.problem, error.remedy) from None
+    if first.gpu.name == second.gpu.name:
+        raise InputError("second.gpu.name", f"is {show(own.gpu.name)} twice", "give GPUs of one sort together")
 
 
 def _check_choice(field: str, value: object, known: Collection[str]) -> None:
@@ -181,9 +260,10 @@ def _check_levels(problem: TrainingProblem) -> None:
         check_numbers(level, f"levels[{i}]", MAX_DEVICES)
         check_positive(f"levels[{i}].bandwidth", level.bandwidth)
     product = math.prod(level.count for level in problem.levels)
-    if product != problem.devices:
+    devices = problem.devices - (0 if problem.second is None else problem.second.devices)
+    if product != devices:
         raise InputError(
             "levels",
-            f"multiply to {several(product, 'GPU')}, not to {problem.devices}",
+            f"multiply to {several(product, 'GPU')}, not to {devices}",
             "give counts whose product is the number of GPUs",
         )

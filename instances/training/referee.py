@@ -6,7 +6,7 @@ change what a rank holds, change `docs/training-memory.md` and `tests/oracles/tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -44,16 +44,33 @@ class RankMemory:
     """Number of the pipeline rank, from 0."""
     parts: Mapping[str, float]
     """Bytes by what they are for, as `PARTS` has them."""
+    limit: float | None = None
+    """Bytes of its GPU."""
 
     @property
     def bytes(self) -> float:
         return sum(self.parts.values())
 
+    @property
+    def full(self) -> float:
+        """Bytes as a share of the limit; bytes where there is none."""
+        return self.bytes if self.limit is None else self.bytes / self.limit
+
+    def fit(self, error: float | Margin) -> Fit:
+        """Whether it fits, where its bytes may be misjudged by the share or margin `error`."""
+        return fit_of(self.bytes, self.limit, error)
+
+
+def fullest_of(ranks: Iterable[RankMemory]) -> RankMemory:
+    """The rank that fills most of its GPU."""
+    return max(ranks, key=lambda rank: rank.full)
+
 
 def memory_of_ranks(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
     """The memory of each pipeline rank at its fullest moment; all ranks of one stage are alike."""
-    ranks = Ranks(problem, plan)
-    return tuple(ranks.memory(rank) for rank in range(plan.degrees.pipeline))
+    ranks = [Ranks(pool, plan) for pool in problem.pools]
+    sorts = problem.sorts(plan.degrees.pipeline, plan.first_pool)
+    return tuple(ranks[i].memory(rank) for rank, i in enumerate(sorts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +101,7 @@ class Ranks:
         activations, moment = max(self._moments(rank), key=sum)
         transient = moment + self._always_there(rank)
         parts = {**self._standing(rank), "activations": activations, "transient": transient}
-        return RankMemory(rank, {**parts, "reserve": self.problem.reserve_bytes})
+        return RankMemory(rank, {**parts, "reserve": self.problem.reserve_bytes}, self.problem.memory_bytes)
 
     def most_kept(self, rank: int) -> float:
         """What the micro-batches in flight keep on a rank at most, whatever else is there at that moment."""
@@ -186,7 +203,6 @@ class ConfigurationEvaluation:
     micro_batches: int
     memory: tuple[RankMemory, ...]
     """The memory of the ranks of each pipeline stage."""
-    limit_bytes: float | None
     problem: TrainingProblem
 
     @cached_property
@@ -196,11 +212,16 @@ class ConfigurationEvaluation:
 
     @property
     def fullest(self) -> RankMemory:
-        return max(self.memory, key=lambda rank: rank.bytes)
+        return fullest_of(self.memory)
+
+    @property
+    def limit_bytes(self) -> float | None:
+        """Bytes of the GPUs of the fullest rank."""
+        return self.fullest.limit
 
     def fit(self, error: float | Margin) -> Fit:
         """Whether the fullest rank fits, where its bytes may be misjudged by the share or margin `error`."""
-        return fit_of(self.fullest.bytes, self.limit_bytes, error)
+        return self.fullest.fit(error)
 
     @property
     def limited_by(self) -> str:
@@ -244,7 +265,6 @@ def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> Con
         plan,
         plan.micro_batches(problem.batch),
         memory_of_ranks(problem, plan),
-        problem.memory_bytes,
         problem,
     )
 
@@ -278,6 +298,15 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
             f"Experts are divided among {degrees.expert} x {degrees.expert_tensor} ranks, which do not divide the "
             f"{degrees.stage_ranks} ranks of a stage; choose expert degrees whose product divides them.",
         )
+    pools = [pool.devices for pool in problem.pools]
+    if any(count % degrees.stage_ranks for count in pools) and ranks == problem.devices:
+        yield Violation(
+            "pools",
+            f"Stages of {degrees.stage_ranks} GPUs do not divide the {' and '.join(map(str, pools))} GPUs of each "
+            "sort; choose degrees by which each sort has whole stages.",
+        )
+    if plan.first_pool > len(pools):
+        yield Violation("pools", "There is no second sort of GPUs for the first stages; drop first-pool.")
     if problem.batch % (degrees.data * plan.micro_batch):
         yield Violation(
             "batch",
@@ -388,11 +417,10 @@ def _memory_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Vi
     if problem.memory_bytes is None:
         return
     for rank in memory_of_ranks(problem, plan):
-        if not fits(rank.parts.values(), problem.memory_bytes):
+        if rank.limit is not None and not fits(rank.parts.values(), rank.limit):
             yield Violation(
                 "memory",
-                f"Stage {rank.rank} holds {rank.bytes / GIB:.2f} GiB, above the {problem.memory_bytes / GIB:.2f} GiB "
-                "of a GPU.",
+                f"Stage {rank.rank} holds {rank.bytes / GIB:.2f} GiB, above the {rank.limit / GIB:.2f} GiB of a GPU.",
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.amounts import as_written
@@ -85,6 +85,10 @@ class UsualErrors:
 
 def usual_errors(problem: TrainingProblem) -> UsualErrors:
     """The errors of published runs, and never less than usual: few publishers say nothing of clusters unlike theirs."""
+    if problem.second is not None:  # the greater ones of the two sorts
+        one, other = sorted(map(usual_errors, problem.pools), key=lambda own: own.time)
+        memory = Margin(*(max(pair) for pair in zip(astuple(one.memory), astuple(other.memory), strict=True)))
+        return replace(other, memory=memory, form=max(one.form, other.form))
     own = measured_errors(family_of(problem.gpu.name), problem.framework, problem.precision)
     if own is None:
         return UsualErrors(USUAL_ERROR, Margin(), USUAL_FORM_ERROR, None)
@@ -94,7 +98,7 @@ def usual_errors(problem: TrainingProblem) -> UsualErrors:
 
 # ---- which configurations are asked for ----------------------------------------------------------------
 
-KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute", "layout")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute", "layout", "first-pool")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..base.errors import InputError, nearest, show
-from ..base.quantities import whole_number
+from ..base.quantities import several, whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import check_units, even_layout, spread
 from .plan import (
@@ -24,7 +24,7 @@ from .plan import (
 )
 from .problem import TrainingProblem
 
-KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "layout", "recompute")
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "layout", "recompute", "first-pool")
 WHERE = "configuration"
 
 
@@ -43,7 +43,13 @@ def configuration_from_words(problem: TrainingProblem, text: str) -> Configurati
     zero = _whole(given, "zero", problem.rules.usual_zero, least=0)
     layout = _layout(problem, given, degrees)
     recompute = _recompute(given.get("recompute", NONE), degrees.chunks)
-    return Configuration(degrees, micro_batch, zero, schedule, layout, recompute)
+    first = _whole(given, "first-pool", 1)
+    if first > len(problem.pools):
+        sorts = len(problem.pools)
+        raise InputError(
+            f"{WHERE}: first-pool", f"is {first}, and the GPUs have {several(sorts, 'sort')}", "drop it"
+        )
+    return Configuration(degrees, micro_batch, zero, schedule, layout, recompute, first)
 
 
 def usual_schedule(degrees: Degrees) -> str:
@@ -196,6 +202,7 @@ def words_of(plan: Configuration) -> str:
         "schedule": plan.schedule,
         "layout": layout_word(plan.layout),
         "recompute": recompute_word(plan),
+        **({} if plan.first_pool == 1 else {"first-pool": "2"}),
     }
     return " ".join(f"{key}={value}" for key, value in values.items())
 

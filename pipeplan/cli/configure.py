@@ -20,7 +20,7 @@ from .signatures import declared, described, flag_of, flags_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..planners.training.measured import Fitted, Saved
+    from ..planners.training.measured import Fitted, FittedSorts, Saved
     from ..planners.training.runs import RunError
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
@@ -34,7 +34,8 @@ OUTPUT = "Output"
 PROBLEM_OPTIONS = declared(
     f"""
     [{CLUSTER}]
-    devices text NxGPU: The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb; with --gpu their number alone.
+    devices text NxGPU: The GPUs, as in 64xh100-80gb, by nodes, 8x8xh100-80gb, or of two sorts, 8xa100-80gb,8xh100-80gb;
+        with --gpu their number alone.
     gpu text FILE: A device of your own: a TOML file with its figures, or what plan calibrate measured.
     levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
         GPU's usual node.
@@ -122,7 +123,7 @@ def command(
     """Find the fastest configuration to train a model with, or judge given ones: memory of every rank, and time.
 
     Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero,
-    schedule, layout, recompute.
+    schedule, layout, recompute, first-pool.
     """
     if template:
         from ..planners.training.runs import template as table
@@ -137,17 +138,21 @@ def command(
         from ..planners.training.measured import saved_fit
 
         problem, asked = _with_fit(problem, asked, scope, saved_fit(efficiencies, problem))
-    fit = None
+    fit: Fitted | FittedSorts | None = None
     if measured:
-        from ..planners.training.measured import fitted, measured_runs
+        from ..planners.training.measured import FittedSorts, fitted_by_sort, measured_runs, save_fit
 
-        fit = fitted(problem, [run for path in measured for run in measured_runs(path, problem)])
-    if fit is not None:
-        problem, asked = _with_fit(problem, asked, scope, fit)
-        if fit_output is not None:
-            from ..planners.training.measured import save_fit
-
-            save_fit(fit_output, problem, fit)
+        runs = [run for path in measured for run in measured_runs(path, problem)]
+        fits = fitted_by_sort(problem, runs)
+        if fit_output is not None and len(fits) > 1:
+            raise UsageError(
+                "--fit-output writes the fit of one sort of GPU, and runs are on two; give those of one."
+            )
+        for own in fits.values():
+            problem, asked = _with_fit(problem, asked, scope, own)
+            fit = FittedSorts(fits) if problem.second is not None else own
+            if fit_output is not None:
+                save_fit(fit_output, problem, own)
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
@@ -170,7 +175,14 @@ def command(
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
     rungs = _rungs(answer, lost, scope, limits, progress)
-    if not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
+    if problem.second is not None:
+        from ..planners.training.pools import WAY_IN_WORDS
+
+        rate = problem.second.bandwidth / 1e9
+        say_note(f"links are those of usual nodes, and between both sorts {rate:g}GB/s, the slower network")
+        if wanted:
+            say_note(f"with GPUs of two sorts the scope has {WAY_IN_WORDS} alone")
+    elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
         say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
     predicting = problem.model.prediction_layers
@@ -184,9 +196,10 @@ def command(
     from ..instances.physics.efficiencies import Efficiencies
     from ..instances.physics.hardware import assumed_of
 
-    assumed = assumed_of(problem.gpu.name)
-    if assumed is not None and problem.efficiencies == Efficiencies():
-        say_note(f"{assumed}; --efficiency or --measured gives this one's own")
+    for pool in problem.pools:
+        assumed = assumed_of(pool.gpu.name)
+        if assumed is not None and pool.efficiencies == Efficiencies():
+            say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
         print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
     else:

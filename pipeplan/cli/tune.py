@@ -128,8 +128,10 @@ def _begun(
     limits: Mapping[str, Any],
     progress: str | None,
 ) -> Campaign:
+    from ..instances.training.kind_functions import refuse_two_sorts
     from ..studies.tune import campaign_of
 
+    refuse_two_sorts(problem, "campaign of runs")
     asked = asked_of_options(problem, scope)
     with graceful(), reporter(progress) as watch:
         return campaign_of(problem, asked, rho, limits.get("time_limit_s"), watch)

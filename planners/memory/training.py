@@ -15,7 +15,8 @@ from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import scope_of
 from ..options import SolveOptions
-from ..training.search import Search, Settings
+from ..training.pools import search_of
+from ..training.search import Settings
 from .smallest import Answer, Floor, Questions, accepted
 
 # Amounts are searched in whole bytes, of which a GPU has a whole number.
@@ -42,7 +43,7 @@ def _ask(
     asked = with_memory(problem, memory_bytes)
     ends = inf if limits.time_limit_s is None else now() + limits.time_limit_s
     settings = Settings(memory_error=0.0, list_all=False)
-    report = Search(asked, scope_of(options), settings, out_of_time=lambda: now() >= ends).run()
+    report = search_of(asked)(asked, scope_of(options), settings, out_of_time=lambda: now() >= ends).run()
     plan = accepted(asked, None if report.best is None else report.best.plan, {})
     return Answer(plan, none=plan is None and report.finished and report.best is None)
 
@@ -52,10 +53,10 @@ def explain(
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan: the scope has no configuration, or a GPU has too little memory."""
     from ..training.empty import why_empty
-    from ..training.space import Space
+    from ..training.pools import space_of
 
     scope = scope_of(options)
-    space = Space(problem, scope)
+    space = space_of(problem, scope)
     if not space.sizes.sum():
         return (why_empty(problem, scope),)
     least = float(min(space.bounds[1]))

@@ -58,6 +58,12 @@ class Pipeline:
     memory_bytes: float
     delays: tuple[float, ...]
     """Seconds of a message between each two stages that follow each other."""
+    second: Intervals | None = None
+    """The same intervals on GPUs of a second sort."""
+    sorts: tuple[int, ...] = ()
+    """Which stages run on these: a number for each, 0 or 1; empty: none."""
+    share: float = 1.0
+    """Bytes of a GPU of the second sort as a multiple of `memory_bytes`."""
 
     @cached_property
     def flights(self) -> Any:
@@ -108,13 +114,16 @@ def solve(
     from . import pipeline_kernel
 
     brief = not is_long(intervals.units, pipeline.stages)
+    tables = [intervals] if pipeline.second is None else [intervals, pipeline.second]
+    sorts = np.array(pipeline.sorts or (0,) * pipeline.stages, np.int64)
     value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row", meanwhile=brief)(
         pipeline.stages,
         pipeline.micro_batches,
-        tuple(getattr(intervals, entry.name) for entry in fields(intervals)),
+        tuple(np.array([getattr(own, entry.name) for own in tables]) for entry in fields(intervals)),
+        sorts,
         pipeline.down,
         pipeline.flights,
-        float(pipeline.memory_bytes),
+        pipeline.memory_bytes * np.where(sorts, pipeline.share, 1.0),
         float(cutoff),
         float(tolerance),
         most_nodes,

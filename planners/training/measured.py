@@ -295,6 +295,8 @@ class Fitted:
     """Sentences on how the runs were read."""
     compared: tuple[str, ...] = ()
     """Sentences on how far the runs vary, and whether they agree."""
+    gpu: str | None = None
+    """The sort of GPU of the runs; None: the problem's own."""
 
     @property
     def efficiencies(self) -> Efficiencies:
@@ -417,6 +419,10 @@ def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tup
     names = {name.strip() for name in next(csv.reader([header]), [])}
     if {*MEASURED, "outcome"} & names:
         return runs_of_table(path, problem)
+    if problem.second is not None:
+        raise InputError(
+            "content", "is no table, and logs do not name their GPUs", "give a table with the column devices", path
+        )
     run = run_of_text(path, read_text(path), problem)
     try:
         run.check_plausible(by_hand=False)
@@ -465,6 +471,35 @@ def fitted(
     if pull == NO_FIT:
         told += ("A fit predicts runs that were left out no better, so the efficiencies stay.",)
     return Fitted(known, answer, tuple(left), untouched, tuple(peaks), told, tuple(_on_the_runs(timed, alike)))
+
+
+@dataclass(frozen=True)
+class FittedSorts:
+    """The fits for GPUs of two sorts, each to the runs on its own sort."""
+
+    parts: Mapping[str, Fitted]
+    """By the name of the GPU; a sort without runs has none."""
+
+    @property
+    def eps(self) -> float | None:
+        """The greatest error of a time; None: no run has a time."""
+        return max((own.eps for own in self.parts.values() if own.eps is not None), default=None)
+
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(f"{gpu}: {sentence}" for gpu, own in self.parts.items() for sentence in own.sentences())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sorts": {gpu: own.to_json() for gpu, own in self.parts.items()}}
+
+
+def fitted_by_sort(problem: TrainingProblem, runs: Sequence[Run]) -> dict[str, Fitted]:
+    """The fit for each sort of GPU that has runs, by its name."""
+    found = {}
+    for pool in problem.pools:
+        own = [run for run in runs if run.problem.gpu.name == pool.gpu.name] if problem.second is not None else runs
+        if own:
+            found[pool.gpu.name] = replace(fitted(pool, own), gpu=pool.gpu.name)
+    return found
 
 
 def _errors_left_out(
@@ -590,9 +625,10 @@ def saved_fit(path: str | os.PathLike[str], problem: TrainingProblem | None = No
         error = None if top.get("error") is None else as_number("error", top["error"])
         memory = _saved_margin(top)
         gpu = top.get("gpu")
-        if problem is not None and gpu not in (None, problem.gpu.name):
+        names = [] if problem is None else [pool.gpu.name for pool in problem.pools]
+        if names and gpu not in (names if len(names) > 1 else (None, *names)):
             raise InputError(
-                "gpu", f"is {gpu}, and the problem has {problem.gpu.name}", "give a fit to the same GPUs"
+                "gpu", f"is {gpu}, and the problem has {' and '.join(names)}", "give a fit to the same GPUs"
             )
         count = top.get("runs_left_out", 0)
     except InputError as error_:
@@ -612,5 +648,7 @@ def _saved_margin(top: Mapping[str, Any]) -> Margin | None:
 
 
 def with_fit(problem: TrainingProblem, own: Fitted | Saved) -> TrainingProblem:
-    """The problem with the efficiencies of a fit."""
+    """The problem with the efficiencies of a fit, which are those of its sort of GPU."""
+    if problem.second is not None and own.gpu == problem.second.gpu.name:
+        return problem.replace(second=replace(problem.second, efficiencies=own.efficiencies))
     return replace(problem, efficiencies=own.efficiencies)

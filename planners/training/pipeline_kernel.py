@@ -2,6 +2,7 @@
 
 A row of U units is cut into p stages. Tables speak of stage k with its units from `k + a` on, `n + 1` of them: every
 stage has at least one unit, so that both `a` and `n` run from 0 to U - p, and their sum is at most that.
+Tables of intervals, [sort, first, behind the last], have one entry for each sort of GPU; stage k is of `sorts[k]`.
 `down[k]` is how long messages alone take from stage 0 to stage k.
 """
 
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.physics.tolerances import STEADY
+from ...instances.physics.tolerances import SAME, STEADY
 
 INFINITE = np.inf
 # Of more than LONG * LAG * p micro-batches those in the steady state are counted. The ends of a turn follow from those
@@ -78,15 +79,15 @@ def simulate(first: Any, end: int, p: int, m: int, forward: Any, backward: Any, 
     return free[first], over
 
 
-def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any) -> Any:
+def makespan(layout: Any, p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any) -> Any:
     """Time of a whole layout; infinite where a stage does not fit."""
     forwards, backwards, tails = np.zeros(p), np.zeros(p), np.zeros(p)
     start = 0
     for k in range(p):
         stop = start + layout[k]
-        forwards[k] = forward[start, stop]
+        forwards[k] = forward[sorts[k], start, stop]
         backwards[k] = cheapest[k, start - k, stop - start - 1]
-        tails[k] = tail[start, stop]
+        tails[k] = tail[sorts[k], start, stop]
         start = stop
         if backwards[k] == INFINITE:
             return INFINITE
@@ -94,21 +95,41 @@ def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any
     return simulate(np.int64(0), p, p, m, forwards, backwards, tails, down)[1]
 
 
-def fitting_backward(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
+def fitting_backward(p: int, sorts: Any, flights: Any, backward: Any, fixed: Any, stash: Any, limits: Any) -> Any:
     """For each stage and interval, seconds of its backward pass; infinite where it does not fit."""
-    size = backward.shape[0] - p
+    size = backward.shape[1] - p
+    found = np.full((p, size, size), INFINITE)
+    for k in range(p):
+        s = sorts[k]
+        for a in range(size):
+            for n in range(size - a):
+                i, j = k + a, k + a + n + 1
+                if fixed[s, i, j] + flights[k] * stash[s, i, j] <= limits[k]:
+                    found[k, a, n] = backward[s, i, j]
+    return found
+
+
+def least_forward(p: int, sorts: Any, forward: Any, cheapest: Any) -> Any:
+    """The least sum of forward passes of the stages before a border, and of those behind it, of stages that fit."""
+    units = forward.shape[1] - 1
+    size = units + 1 - p
+    if forward.shape[0] == 1:  # all layouts have the same
+        before, behind = np.zeros((p + 1, size)), np.zeros((p + 1, size))
+        for k in range(p + 1):
+            for a in range(size):
+                before[k, a], behind[k, a] = forward[0, 0, k + a], forward[0, k + a, units]
+        return before, behind
     found = np.full((p, size, size), INFINITE)
     for k in range(p):
         for a in range(size):
             for n in range(size - a):
-                i, j = k + a, k + a + n + 1
-                if fixed[i, j] + flights[k] * stash[i, j] <= limit:
-                    found[k, a, n] = backward[i, j]
-    return found
+                if cheapest[k, a, n] < INFINITE:
+                    found[k, a, n] = forward[sorts[k], k + a, k + a + n + 1]
+    return least_sums(p, found)
 
 
-def least_backward(p: int, cheapest: Any) -> Any:
-    """The least sum of backward passes of the stages before a border, and of those behind it."""
+def least_sums(p: int, cheapest: Any) -> Any:
+    """The least sum of passes of the stages before a border, and of those behind it."""
     size = cheapest.shape[1]
     before, behind = np.full((p + 1, size), INFINITE), np.full((p + 1, size), INFINITE)
     before[0, 0] = 0.0
@@ -126,30 +147,45 @@ def least_backward(p: int, cheapest: Any) -> Any:
 
 
 def stage_bound(
-    k: int, i: int, j: int, b: float, p: int, m: int, forward: Any, tail: Any, down: Any, before: Any, behind: Any
+    k: int, i: int, j: int, b: float, p: int, m: int, sorts: Any, forward: Any, tail: Any, down: Any, least: Any
 ) -> Any:
     """No layout with this stage is faster: two paths through it.
 
     On the one it runs all its passes without a pause; on the other its first backward pass waits for the way down to
     the last stage and back. The first forward pass has to come down to it, and the last backward pass has to go up.
     """
-    units = forward.shape[0] - 1
-    f = forward[i, j]
-    come = forward[0, i] + down[k]
+    fore, aft, before, behind = least
+    f = forward[sorts[k], i, j]
+    come = fore[k, i - k] + down[k]
     flight = min(m, p - k)
-    trip = f + forward[j, units] + behind[k + 1, j - k - 1] + 2 * (down[p - 1] - down[k])
+    trip = f + aft[k + 1, j - k - 1] + behind[k + 1, j - k - 1] + 2 * (down[p - 1] - down[k])
     run = max(flight * f, trip) + m * b + (m - flight) * f
-    leave = tail[i, j]
+    leave = tail[sorts[k], i, j]
     if k > 0:
-        leave = max(leave, before[k, i - k] + down[k] + tail[0, 0])
+        leave = max(leave, before[k, i - k] + down[k] + tail[sorts[0], 0, 0])
     return come + run + leave
 
 
-def bound_tables(
-    p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, before: Any, behind: Any
-) -> Any:
+def prune(
+    p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any, cutoff: float
+) -> bool:
+    """Take out the stages by which no layout is below the cut-off; are there any?"""
+    size, found = cheapest.shape[1], False
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                i, j = k + a, k + a + n + 1
+                if cheapest[k, a, n] < INFINITE and (
+                    stage_bound(k, i, j, cheapest[k, a, n], p, m, sorts, forward, tail, down, least) >= cutoff
+                ):
+                    cheapest[k, a, n] = INFINITE
+                    found = True
+    return found
+
+
+def bound_tables(p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any) -> Any:
     """The least largest bound of the stages before each border, and which border comes before it."""
-    size = cheapest.shape[1]
+    size, behind = cheapest.shape[1], least[3]
     front = np.full((p + 1, size), INFINITE)
     last = np.full((p + 1, size), -1)
     front[0, 0] = 0.0
@@ -161,7 +197,7 @@ def bound_tables(
                 if cheapest[k, a, n] == INFINITE or behind[k + 1, a + n] == INFINITE:
                     continue
                 i, j = k + a, k + a + n + 1
-                own = stage_bound(k, i, j, cheapest[k, a, n], p, m, forward, tail, down, before, behind)
+                own = stage_bound(k, i, j, cheapest[k, a, n], p, m, sorts, forward, tail, down, least)
                 own = max(own, front[k, a])
                 if own < front[k + 1, a + n]:
                     front[k + 1, a + n] = own
@@ -200,7 +236,7 @@ def branch(p: int, m: int, tables: Any, layout: Any, value: float, tolerance: fl
     `tables` are those of `plan_row`. A set of last stages is discarded where no way to complete it is better than the
     best by the tolerance. Returns the value, a bound for all layouts, and how many sets were looked at.
     """
-    forward, cheapest, tail, down, before, _, _ = tables
+    sorts, forward, cheapest, tail, down, (fore, _, before, _), _ = tables
     size = cheapest.shape[1]
     order = np.zeros((p, size), np.int64)
     bounds = np.full((p, size), INFINITE)
@@ -235,12 +271,13 @@ def branch(p: int, m: int, tables: Any, layout: Any, value: float, tolerance: fl
         nodes += 1
         place[k] += 1
         i, j = k + a, k + 1 + borders[k + 1]
-        forwards[k], backwards[k], tails[k] = forward[i, j], cheapest[k, a, j - i - 1], tail[i, j]
+        forwards[k], tails[k] = forward[sorts[k], i, j], tail[sorts[k], i, j]
+        backwards[k] = cheapest[k, a, j - i - 1]
         end, over = simulate(k, p, p, m, forwards, backwards, tails, down)
-        come = forward[0, i] + down[k]
+        come = fore[k, a] + down[k]
         bound = max(bound, come + over)
         if k > 0:
-            bound = max(bound, come + end + before[k, a] + down[k] + tail[0, 0])
+            bound = max(bound, come + end + before[k, a] + down[k] + tail[sorts[0], 0, 0])
         borders[k] = a
         if k == 0:
             if over < value:
@@ -258,13 +295,13 @@ def branch(p: int, m: int, tables: Any, layout: Any, value: float, tolerance: fl
 
 def _children(k: int, end: int, p: int, m: int, tables: Any, bounds: Any, order: Any) -> int:
     """Where stage k can begin if it ends at this border: the smallest bound first."""
-    forward, cheapest, tail, down, before, behind, front = tables
+    sorts, forward, cheapest, tail, down, least, front = tables
     count = 0
     for a in range(end + 1):
         if front[k, a] == INFINITE or cheapest[k, a, end - a] == INFINITE:
             continue
         i, j = k + a, k + 1 + end
-        own = stage_bound(k, i, j, cheapest[k, a, end - a], p, m, forward, tail, down, before, behind)
+        own = stage_bound(k, i, j, cheapest[k, a, end - a], p, m, sorts, forward, tail, down, least)
         bounds[k, a] = max(own, front[k, a])
         order[k, count] = a
         count += 1
@@ -278,7 +315,7 @@ def _children(k: int, end: int, p: int, m: int, tables: Any, bounds: Any, order:
 
 
 def plan_row(
-    p: int, m: int, intervals: Any, down: Any, flights: Any, limit: float, cutoff: float, tolerance: float,
+    p: int, m: int, intervals: Any, sorts: Any, down: Any, flights: Any, limits: Any, cutoff: float, tolerance: float,
     most_nodes: int,
 ) -> Any:  # fmt: skip
     """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
@@ -288,25 +325,38 @@ def plan_row(
     """
     forward, backward, fixed, stash, given_tail = intervals
     layout = np.zeros(p, np.int64)
-    tail = given_tail.copy()
-    tail[0, 0] = tail[0, 1]
-    for n in range(2, tail.shape[1]):  # whatever stage 0 is, its tail is no shorter
-        tail[0, 0] = min(tail[0, 0], tail[0, n])
-    cheapest = fitting_backward(p, flights, backward, fixed, stash, limit)
-    before, behind = least_backward(p, cheapest)
+    tail, s = given_tail.copy(), sorts[0]
+    tail[s, 0, 0] = tail[s, 0, 1]
+    for n in range(2, tail.shape[2]):  # whatever stage 0 is, its tail is no shorter
+        tail[s, 0, 0] = min(tail[s, 0, 0], tail[s, 0, n])
+    cheapest = fitting_backward(p, sorts, flights, backward, fixed, stash, limits)
+    fore, aft = least_forward(p, sorts, forward, cheapest)
+    before, behind = least_sums(p, cheapest)
     if behind[0, 0] == INFINITE:
         return INFINITE, INFINITE, layout, 0
-    front, last = bound_tables(p, m, forward, cheapest, tail, down, before, behind)
-    units = forward.shape[0] - 1
-    bound = max(front[p, units - p], chain_bound(p, m, forward[0, units] + behind[0, 0], down) + tail[0, 0])
+    least = fore, aft, before, behind
+    most = INFINITE
+    if forward.shape[0] > 1 and cutoff < INFINITE:  # sums are far too small where the faster sort has all units
+        most_asked = cutoff * (1 + SAME)
+        while prune(p, m, sorts, forward, cheapest, tail, down, least, most_asked):
+            most = most_asked
+            fore, aft = least_forward(p, sorts, forward, cheapest)
+            before, behind = least_sums(p, cheapest)
+            if behind[0, 0] == INFINITE:
+                return INFINITE, most, layout, 0
+            least = fore, aft, before, behind
+    front, last = bound_tables(p, m, sorts, forward, cheapest, tail, down, least)
+    units = forward.shape[1] - 1
+    bound = max(front[p, units - p], chain_bound(p, m, aft[0, 0] + behind[0, 0], down) + tail[s, 0, 0])
+    bound = min(bound, most)
     if most_nodes < 0 or bound >= cutoff:
         return INFINITE, bound, layout, 0
     candidate = layout_of(p, last)
-    value = makespan(candidate, p, m, forward, cheapest, tail, down)
+    value = makespan(candidate, p, m, sorts, forward, cheapest, tail, down)
     nodes = 0
     if bound < value * (1 - tolerance) and bound < cutoff and most_nodes > 0:
         ceiling = min(value, cutoff)
-        tables = forward, cheapest, tail, down, before, behind, front
+        tables = sorts, forward, cheapest, tail, down, least, front
         reached, proven, nodes = branch(p, m, tables, candidate, ceiling, tolerance, most_nodes)
         bound = max(bound, proven)
         value = reached if reached < ceiling else value

@@ -11,10 +11,12 @@ from ...instances.base.quantities import several
 from ...instances.base.result import Stop, met
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.training.frameworks import even_layout
+from ...instances.training.kind_functions import refuse_two_sorts
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, scope_of
 from ..contract import Outcome, Request
+from .pools import WAY, WAY_IN_WORDS, search_of
 from .search import Report, Search, Settings, rule_of_thumb
 
 # ---- what the bounds speak of --------------------------------------------------------------------------
@@ -29,6 +31,8 @@ def family(problem: TrainingProblem, options: Mapping[str, Any]) -> Family:
         return _outside(problem, scope, share, plan)
 
     words = ["all configurations"]
+    if problem.second is not None:
+        words.append(f"with {WAY_IN_WORDS}")
     if scope.layouts == "even":
         words.append("with even layouts")
     if scope.fix or scope.forbid:
@@ -44,14 +48,17 @@ def _outside(problem: TrainingProblem, scope: Scope, share: float, plan: Configu
         return Outside("chunks that compute different things again")
     if scope.layouts == "even" and plan.layout != even_layout(problem, plan.degrees.chunks):
         return Outside("a layout that is not even", "--layouts any")
+    if problem.second is not None and (plan.schedule, plan.degrees.virtual) != WAY:
+        return Outside(f"another schedule than {WAY_IN_WORDS}")
     values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
+    values["first-pool"] = plan.first_pool
     taken = scope.takes_degrees(plan.degrees) and all(scope.takes(key, value) for key, value in values.items())
     taken = taken and scope.layout in (None, plan.layout)
     if not (taken and scope.takes_word(plan.recompute[0])):
         return Outside("values that are not in the scope")
     if share and problem.memory_bytes is not None:
-        held = evaluation_of(problem, plan).fullest.bytes
-        if held * (1 + share) > problem.memory_bytes:
+        full = evaluation_of(problem, plan).fullest
+        if full.limit is not None and full.bytes * (1 + share) > full.limit:
             return Outside(f"memory that does not fit with {100 * share:g} % to spare", "--memory-error 0")
     return None
 
@@ -98,7 +105,7 @@ class ConfigurationPlanner:
         def fits(plan: Configuration) -> bool:
             return not violations_of(request.problem, plan)
 
-        return Search(request.problem, scope, settings, heard, request.out_of_time, fits)
+        return search_of(request.problem)(request.problem, scope, settings, heard, request.out_of_time, fits)
 
     def _outcome(self, report: Report, stop: Stop) -> Outcome:
         size = {"choices": report.considered, "solved": report.solved, "cannot fit": report.unfit}
@@ -132,6 +139,7 @@ NO_RECOMPUTE = ConfigurationPlanner({"recompute": "none"})
 
 def guide(request: Request) -> Outcome:
     """The rule of thumb alone."""
+    refuse_two_sorts(request.problem, "rule of thumb")
     share = float(request.options.get("memory_error") or 0.0)
     best = rule_of_thumb(request.problem, Scope(), Settings(memory_error=share), request.out_of_time)
     if best is not None:

@@ -201,18 +201,23 @@ def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProble
     model = model_of(row["model"]) if row.get("model") else problem.model
     layers = (_whole(row, name) if row.get(name) else None for name in OF_LAYERS)
     of_run = problem.replace(model=with_layers(model, *layers), **changes)
+    if not row.get("devices") and problem.second is not None:
+        raise InputError("devices", "is empty, and there are GPUs of two sorts", f"give one of {problem.gpus}")
     return of_run if not row.get("devices") else _on(of_run, row["devices"])
 
 
 def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
     """The problem on another number of the same GPUs, since efficiencies are those of one sort."""
-    count = whole_number(text)
-    if count is None:
+    count, pools = whole_number(text), {pool.gpu.name: pool for pool in problem.pools}
+    if count is None or len(pools) > 1:
         count, gpu = devices_and_gpu(text)
-        if gpu.name != problem.gpu.name:
+        if gpu.name not in pools:
             raise InputError(
-                "devices", f"are {show(text)}, and the problem has {problem.gpu.name}", "give runs on the same GPUs"
+                "devices",
+                f"are {show(text)}, and the problem has {' and '.join(pools)}",
+                "give runs on the same GPUs",
             )
+        problem = pools[gpu.name]
     return problem if count == problem.devices else with_devices(problem, count)
 
 

@@ -28,7 +28,15 @@ import numpy as np
 from ...instances.base.errors import InputError
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
-from ...instances.training.cases import NONE, WHOLE, Case, Modules, ParallelismChoice, gradient_bytes_of
+from ...instances.training.cases import (
+    NONE,
+    WHOLE,
+    Case,
+    CaseMaker,
+    Modules,
+    ParallelismChoice,
+    gradient_bytes_of,
+)
 from ...instances.training.frameworks import ends_of, even_layout, uncut
 from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
@@ -43,6 +51,8 @@ from .space import Space, configuration
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
 # A choice with at most this many layouts has all of them judged.
 ALL_LAYOUTS = 150
+# The most choices whose figures are kept.
+MOST_CASES = 2_000
 # The most layouts that local moves look at for a choice with several chunks on a rank, and for one that
 # cannot be the best.
 MOST_LOOKS, FEW_LOOKS = 400, 40
@@ -213,7 +223,7 @@ class Search:
         self.fits = fits or (lambda plan: True)
         self.by_thumb = by_thumb
         self.rough: Found | None = None
-        self.step = problem.efficiencies.step_seconds
+        self.step = problem.step_seconds
         self.report = Report()
         self.open: OpenItems[Item] = OpenItems()
         self.ticks = 0
@@ -336,7 +346,7 @@ class Search:
     def case(self, gamma: ParallelismChoice) -> Case:
         """The figures of a choice, made once; a small store of them is kept."""
         if gamma not in self.cases:
-            if len(self.cases) > 2000:
+            if len(self.cases) > MOST_CASES:
                 self.cases.clear()
                 self.loads_of.clear()
             self.cases[gamma] = self.space.maker.case(gamma, (NONE,))
@@ -351,7 +361,7 @@ class Search:
     def _open(self, gamma: ParallelismChoice, bound: float) -> None:
         """Begin with a choice: its first item is bounded by the loads of its ranks."""
         self.entries[gamma] = _Entry(left=1)
-        self._push(max(bound, self.loads(gamma).seconds() + self.step), CHOICE, gamma)
+        self._push(max(bound, self._least_seconds(gamma) + self.step), CHOICE, gamma)
 
     def _words(self, gamma: ParallelismChoice, bound: float) -> None:
         """Open one item for each word of a choice; whole layers are recomputed fewest first, one more only when
@@ -376,7 +386,7 @@ class Search:
         for word in words:
             costs = self.space.maker.with_word(case, word.modules)
             again = 0.0 if word.count is not None else float((costs.again * case.layers).sum())
-            self._push(max(bound, self.loads(gamma).seconds(again) + self.step), WORD, word)
+            self._push(max(bound, self._least_seconds(gamma, again) + self.step), WORD, word)
         self._close(gamma, CHOICE)
 
     def _counts(self, word: _Word, bound: float) -> None:
@@ -388,8 +398,7 @@ class Search:
         most = max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
         entry.left -= 1
         if not self.scope.is_one_layout:
-            loads = LoadBound(self.loads(gamma), self._judge(word), count)
-            least = loads.seconds(self.maybe) + self.step
+            least = self._least_of(self._judge(word)) + self.step
             if least == math.inf:
                 self._close(gamma, CANNOT_FIT)
                 return
@@ -436,8 +445,11 @@ class Search:
         return self.useful[key]
 
     def _not_dominated(self, row: int, gradient: float) -> list[Modules]:
+        return self._not_beaten(self.space.maker, row, gradient)
+
+    def _not_beaten(self, maker: CaseMaker, row: int, gradient: float) -> list[Modules]:
         """The same for one row of the tables; of words that are alike the first stays."""
-        maker, words = self.space.maker, self.space.words
+        words = self.space.words
         columns = []
         for name in maker.names:
             kept, again = maker.bytes[name], maker.seconds(name, gradient).again
@@ -450,6 +462,14 @@ class Search:
         earlier = np.tri(len(words), k=-1, dtype=bool).T
         beaten: Any = (no_worse & (~no_worse.T | earlier)).any(axis=0)
         return [word for word, lost in zip(words, beaten, strict=True) if not lost]
+
+    def _least_seconds(self, gamma: ParallelismChoice, again: float = 0.0) -> float:
+        """No layout of a choice that computes so many seconds again in all is faster."""
+        return self.loads(gamma).seconds(again)
+
+    def _least_of(self, judge: LayoutEvaluator) -> float:
+        """No layout is faster that computes at least as much again and may fit."""
+        return LoadBound(self.loads(judge.case.gamma), judge, judge.count).seconds(self.maybe)
 
     def loads(self, gamma: ParallelismChoice) -> Loads:
         """Bounds of a choice from the loads of its ranks, made once."""

@@ -68,6 +68,8 @@ class Space:
     def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
         self.problem, self.scope = problem, scope
         self.units = len(problem.model.units)
+        self.orders: tuple[int, ...] = (1,)
+        """Which sorts of GPUs may have the first stages."""
         self.words = tuple(self._words())
         rows = list(self._rows())
         table = np.array(rows, np.int64).reshape(-1, 8)
@@ -164,7 +166,7 @@ class Space:
         for schedule, v in self.ways(p, batches):
             degrees = Degrees(t, c, p, v, d, e, s)
             if self._can(degrees, zero, schedule, b):
-                choices.append(ParallelismChoice(degrees, b, zero, schedule))
+                choices += [ParallelismChoice(degrees, b, zero, schedule, first) for first in self.orders]
         return choices
 
     def ways(self, p: int, batches: int) -> list[tuple[str, int]]:
@@ -203,7 +205,7 @@ class Space:
         """Number of choices (schedule and chunks) of each family."""
         batches = self.problem.batch // (self.columns["data"] * self.columns["micro_batch"])
         pairs, index = np.unique(np.stack([self.columns["pipeline"], batches]), axis=1, return_inverse=True)
-        counts = np.array([len(self.ways(int(p), int(m))) for p, m in pairs.T], np.int64)
+        counts = np.array([len(self.ways(int(p), int(m)) * len(self.orders)) for p, m in pairs.T], np.int64)
         return counts[np.asarray(index).ravel()] if len(counts) else np.zeros(0, np.int64)
 
     # ---- bounds of families ---------------------------------------------------------------------------------
@@ -355,6 +357,7 @@ class Space:
 
 def configuration(gamma: ParallelismChoice, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
     """A configuration of the choice and layout, in which every chunk computes the same again."""
+    again = (recompute,) * len(layout)
     return Configuration(
-        gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)
+        gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, again, gamma.first_pool
     )

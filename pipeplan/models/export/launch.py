@@ -161,6 +161,11 @@ class Job:
 
 def job_of(problem: TrainingProblem, program: str, arguments: Sequence[str], **environment: str) -> Job:
     """The job on the hosts of these GPUs: trays where a node of linked GPUs has several."""
+    if problem.second is not None:
+        raise UsageError(
+            "A script cannot give the nodes of two sorts of GPUs their numbers; drop --launcher, and start the ranks "
+            "in the order that the note says."
+        )
     known = GPUS.get(problem.gpu.name)
     gpus = (None if known is None else known.tray) or problem.levels[0].count
     usual = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}

@@ -190,11 +190,16 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
 
 def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
     """A note on what a launcher has to be told, and on adapters, which are the program's."""
+    order = ""
+    if problem.second is not None:
+        begin, each = problem.pools[plan.first_pool - 1], plan.degrees.stage_ranks
+        stages = several(begin.devices // each, "stage")
+        order = f"; ranks 0 to {begin.devices - 1} are the {begin.gpu.name}, {stages} of {each} GPUs"
     adapters = f"; adapters of rank {problem.adapter_rank} are for your program to add" * bool(problem.adapter_rank)
     return (
         f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is {plan.degrees.data}, with "
         f"{several(plan.micro_batches(problem.batch), 'micro-batch')} of {several(plan.micro_batch, 'sequence')} each"
-        f"{adapters}"
+        f"{order}{adapters}"
     )
 
 

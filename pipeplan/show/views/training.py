@@ -23,8 +23,8 @@ from ...instances.training.frameworks import one_name_each
 from ...instances.training.iteration import RankTime, model_operations, pipeline_of
 from ...instances.training.plan import Configuration, layout_word
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee import ConfigurationEvaluation, evaluate_configuration
-from ...instances.training.scope import both_sides, fit_of, usual_errors
+from ...instances.training.referee import ConfigurationEvaluation, RankMemory, evaluate_configuration
+from ...instances.training.scope import both_sides, usual_errors
 from ...instances.training.unit_costs import count_of
 from ...instances.training.words import recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
@@ -65,15 +65,19 @@ NO_LAYERS = ("embedding", "head", "prediction")
 
 def facts(problem: TrainingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
-    links = ", ".join(f"{level.count} at {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels)
     return {
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
-        "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
+        "cluster": "; ".join(map(_cluster, problem.pools)),
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
         "framework": problem.framework
         + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER)
         + f", adapters of rank {problem.adapter_rank}" * bool(problem.adapter_rank),
     }
+
+
+def _cluster(problem: TrainingProblem) -> str:
+    links = ", ".join(f"{level.count} at {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels)
+    return f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}"
 
 
 def assumptions(problem: TrainingProblem, rules: Rules) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ def _rows(problem: TrainingProblem, plan: Configuration, own: ConfigurationEvalu
             cells={"idle": percent(round(max(0.0, 1 - load / own.timing.seconds), DIGITS))},
             label=f"stage {rank}",
             memory=dict(memory.parts),
-            limit=own.limit_bytes,
+            limit=memory.limit,
             slowest=load == most,
             held=order.fold(unit for chunk in plan.chunks_of_ranks[rank] for unit in plan.intervals[chunk]),
             told={"computes again": recompute_word(plan)},
@@ -280,6 +284,13 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     yield f"in full: {words_of(best.plan)}"
     if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
+    for gpus, seconds in answer.alone.items():
+        if seconds is None:
+            yield f"{gpus} alone: nothing that fits was found."
+        else:
+            more = seconds / best.timing.seconds - 1
+            longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
+            yield f"{gpus} alone: {amount(seconds, 's', 4)}, which is {longer}."
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
@@ -373,16 +384,19 @@ def model_in_words(problem: TrainingProblem) -> str:
     if operations is None:
         return ""
     parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
+    of_both = "" if problem.second is None else ", the mean of all GPUs"
     trained = "" if problem.adapter_rank is None else f", trains adapters of rank {problem.adapter_rank} alone,"
     return (
         f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
         f"{operations / tokens / 1e9:,.3g} GFLOP a token: MFU counts products and attention, without recomputation, of "
-        f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}."
+        f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}{of_both}."
     )
 
 
 def errors_in_words(problem: TrainingProblem) -> str:
     """How far predictions of such problems were off on published runs, and where that stands."""
+    if problem.second is not None:
+        return " ".join(map(errors_in_words, problem.pools))
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16 bits"
     whose = f"{problem.framework}, {bits}, {problem.gpu.name} and the like; {ACCURACY}"
     if own is None:
@@ -502,7 +516,7 @@ def _draw_list(answer: Answer, every: bool) -> None:
     rows = [({}, own) for own in answer.shortlist] if every else list(_families(answer))
     rows.sort(key=lambda row: row[1].fit(answer.asked.memory_error) != "yes")  # those that fit for sure come first
     shown = [own for _, own in rows]
-    entries = [(own.plan, own.timing.seconds, own.fullest.bytes) for own in shown]
+    entries = [(own.plan, own.timing.seconds, own.fullest) for own in shown]
     letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
     put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
     cells = [
@@ -519,28 +533,36 @@ def _draw_list(answer: Answer, every: bool) -> None:
     put(list_in_words(answer))
 
 
-def list_cells(answer: Answer, entries: Sequence[tuple[Configuration, float, float]]) -> Iterator[dict[str, str]]:
-    """Cells by column of configurations of the list, each given with its seconds and the bytes of its fullest rank."""
+def list_cells(
+    answer: Answer, entries: Sequence[tuple[Configuration, float, RankMemory]]
+) -> Iterator[dict[str, str]]:
+    """Cells by column of configurations of the list, each given with its seconds and its fullest rank."""
     plans, fastest = [plan for plan, _, _ in entries], min(seconds for _, seconds, _ in entries)
     least = fastest if answer.best is None else answer.best.timing.seconds
     degrees = _degrees_of(plans)
-    for plan, seconds, held in entries:
+    for plan, seconds, full in entries:
         more = seconds / least - 1  # negative for what is faster and only may fit, or is less simple
         yield {
             "s": f"{seconds:.4g}",
             "more": "" if is_noise(more) else percent(more),
-            "GiB": f"{held / GIB:.1f}",
-            "fits": _fits(answer, held),
+            "GiB": f"{full.bytes / GIB:.1f}",
+            "fits": _fits(answer, full),
             **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
             **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
             "recompute": recompute_word(plan),
+            **({} if (problem := answer.problem).second is None else {"first": _first_sort(problem, plan)}),
         }
 
 
-def _fits(answer: Answer, held: float) -> str:
-    """Does a rank that holds so much fit for sure? Else how many GiB are left, or missing, by the prediction."""
-    limit = answer.problem.memory_bytes
-    if limit is None or fit_of(held, limit, answer.asked.memory_error) == "yes":
+def _first_sort(problem: TrainingProblem, plan: Configuration) -> str:
+    """The GPUs of the first stages, among two sorts."""
+    return problem.pools[plan.first_pool - 1].gpu.name
+
+
+def _fits(answer: Answer, full: RankMemory) -> str:
+    """Does the rank fit for sure? Else how many GiB are left, or missing, by the prediction."""
+    held, limit = full.bytes, full.limit
+    if limit is None or full.fit(answer.asked.memory_error) == "yes":
         return "yes"
     return f"{(limit - held) / GIB:.1f} left" if held <= limit else f"over {(held - limit) / GIB:.1f}"
 
@@ -587,7 +609,7 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         yield from _conditions(answer)
     best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
-        less, longer = 1 - answer.held(own.plan) / best.fullest.bytes, own.seconds / best.timing.seconds - 1
+        less, longer = 1 - answer.fullest(own.plan).full / best.fullest.full, own.seconds / best.timing.seconds - 1
         yield (
             f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
             f"{percent(longer)} longer."
@@ -623,22 +645,24 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     """Print memory and time in one row for each pipeline stage, whose ranks are alike."""
     limit, whole, ranks = own.limit_bytes, own.timing.seconds, own.timing.ranks
     memory, each = own.memory[:MAX_DEVICES_DRAWN], own.plan.degrees.stage_ranks
-    put(
-        "memory of a rank in GiB, by stage" + ("" if limit is None else f"; a GPU has {limit / GIB:.2f}"),
-        style="bold",
-    )
+    pools, sorts = own.problem.pools, own.problem.sorts(own.plan.degrees.pipeline, own.plan.first_pool)
+    names = ["a GPU"] if len(pools) == 1 else [pool.gpu.name for pool in pools]
+    limits = [f"{name} has {(pool.memory_bytes or 0) / GIB:.2f}" for name, pool in zip(names, pools, strict=True)]
+    put("memory of a rank in GiB, by stage" + ("" if limit is None else f"; {', '.join(limits)}"), style="bold")
     parts = tuple(own.memory[0].parts)
     rows = [
         (
             rank.rank,
             _ranks_of(rank.rank, each),
+            *([pools[sorts[rank.rank]].gpu.name] if len(pools) > 1 else []),
             *(f"{amount / GIB:.2f}" for amount in (*(rank.parts[name] for name in parts), rank.bytes)),
-            *([] if limit is None else [f"{100 * rank.bytes / limit:.0f}%"]),
+            *([] if rank.limit is None else [f"{100 * rank.full:.0f}%"]),
         )
         for rank in memory
     ]
-    titles = ("stage", "ranks", *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
-    draw_rows(titles, rows, "stage,ranks", [i for i, rank in enumerate(memory) if rank is own.fullest])
+    sort = ["GPU"] * (len(pools) > 1)
+    titles = ("stage", "ranks", *sort, *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
+    draw_rows(titles, rows, "stage,ranks,GPU", [i for i, rank in enumerate(memory) if rank is own.fullest])
     left = len(own.memory) - len(memory)
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
@@ -724,8 +748,8 @@ def _list_table(answer: Answer) -> Element:
     """The shortlist, the fastest first."""
     shown, first = answer.listed[:MOST_SHOWN], answer.shortlist
     seconds = [own.timing.seconds for own in first] + [own.seconds for own in shown[len(first) :]]
-    held = (answer.held(own.plan) for own in shown)
-    entries = list(zip((own.plan for own in shown), seconds, held, strict=True))
+    fullest = (answer.fullest(own.plan) for own in shown)
+    entries = list(zip((own.plan for own in shown), seconds, fullest, strict=True))
     rows = [
         {"row": str(row), **cells, "schedule": plan.schedule, "layout": layout_in_short(plan.layout)}
         for row, (cells, (plan, _, _)) in enumerate(zip(list_cells(answer, entries), entries, strict=True), 1)

@@ -27,11 +27,13 @@ from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import (
     ConfigurationEvaluation,
+    RankMemory,
     evaluate_configuration,
     framework_faults,
+    fullest_of,
     shape_faults,
 )
-from ...instances.training.scope import Margin, fit_of, plain_margin, read_scope, usual_errors
+from ...instances.training.scope import Margin, plain_margin, read_scope, usual_errors
 from ...instances.training.words import layout_in_numbers, words_of
 from .judge import Judged, configuration_facts, memory_of_few
 from .judge import judge as judge_one
@@ -39,7 +41,7 @@ from .judge import judge as judge_one
 if TYPE_CHECKING:
     from ...instances.base.result import Result
     from ...planners.training.cover import Cover
-    from ...planners.training.measured import Fitted
+    from ...planners.training.measured import Fitted, FittedSorts
     from ...planners.training.search import Found, Report
 
 
@@ -191,7 +193,7 @@ class Answer(Displayed):
     judged: tuple[Judged, ...] = ()
     report: Report | None = None
     """What the search knows; None: there was none."""
-    measured: Fitted | None = None
+    measured: Fitted | FittedSorts | None = None
     """The fit of the efficiencies to given runs, which `problem` has already; None: no runs were given."""
     seconds: float = 0.0
     """Seconds that the search took."""
@@ -273,8 +275,8 @@ class Answer(Displayed):
     @cached_property
     def cover(self) -> Cover | None:
         """Families one of which is nearly the best wherever the cluster lies, by their places among `families`; None
-        where the search did not finish, or no family fits for sure."""
-        if self.report is None or not self.report.finished:
+        where the search did not finish, no family fits for sure, or there are GPUs of two sorts."""
+        if self.report is None or not self.report.finished or self.problem.second is not None:
             return None
         from ...planners.training.cover import MOST_FAMILIES, cover_of  # loads scipy
         from ...planners.training.search import Settings
@@ -282,12 +284,21 @@ class Answer(Displayed):
         from .search import scope_in
 
         plans = [own.best.plan for own in self.families[:MOST_FAMILIES]]
-        held = map(self.held, plans)
-        sure = [fit_of(size, self.problem.memory_bytes, self.asked.memory_error) == "yes" for size in held]
+        sure = [self.fullest(plan).fit(self.asked.memory_error) == "yes" for plan in plans]
         if not any(sure):
             return None
         limits = Settings(memory_error=self.asked.memory_error).limits(self.problem.memory_bytes)
         return cover_of(Space(self.problem, scope_in(self.problem, self.asked)), plans, sure, limits)
+
+    @cached_property
+    def alone(self) -> dict[str, float | None]:
+        """Where there are GPUs of two sorts: seconds of the best configuration on each sort without the other one, of
+        any schedule; None where nothing fits. Degrees and layouts that are asked for do not hold there."""
+        if self.best is None or self.problem.second is None:
+            return {}
+        from .search import best_alone
+
+        return {pool.gpus: best_alone(pool, self.asked) for pool in self.problem.pools}
 
     @property
     def printed(self) -> list[int]:
@@ -300,24 +311,24 @@ class Answer(Displayed):
         return sorted([*members, *others[: MOST_SHOWN - len(members)]])
 
     @cached_property
-    def _held(self) -> dict[Configuration, float]:
+    def _fullest(self) -> dict[Configuration, RankMemory]:
         return {}
 
-    def held(self, plan: Configuration) -> float:
-        """Bytes of the fullest rank of a configuration, computed once: some take a tenth of a second."""
-        if plan not in self._held:
-            self._held[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
-        return self._held[plan]
+    def fullest(self, plan: Configuration) -> RankMemory:
+        """The fullest rank of a configuration, computed once: some take a tenth of a second."""
+        if plan not in self._fullest:
+            self._fullest[plan] = fullest_of(memory_of_few(self.problem, plan))
+        return self._fullest[plan]
 
     def leaner(self, plan: Configuration) -> Found | None:
         """The fastest configuration of the list that holds at least LEANER less, should this one not fit in reality."""
-        most = (1 - LEANER) * self.held(plan)
-        return next((own for own in self.listed if self.held(own.plan) <= most), None)
+        most = (1 - LEANER) * self.fullest(plan).full
+        return next((own for own in self.listed if self.fullest(own.plan).full <= most), None)
 
     def _leaner_to_json(self, plan: Configuration) -> dict[str, Any] | None:
         if (own := self.leaner(plan)) is None:
             return None
-        return {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.held(own.plan)}
+        return {"words": words_of(own.plan), "seconds": own.seconds, "bytes": self.fullest(own.plan).bytes}
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
@@ -376,6 +387,7 @@ class Answer(Displayed):
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
+            **({"alone": self.alone} if self.alone else {}),
             **fitted,
         }
 
@@ -392,7 +404,7 @@ def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -
     """A configuration of the list in JSON: its time is the search's own, and its memory is the referee's."""
     plan = {name: value for name, value in own.plan.to_json().items() if name != "kind"}
     memory = memory_of_few(problem, own.plan)
-    full = max(memory, key=lambda rank: rank.bytes)
+    full = fullest_of(memory)
     operations = model_operations(problem)
     work = own.seconds * problem.devices
     return {
@@ -411,7 +423,7 @@ def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -
             }
             for rank in memory
         ],
-        "fits": fit_of(full.bytes, problem.memory_bytes, memory_error),
+        "fits": full.fit(memory_error),
         "limited_by": f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB",
     }
 

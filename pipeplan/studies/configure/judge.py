@@ -25,10 +25,11 @@ from ...instances.training.referee import (
     RankMemory,
     evaluate_configuration,
     framework_faults,
+    fullest_of,
     memory_of_ranks,
     shape_faults,
 )
-from ...instances.training.scope import Fit, Margin, fit_of
+from ...instances.training.scope import Fit, Margin
 from ...instances.training.words import configuration_from_words, recompute_word, words_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         refuse_faults(problem, plan, text)
         problem, slower = _as_hidden(problem, read)
         notes = (*read.notes, *slower)
+        if problem.second is not None:
+            first = problem.gpu.name
+            notes += (
+                f"Flags do not say which GPUs have the first stages; taken are the {first}, as in --devices.",
+            )
     elif plan is None:
         plan = configuration_from_words(problem, text)
     refuse_faults(problem, plan, text)
@@ -92,8 +98,7 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
 def _as_hidden(problem: TrainingProblem, read: Read) -> tuple[TrainingProblem, tuple[str, ...]]:
     """The problem with as much data-parallel communication hidden as these flags hide, and what that costs."""
     usual = problem.efficiencies.data_hidden
-    efficiencies = replace(problem.efficiencies, data_hidden=usual * read.hidden_share)
-    hidden = problem.replace(efficiencies=efficiencies)
+    hidden = problem.with_rates(lambda own: replace(own, data_hidden=own.data_hidden * read.hidden_share))
     times = [timing_of(own, read.configuration).seconds for own in (hidden, problem)]
     if read.why_not_hidden is None or times[0] <= times[1] * (1 + PROVEN_TOLERANCE):
         return hidden, ()
@@ -190,16 +195,20 @@ class _Trial:
 
     def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float | Margin) -> None:
         self.problem, self.plan, self.memory_error = problem, plan, memory_error
-        self.weighed: dict[Configuration, float] = {}
+        self.weighed: dict[Configuration, RankMemory] = {}
 
-    def held(self, plan: Configuration) -> float:
-        """Bytes that the fullest rank holds, on few micro-batches."""
+    def fullest(self, plan: Configuration) -> RankMemory:
+        """The fullest rank on few micro-batches."""
         if plan not in self.weighed:
-            self.weighed[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
+            self.weighed[plan] = fullest_of(memory_of_few(self.problem, plan))
         return self.weighed[plan]
 
+    def held(self, plan: Configuration) -> float:
+        """What the fullest rank holds, as a share of its GPU."""
+        return self.fullest(plan).full
+
     def fit(self, plan: Configuration) -> Fit:
-        return fit_of(self.held(plan), self.problem.memory_bytes, self.memory_error)
+        return self.fullest(plan).fit(self.memory_error)
 
     def can_run(self, plan: Configuration) -> bool:
         return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
@@ -208,9 +217,9 @@ class _Trial:
         """The change by the referee's numbers; None where the plan cannot be run, or does not fit."""
         if not self.can_run(plan) or self.fit(plan) == "no":
             return None
-        bytes_held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
-        fit = fit_of(bytes_held, self.problem.memory_bytes, self.memory_error)
-        return None if fit == "no" else Change(words, plan, fit, bytes_held)
+        fullest = fullest_of(memory_of_ranks(self.problem, plan))
+        fit = fullest.fit(self.memory_error)
+        return None if fit == "no" else Change(words, plan, fit, fullest.bytes)
 
     def seconds(self, change: Change) -> float:
         return timing_of(self.problem, change.plan).seconds
@@ -246,8 +255,8 @@ def _free_modules(trial: _Trial) -> tuple[str, ...]:
         return ()
     model, known = trial.problem.model, trial.problem.rules.modules
     free = (name for name in model.modules if name in known and name not in taken)
-    bytes_held = trial.held(trial.plan)
-    return tuple(name for name in free if trial.held(_with_modules(trial, (name,))[1]) < bytes_held)
+    held = trial.held(trial.plan)
+    return tuple(name for name in free if trial.held(_with_modules(trial, (name,))[1]) < held)
 
 
 def _with_modules(trial: _Trial, names: Sequence[str]) -> Candidate:
@@ -322,7 +331,7 @@ def _emptied(trial: _Trial) -> Configuration:
 def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
     """The plan with one unit moved from a chunk of the fullest rank to a neighbouring chunk of another rank."""
     ranks = memory_of_few(trial.problem, plan)
-    fullest = max(ranks, key=lambda rank: rank.bytes).rank
+    fullest = fullest_of(ranks).rank
     own = set(plan.chunks_of_ranks[fullest])
     for chunk in own:
         for other in (chunk - 1, chunk + 1):
@@ -349,6 +358,7 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
                 "micro-batch": trial.plan.micro_batch,
                 "zero": trial.plan.zero,
                 "recompute": next(iter(words)) if len(words) == 1 else "none",
+                "first-pool": trial.plan.first_pool,
                 **raised,
             }
             try:

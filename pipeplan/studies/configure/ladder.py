@@ -15,6 +15,7 @@ from typing import Any
 
 from ...instances.base.errors import UsageError, show
 from ...instances.base.quantities import several, whole_number
+from ...instances.training.kind_functions import refuse_two_sorts
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import Level, TrainingProblem
 from ...instances.training.referee import (
@@ -67,6 +68,7 @@ def tokens_per_second(own: ConfigurationEvaluation) -> float:
 
 def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
     """The numbers of lost nodes in words such as 4, which is 1 to 4, or 2..4."""
+    refuse_two_sorts(problem, "ladder of lost nodes")
     first, dots, last = text.partition("..")
     numbers = [whole_number(part.strip()) for part in ((first, last) if dots else ("1", first))]
     nodes = problem.devices // problem.levels[0].count

@@ -14,11 +14,12 @@ from ...instances.physics.schedules import SCHEDULES
 from ...instances.training.frameworks import FRAMEWORKS, even_layout
 from ...instances.training.plan import NOTHING, Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee import framework_faults, shape_faults
+from ...instances.training.referee import framework_faults, fullest_of, shape_faults
 from ...instances.training.scope import Scope, read_scope
 from ...instances.training.words import as_even_as_can_be
 from ...planners.options import Progress
-from ...planners.training.search import Report, Search, Settings
+from ...planners.training.pools import search_of, space_of
+from ...planners.training.search import Report, Settings
 from ...planners.training.space import Space, configuration
 from .judge import emptied, memory_of_few
 
@@ -58,11 +59,25 @@ def search_configurations(
         return time_limit_s is not None and now() - started >= time_limit_s
 
     settings = Settings(asked.error, asked.memory_error)
-    search = Search(problem, scope_in(problem, asked), settings, heard, out_of_time)
+    search = search_of(problem)(problem, scope_in(problem, asked), settings, heard, out_of_time)
     try:
         return search.run()
     except KeyboardInterrupt:
         return search.report
+
+
+# Seconds for each sort of GPU alone.
+ALONE_S = 20.0
+
+
+def best_alone(problem: TrainingProblem, asked: Asked) -> float | None:
+    """Seconds of the best configuration that fits for sure, of what is found in ALONE_S; None: nothing."""
+    scope, started = scope_in(problem, asked), now()
+    kept = {key: value for key, value in scope.fix.items() if key in ("recompute", "zero", "micro-batch")}
+    settings = Settings(asked.error, asked.memory_error, list_all=False)
+    free = Scope(kept, scope.forbid, scope.layouts)
+    report = search_of(problem)(problem, free, settings, out_of_time=lambda: now() - started >= ALONE_S).run()
+    return None if report.best is None else report.best.seconds
 
 
 # ---- where nothing fits ---------------------------------------------------------------------------------------
@@ -76,7 +91,7 @@ MOST_VIRTUAL = 2
 
 def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
     """The configuration that holds least, with whole layers recomputed where possible; None where none can be run."""
-    space = Space(problem, scope_in(problem, asked))
+    space = space_of(problem, scope_in(problem, asked))
     if not len(space):
         return None
     _, least = space.bounds
@@ -84,7 +99,7 @@ def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None
     plans = [plan for row in rows for plan in _plans(problem, space, row, asked)]
 
     def held(plan: Configuration) -> float:
-        return max(rank.bytes for rank in memory_of_few(problem, plan))
+        return fullest_of(memory_of_few(problem, plan)).full
 
     best = min(plans, key=held, default=None)
     return None if best is None else emptied(problem, best)
