@@ -168,7 +168,7 @@ def command(
     answer = answer.preferring(scope.get("prefer", "simplest"))
     seconds = now() - begun
     if output is not None:
-        _save(answer, seconds, limits.get("time_limit_s"), output)
+        _save(answer, seconds, output)
     rungs = _rungs(answer, lost, scope, limits, progress)
     if not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
@@ -197,7 +197,7 @@ def command(
             from ..show.views.ladder import draw_ladder
 
             draw_ladder(rungs, answer.best)
-    raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
+    raise typer.Exit(_exit_code(answer))
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:
@@ -236,22 +236,18 @@ def _rungs(
     return tuple(ladder(answer, answer.best.plan, lost, search))
 
 
-def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
+def _save(answer: Answer, seconds: float, path: str) -> None:
     from ..instances.files import save
     from ..studies.configure.result import result_of, result_of_judged
 
-    cut_by = Stop.INTERRUPTED if time_limit_s is None else Stop.TIME
     searched = answer.report is not None
-    save(result_of(answer, seconds, cut_by) if searched else result_of_judged(answer.judged[0]), path)
+    save(result_of(answer, seconds) if searched else result_of_judged(answer.judged[0]), path)
 
 
-def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
-    """The exit code by the answer of a search, else by what was judged.
-
-    Without a time limit only a signal ends a search early.
-    """
+def _exit_code(answer: Answer) -> int:
+    """The exit code by the answer of a search, else by what was judged."""
     if answer.report is not None:
-        interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
+        interrupted = answer.report.cut == Stop.INTERRUPTED and not answer.listed
         return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN
     return OK if any(judgement.fits != "no" for judgement in answer.judged) else NO_PLAN
 

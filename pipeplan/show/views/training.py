@@ -206,7 +206,7 @@ LETTERS["d"] = "data"
 LEGEND = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-") + ", b micro-batch"
 # What a rank spends its time on, in the order of the tables.
 SPENT = (
-    *("products", "attention", "memory", "measured", "recomputation"),
+    *("products", "attention", "memory", "measured", "recomputation", "host"),
     *("tensor", "context", "expert", "pipeline", "data", "optimizer", "idle"),
 )
 
@@ -461,7 +461,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
 
 # Short titles of columns for a terminal.
 SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
-
+SHORT_TITLES |= {"pipeline": "sending", "idle": "waiting"}
+WAITING = "sending: how much messages between stages delay the iteration; waiting: for other stages otherwise"
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
 # The most families of which a sentence says when they are faster.
@@ -649,7 +650,7 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
     times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]
     draw_rows(("stage", *_short_titles(spent)), times, "stage")
-    put(more)
+    put(more, WAITING if "pipeline" in spent else "")
 
 
 def _short_titles(names: Iterable[str]) -> Iterator[str]:
