@@ -1,0 +1,66 @@
+"""Memory and time of the ranks of one configuration, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...instances.base.quantities import GIB
+from ...instances.training.referee import ConfigurationEvaluation
+from ..console import MAX_DEVICES_DRAWN, draw_rows, put
+from ..words import is_noise, plain
+
+# Short titles of columns for a terminal.
+SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
+SHORT_TITLES |= {"pipeline": "sending", "idle": "waiting"}
+WAITING = "sending: how much messages between stages delay the iteration; waiting: for other stages otherwise"
+# What a rank spends its time on, in the order of the tables.
+SPENT = (
+    *("products", "attention", "memory", "measured", "recomputation", "host"),
+    *("tensor", "context", "expert", "pipeline", "data", "optimizer", "idle"),
+)
+
+
+def gib(amount_bytes: float) -> str:
+    return f"{amount_bytes / GIB:.2f} GiB"
+
+
+def draw_ranks(own: ConfigurationEvaluation) -> None:
+    """Print memory and time in one row for each pipeline stage, whose ranks are alike."""
+    limit, whole, ranks = own.limit_bytes, own.timing.seconds, own.timing.ranks
+    memory, each = own.memory[:MAX_DEVICES_DRAWN], own.plan.degrees.stage_ranks
+    put(
+        "memory of a rank in GiB, by stage" + ("" if limit is None else f"; a GPU has {limit / GIB:.2f}"),
+        style="bold",
+    )
+    parts = tuple(own.memory[0].parts)
+    rows = [
+        (
+            rank.rank,
+            _ranks_of(rank.rank, each),
+            *(f"{amount / GIB:.2f}" for amount in (*(rank.parts[name] for name in parts), rank.bytes)),
+            *([] if limit is None else [f"{100 * rank.bytes / limit:.0f}%"]),
+        )
+        for rank in memory
+    ]
+    titles = ("stage", "ranks", *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
+    draw_rows(titles, rows, "stage,ranks", [i for i, rank in enumerate(memory) if rank is own.fullest])
+    left = len(own.memory) - len(memory)
+    more = f"... and {left} more stages" if left > 0 else ""
+    put(more)
+    if reserve := own.problem.reserve_bytes:
+        put(f"sum: as nvidia-smi shows it; torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less")
+    put("time of a rank in seconds of an iteration", style="bold")
+    spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
+    seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
+    times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]
+    draw_rows(("stage", *_short_titles(spent)), times, "stage")
+    put(more, WAITING if "pipeline" in spent else "")
+
+
+def _short_titles(names: Iterable[str]) -> Iterator[str]:
+    return (SHORT_TITLES.get(name, name) for name in names)
+
+
+def _ranks_of(stage: int, each: int) -> str:
+    first = stage * each
+    return str(first) if each == 1 else f"{first}-{first + each - 1}"
