@@ -185,11 +185,12 @@ def command(
         say_note(
             f"{problem.model.name} has {counted} for multi-token prediction; --prediction-layers 0 leaves it out"
         )
-    from ..instances.physics.efficiencies import Efficiencies
-    from ..instances.physics.hardware import assumed_of
+    from ..instances.physics.hardware import assumed_of, unmeasured
 
-    assumed = assumed_of(problem.gpu.name)
-    if assumed is not None and problem.efficiencies == Efficiencies():
+    flops = problem.gpu.flops
+    peak = flops.get("bf16") or flops["fp16"]
+    assumed = assumed_of(problem.gpu.name, peak)
+    if assumed is not None and problem.efficiencies == unmeasured(peak):
         say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
         print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
