@@ -47,6 +47,8 @@ PROBLEM_OPTIONS = declared(
     [{MODEL}]
     sequence tokens TOKENS: Tokens of a sequence.
     batch int: Sequences between two updates.
+    lengths text LENGTHS: Documents packed into sequences, by tokens and share, 4096x0.9,32768x0.1; or a file with one
+        length a line.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
     prediction_layers int: Layers for multi-token prediction, which a cut model keeps; default: the model's own.

@@ -191,10 +191,13 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
 def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
     """A note on what a launcher has to be told, and on adapters, which are the program's."""
     adapters = f"; adapters of rank {problem.adapter_rank} are for your program to add" * bool(problem.adapter_rank)
+    packed = "; attention must stay inside each packed document, which is for your program to do" * bool(
+        problem.lengths
+    )
     return (
         f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is {plan.degrees.data}, with "
         f"{several(plan.micro_batches(problem.batch), 'micro-batch')} of {several(plan.micro_batch, 'sequence')} each"
-        f"{adapters}"
+        f"{adapters}{packed}"
     )
 
 

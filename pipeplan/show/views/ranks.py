@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from ...instances.base.quantities import GIB
+from ...instances.training.lengths import mean_over_tokens, slowest, spread
 from ...instances.training.referee import ConfigurationEvaluation
 from ..console import MAX_DEVICES_DRAWN, draw_rows, put
-from ..words import is_noise, plain
+from ..words import amount, is_noise, percent, plain, several
 
 # Short titles of columns for a terminal.
 SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
@@ -54,7 +56,23 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
     times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]
     draw_rows(("stage", *_short_titles(spent)), times, "stage")
-    put(more, WAITING if "pipeline" in spent else "")
+    put(more, WAITING if "pipeline" in spent else "", _uneven(own))
+
+
+def _uneven(own: ConfigurationEvaluation) -> str:
+    """Of packed documents: how much less attention does, and how uneven that is, which no seconds contain."""
+    problem, plan = own.problem, own.plan
+    if not problem.lengths:
+        return ""
+    share = mean_over_tokens(problem.lengths, problem.sequence, float) / problem.sequence
+    one = spread(problem.lengths, problem.sequence) / math.sqrt(plan.micro_batch)
+    late = slowest(one / math.sqrt(own.micro_batches), plan.degrees.data)
+    longest = max(rank.attention for rank in own.timing.ranks)
+    return (
+        f"packed documents: attention sees {percent(share)} of whole sequences, {percent(one)} more or less from "
+        f"micro-batch to micro-batch; of {several(plan.degrees.data, 'data-parallel rank')} the slowest is expected to "
+        f"take {amount(late * longest, 's', 2)} longer than the mean, which is not in the seconds"
+    )
 
 
 def _short_titles(names: Iterable[str]) -> Iterator[str]:
