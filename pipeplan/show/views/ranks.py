@@ -50,7 +50,8 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
     if reserve := own.problem.reserve_bytes:
-        put(f"sum: as nvidia-smi shows it; torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less")
+        allocated = f"torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less"
+        put(f"sum: as nvidia-smi shows it; {allocated}; the error of the reserve is not measured")
     put("time of a rank in seconds of an iteration", style="bold")
     spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
