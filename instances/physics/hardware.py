@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.quantities import GIB, MIB, several, whole_number
-from .efficiencies import MEASURED, Efficiencies
+from .efficiencies import CAUTIOUS, MEASURED, Efficiencies
 
 _G, _T = 1e9, 1e12
 
@@ -71,6 +71,15 @@ class Hardware:
         return max(arithmetic, moved_bytes / self.memory_bytes_per_s) + self.launch_s
 
 
+# Dense operations a second of an A100 in 16 bits.
+A100_FLOPS = 312e12
+
+
+def unmeasured(half_flops: float) -> Efficiencies:
+    """What is assumed of a GPU of this peak without published runs."""
+    return Efficiencies(**CAUTIOUS) if half_flops > A100_FLOPS else Efficiencies()
+
+
 @dataclass(frozen=True, slots=True)
 class KnownGpu:
     """One GPU with the node that it usually stands in."""
@@ -109,13 +118,13 @@ class KnownGpu:
     @property
     def half_flops(self) -> float:
         """Dense operations a second on numbers of 2 bytes."""
-        return self.flops.get("bf16", self.flops["fp16"])
+        return self.flops["bf16" if "bf16" in self.flops else "fp16"]
 
     @property
     def usual(self) -> Efficiencies:
         """The usual efficiencies; `assumed_of` says where they are those of another GPU."""
         family = MEASURED.get(self.measured_as or "")
-        return Efficiencies() if family is None else Efficiencies(**family.changes)
+        return unmeasured(self.half_flops) if family is None else Efficiencies(**family.changes)
 
     @property
     def roofline(self) -> Hardware:
@@ -260,6 +269,10 @@ _KNOWN = (
          {"bf16": 2_516.6, "fp16": 2_516.6, "fp8": 5_033.2}, 157.3, 8_000, 8, 537.6, 50,
          ("the same: 2,516.6 TFLOP/s dense, fp8 5,033.2; it has no TF32, so 4 bytes run as fp32", "the same: 8 TB/s",
           "the same: seven links of 76.8 GB/s each way; eight ports of 400 Gb/s, an assumption")),
+    _gpu("trn2", (96e9 / MIB, "AWS Trainium2 (2024): 96 GB for each chip; the runtime reports some more"),
+         {"bf16": 667, "fp16": 667, "fp8": 1_299}, 181, 2_900, 16, 500, 25,
+         ("AWS, EC2 Trn2: 667 TFLOP/s dense in 16 bits, fp8 1,299, fp32 181", "the same: 2.9 TB/s",
+          "the same: NeuronLink of 1 TB/s both ways among 16 chips; EFA of 3.2 Tb/s for all of them")),
 )
 # fmt: on
 GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _KNOWN}
@@ -338,15 +351,15 @@ def family_of(gpu: str) -> str:
     return (known and known.measured_as) or gpu
 
 
-def assumed_of(gpu: str) -> str | None:
-    """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
+def assumed_of(gpu: str, half_flops: float) -> str | None:
+    """What is assumed of a GPU of this peak without published runs, as a sentence; None where nothing is."""
     if gpu in GPUS and GPUS[gpu].measured_as is not None:
         return None
     measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
-    return (
-        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
-        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
-    )
+    usual = unmeasured(half_flops)
+    share = f"{usual.products:.0%} of its peak in very large products"
+    how = f"a cautious {share} is assumed" if usual != Efficiencies() else f"{share} is assumed, as of an A100"
+    return f"{gpu} is unmeasured: no published run on it is known, so {how}; GPUs with runs are {measured}"
 
 
 def devices_given(devices: int | str | None) -> dict[str, Any]:

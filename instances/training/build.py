@@ -22,6 +22,7 @@ from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficienc
 from ..physics.hardware import KnownGpu, devices_and_gpu, devices_by_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
 from .frameworks import FRAMEWORKS, Framework
+from .lengths import read_lengths
 from .model import MOST_LAYERS, MOST_PREDICTION_LAYERS, Attention, Experts, Mlp, Model
 from .problem import USUAL_RESERVE, Gpu, Level, Pool, TrainingProblem, check_hardware
 
@@ -172,6 +173,7 @@ def problem_of(
     name: str | None = None,
     gpu: str | os.PathLike[str] | None = None,
     adapter_rank: int | None = None,
+    lengths: str | None = None,
     **flags: bool,
 ) -> TrainingProblem:
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
@@ -182,6 +184,7 @@ def problem_of(
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
     GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `adapter_rank` is that of LoRA.
+    `lengths` are those of documents, which are packed into sequences: "4096x0.9,32768x0.1", or a file.
     `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     pools = devices_by_gpu(devices) if gpu is None else (devices_and_gpu(devices_of_file(devices, gpu)),)
@@ -213,6 +216,7 @@ def problem_of(
         name=f"{shapes.name}-{gpus}" if name is None else name,
         adapter_rank=adapter_rank,
         second=second,
+        lengths=() if lengths is None else read_lengths(lengths),
         **flags,
     )
     return check_hardware(problem)

@@ -42,7 +42,6 @@ _KINDS = ("full_attention", "sliding_attention")
 # What models of types that people try have, and the units here have not.
 _MISSING = {
     **dict.fromkeys(("llama4", "llama4_text"), "attention in chunks beside layers without positions"),
-    "glm4_moe": "grouped-query attention with a bias of its own beside a router as DeepSeek has it",
     "qwen3_next": "layers with linear attention",
     **dict.fromkeys(("t5", "mt5", "bart", "whisper"), "an encoder beside the decoder"),
     **dict.fromkeys(("bert", "roberta", "deberta-v2", "vit"), "an encoder alone, without a head for each token"),
@@ -409,6 +408,14 @@ def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | No
     )
 
 
+def _read_glm(config: Config, name: str) -> Model:
+    """Grouped-query attention, with a bias before it alone, and experts as DeepSeek has them."""
+    model = _read_llama(_Usual(key_value=8), _no_window, config, name, partial(_deepseek_experts, version=3))
+    assert model.attention is not None, "a model of shapes has attention"
+    attention = replace(model.attention, output_bias=False, query_key_norm=config.flag("use_qk_norm", False))
+    return replace(model, attention=attention, prediction_layers=config.whole("num_nextn_predict_layers", 0, 0))
+
+
 # ---- families with norms that centre --------------------------------------------------------------------------
 
 
@@ -493,6 +500,7 @@ READERS: Mapping[str, Reader] = {
     "deepseek_v2": partial(_read_deepseek, 2),
     "deepseek_v3": partial(_read_deepseek, 3),
     "kimi_k2": partial(_read_deepseek, 3),
+    "glm4_moe": _read_glm,
 }
 
 # The `model_type` of classes that files name in `architectures`, without the ending that most of them have.
@@ -501,5 +509,5 @@ _CLASSES = {
     **{"Qwen2": "qwen2", "Qwen3": "qwen3", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe"},
     **{"Gemma": "gemma", "Gemma2": "gemma2", "Gemma3": "gemma3_text", "Phi": "phi", "Phi3": "phi3"},
     **{"GPT2LMHeadModel": "gpt2", "GPTNeoX": "gpt_neox", "Gemma3ForConditionalGeneration": "gemma3"},
-    **{"DeepseekV2": "deepseek_v2", "DeepseekV3": "deepseek_v3"},
+    **{"DeepseekV2": "deepseek_v2", "DeepseekV3": "deepseek_v3", "Glm4Moe": "glm4_moe"},
 }

@@ -202,6 +202,8 @@ class Flags:
     """The framework's name for each of our keys, for messages."""
     keys: dict[str, str] = field(default_factory=dict)
     """The configuration in our words, by key."""
+    contradicted: list[str] = field(default_factory=list)
+    """Sentences on what the options say of the model, the GPUs, the batch or the sequence unlike the problem."""
     told: list[str] = field(default_factory=list)
     hidden_share: float = 1.0
     """Share that the options hide of the data-parallel communication that is usually hidden."""
@@ -323,20 +325,36 @@ class Flags:
     def hides(self, share: float, why: str) -> None:
         self.hidden_share, self.why_not_hidden = share, why
 
-    def compare(self, what: str, known: int | None, *names: str) -> None:
+    def compare(self, what: str, known: int | None, *names: str, of_job: bool = True) -> None:
         """Tell where one of these options says another number than the problem does."""
         for name in names:
             value = self.amount(name, least=0)
             if value is not None and value != (known or 0):
-                self.tell(f"{self.shown(name)} is {value}, and {what} of the problem is {known or 0}.")
+                sentences = self.contradicted if of_job else self.told
+                sentences.append(f"{self.shown(name)} is {value}, and {what} of the problem is {known or 0}.")
 
     def compare_devices(self, problem: TrainingProblem, nodes: str, each: str) -> None:
         """Tell where a launcher starts another number of processes."""
-        per_node, count = self.amount(each), self.amount(nodes) or 1
-        if per_node is not None and per_node * count != problem.devices:
-            self.tell(
+        count, per_node = self.processes(nodes, each)
+        if per_node is not None and count is not None and per_node * count != problem.devices:
+            self.contradicted.append(
                 f"The launcher starts {per_node * count} processes, and the problem has {problem.devices} GPUs."
             )
+
+    def processes(self, nodes: str, each: str) -> tuple[int | None, int | None]:
+        """Nodes of a launcher, one where it says none, and processes of each; None: a variable that has no value."""
+        count, per_node = (self.maybe(name) for name in (nodes, each))
+        return (1 if count is None and nodes not in self.options else count), per_node
+
+    def maybe(self, name: str, least: int = 1) -> int | None:
+        """The option's whole number; None where it is absent, or a word that something else fills in."""
+        text = self.text_or_none(name)
+        return None if text is None or "$" in text or text in ("auto", "gpu") else self.amount(name, least)
+
+    def text_or_none(self, name: str) -> str | None:
+        """The one word behind the option; None where there is none."""
+        words = self.words(name)
+        return words[0] if words else None
 
     def tell_differences(self) -> None:
         if self.differences:

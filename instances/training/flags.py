@@ -17,10 +17,12 @@ from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
 from ..physics.schedules import ROW
 from ..physics.schedules import SCHEDULES as RULES
+from .build import MODELS
 from .flag_options import WHERE, Flags, flattened, is_harmless, is_path, without_variables, words_of_options
 from .flags_megatron import compare_model, compare_problem, read_megatron, read_recomputation
 from .frameworks import TORCHTITAN as FRAMEWORK
 from .frameworks import fault_of_word, hidden_shares
+from .model import Model
 from .plan import FULL, NONE, Configuration, read_recompute
 from .problem import TrainingProblem
 from .words import as_even_as_can_be, configuration_from_words
@@ -51,6 +53,16 @@ FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
 # Our names of schedules, by torchtitan's in small letters.
 SCHEDULES = {theirs.lower(): ours for ours, theirs in FRAMEWORK.schedules.items()}
+# torchtitan's names of packaged models, and of their sizes (torchtitan/models/*/__init__.py, 0.2).
+TORCHTITAN_MODELS = {
+    "llama-3-8b": ("llama3", "8B"),
+    "llama-3-70b": ("llama3", "70B"),
+    "llama-3-405b": ("llama3", "405B"),
+    "qwen3-30b-a3b": ("qwen3", "30B-A3B"),
+    "qwen3-235b-a22b": ("qwen3", "235B-A22B"),
+    "deepseek-v3": ("deepseek_v3", "671B"),
+    "gpt-oss-120b": ("gpt_oss", "120b"),
+}
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 
@@ -222,8 +234,17 @@ def _torchtitan_recomputation(flags: Flags) -> str:
     return NONE
 
 
+def model_by_name(flags: Flags) -> Model | None:
+    """The packaged model that torchtitan's name and flavor mean."""
+    named = flags.text_or_none("model.name"), flags.text_or_none("model.flavor")
+    return next((MODELS[own].model for own, theirs in TORCHTITAN_MODELS.items() if theirs == named), None)
+
+
 def _compare_with_torchtitan(flags: Flags, problem: TrainingProblem, tensor: int) -> None:
-    """Tell the user where the flags and the problem differ: sequence, devices, precision, division of tokens."""
+    """Tell the user where the flags and the problem differ: model, sequence, devices, precision, division of tokens."""
+    known, own = model_by_name(flags), problem.model
+    if known is not None and not own.own and (known.hidden, known.layers) != (own.hidden, own.layers):
+        flags.contradicted.append(f"The model is {known.name}, and that of the problem is {own.name}.")
     flags.compare("the sequence", problem.sequence, "training.seq-len")
     flags.compare_devices(problem, "nnodes", "nproc-per-node")
     converters = flags.words("model.converters") or ()
@@ -385,11 +406,7 @@ def _compare_with_deepspeed(flags: Flags, problem: TrainingProblem, tensor: int)
         )
     if formats:
         flags.decide_precision(formats[0], f"{formats[0]}.enabled")
-    nodes, gpus = flags.amount("num-nodes"), flags.amount("num-gpus")
-    if gpus is not None and gpus * (nodes or 1) != problem.devices:
-        flags.tell(
-            f"The launcher starts {gpus * (nodes or 1)} processes, and the problem has {problem.devices} GPUs."
-        )
+    flags.compare_devices(problem, "num-nodes", "num-gpus")
     attention = problem.model.attention
     heads = None if attention is None else attention.key_value_heads
     flags.compare("the number of key-value heads", heads, "num-key-value-heads")
@@ -434,6 +451,8 @@ class Read:
     """Names of options that were not understood."""
     meant: Mapping[str, str]
     """By names of these, the options that somebody may have meant."""
+    contradicted: tuple[str, ...] = ()
+    """Whole sentences, the first of `told`: what the options say of model, GPUs, batch and sequence otherwise."""
     told: tuple[str, ...] = ()
     """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
     hidden_share: float = 1.0
@@ -464,7 +483,7 @@ def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
     InputError
         A flag has a value that it cannot have, or the degrees do not go together: the message names the flag.
     """
-    framework, options, prefix = _options(text.strip())
+    framework, options, prefix = options_of(text)
     return read_options(problem, framework, options, prefix)
 
 
@@ -486,7 +505,8 @@ def read_options(
         )
     except InputError as error:
         names = {f"configuration: {key}": flags.shown(name) for key, name in flags.names.items()}
-        raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
+        why = "".join(f" ({sentence.rstrip('.')})" for sentence in flags.contradicted[:1])
+        raise InputError(names.get(error.field, error.field), error.problem + why, error.remedy) from None
     left = flags.left()
     aside = tuple(name for name in left if is_harmless(framework, name))
     unknown = [name for name in left if name not in aside]
@@ -497,14 +517,16 @@ def read_options(
         aside,
         tuple(map(flags.shown, unknown)),
         flags.meant(unknown),
-        tuple(flags.told),
+        tuple(flags.contradicted),
+        (*flags.contradicted, *flags.told),
         flags.hidden_share,
         flags.why_not_hidden,
     )
 
 
-def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
+def options_of(text: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
     """The framework and the options of a command line or file, and what messages put before their names."""
+    text = text.strip()
     if text.startswith("{"):
         return "deepspeed", _json(text, WHERE), ""
     return _of_file(text) if is_path(text) else (*_of_line(text, None), "--")
@@ -534,11 +556,26 @@ def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
     if ending == ".json" or (ending != ".toml" and first == "{"):
         return "deepspeed", _json(text, path), ""
     if ending != ".toml" and first != "[":
-        return *_of_line(without_variables(_COMMENT.sub("", text)), path), "--"
+        return *_of_line(without_variables(slurm_values(text) + _COMMENT.sub("", text)), path), "--"
     try:
         return "torchtitan", flattened(tomllib.loads(text)), ""
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError("content", f"is no TOML ({error})", "give a torchtitan file", path) from None
+
+
+# What Slurm tells a script of the nodes that a comment of it asks for, by the end of the option.
+_SBATCH = re.compile(
+    r"^#SBATCH\s+(?:--(nodes|gpus-per-node|ntasks-per-node)[= ]|(-N) ?|--(gres)=gpu:(?:\w+:)?)(?:\w+:)?(\d{1,6})\b",
+    re.MULTILINE,
+)
+_SLURM = {"nodes": "NNODES JOB_NUM_NODES", "gpus-per-node": "GPUS_PER_NODE GPUS_ON_NODE"}
+_SLURM |= {"-N": _SLURM["nodes"], "gres": _SLURM["gpus-per-node"], "ntasks-per-node": "NTASKS_PER_NODE"}
+
+
+def slurm_values(script: str) -> str:
+    """Lines that give Slurm's variables the values that the script asks for."""
+    asked = ((next(filter(None, match.groups()[:3])), match[4]) for match in _SBATCH.finditer(script))
+    return "".join(f"SLURM_{name}={count}\n" for option, count in asked for name in _SLURM[option].split())
 
 
 def _json(text: str, file: str) -> dict[str, tuple[str, ...]]:

@@ -90,7 +90,7 @@ def read_megatron(flags: Flags) -> None:
     data = flags.amount("data")
     if data is not None:
         flags.keys["data"] = str(data)
-    flags.compare("the group of micro-batches", pipeline, GROUP)
+    flags.compare("the group of micro-batches", pipeline, GROUP, of_job=False)
     compare_problem(flags, problem, tensor)
     compare_model(flags, problem, tensor)
     _absent(flags, problem)
@@ -423,13 +423,13 @@ def _compare_experts(flags: Flags, model: Model) -> None:
     if pattern is None or model.experts is None:
         return
     row = [unit == "experts" for unit in model.units if unit in ("dense", "experts")]
-    if _layers_with_experts(pattern, model.layers) != row:
+    if layers_with_experts(pattern, model.layers) != row:
         flags.tell(
             f"{flags.shown(name)} {pattern} is not the row of dense layers and experts in the problem's model."
         )
 
 
-def _layers_with_experts(pattern: str, layers: int) -> list[bool] | None:
+def layers_with_experts(pattern: str, layers: int) -> list[bool] | None:
     """Has each layer experts? Of Megatron's two forms: a number N for every N-th layer, and a sum of lists such as
     ([0]*3+[1]*58); None: it is neither."""
     every = whole_number(pattern)

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -64,13 +65,14 @@ class RankTime:
     host: float = 0.0
     """Passes whose kernels the host starts more slowly than the GPU runs them."""
     pipeline: float = 0.0
-    """Waiting for what other stages send."""
+    """How much sooner the iteration were done if messages between stages took no time."""
     data: float = 0.0
     optimizer: float = 0.0
     recomputation: float = 0.0
     measured: float = 0.0
     """Passes of layers with measured times."""
     idle: float = 0.0
+    """Waiting for other stages that messages without delay would leave."""
 
     @property
     def busy(self) -> float:
@@ -176,6 +178,12 @@ class Iteration:
         longest = max(end + sum(tail) for end, tail in zip(self._last_ends(), self.tails, strict=True))
         return longest + self.problem.step_seconds
 
+    def without_delays(self) -> Iteration:
+        """The iteration in which messages between stages take no time."""
+        at_once = copy(self)
+        at_once.delays = (0.0,) * len(self.delays)
+        return at_once
+
     def _last_ends(self) -> list[float]:
         """When each rank has run its last pass."""
         ranks, micro_batches = self.plan.degrees.pipeline, self.plan.micro_batches(self.problem.batch)
@@ -196,7 +204,8 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     """Times and rates of an iteration, whether or not the framework's rules allow the configuration."""
     iteration = Iteration(problem, plan)
     seconds, operations = iteration.seconds(), model_operations(problem)
-    ranks = tuple(_rank(iteration, rank, seconds) for rank in range(plan.degrees.pipeline))
+    sending = max(0.0, seconds - iteration.without_delays().seconds()) if any(iteration.delays) else 0.0
+    ranks = tuple(_rank(iteration, rank, seconds, sending) for rank in range(plan.degrees.pipeline))
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
     tails = tuple(sum(tail) for tail in iteration.tails)
@@ -339,9 +348,13 @@ def _orders(
     return tuple(shared), {x: tuple(passes) for x, passes in orders.items()}
 
 
-def _rank(iteration: Iteration, rank: int, seconds: float) -> RankTime:
-    """The seconds that a rank of this stage spends on each thing."""
-    plan, chunks, delays = iteration.plan, iteration.chunks, iteration.delays
+def _rank(iteration: Iteration, rank: int, seconds: float, sending: float) -> RankTime:
+    """The seconds that a rank of this stage spends on each thing.
+
+    Without messages the rank would have as much to do in an iteration that is shorter by `sending`: so what is left is
+    sending and idling, whatever is hidden behind what.
+    """
+    plan, chunks = iteration.plan, iteration.chunks
     m, own = plan.micro_batches(iteration.problem.batch), plan.chunks_of_ranks[rank]
     sent, update = iteration.tails[rank]
     parts: Any = sum(way for chunk in own for way in iteration.parts(chunk))
@@ -351,6 +364,5 @@ def _rank(iteration: Iteration, rank: int, seconds: float) -> RankTime:
     spent["data"] += sent
     again = m * sum(chunks[chunk].again for chunk in own)
     left = max(0.0, seconds - sum(spent.values()) - again - update)
-    waited = sum(delays[j - 1] for j in own if j) + sum(delays[j] for j in own if j < len(delays))
-    pipeline = min(left, m * waited)
+    pipeline = min(left, sending)
     return RankTime(**spent, optimizer=update, recomputation=again, pipeline=pipeline, idle=left - pipeline)

@@ -19,6 +19,7 @@ from ..base.fields import as_number, by_key, each, read_problem, read_record, to
 from ..base.quantities import several
 from ..physics.efficiencies import Efficiencies
 from ..registry import TRAINING
+from .lengths import Length
 from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .plan import Configuration
 from .problem import Gpu, Level, Pool, TrainingProblem, check_hardware
@@ -149,6 +150,7 @@ def training_from_json(data: object) -> TrainingProblem:
         model=read_model,
         **parts,
         second=partial(read_record, Pool, **parts),
+        lengths=each(partial(read_record, Length)),
     )
 
 

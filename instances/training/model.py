@@ -59,6 +59,13 @@ class Attention:
     def latent(self) -> bool:
         return self.key_value_rank is not None
 
+    def keys_seen(self, tokens: int) -> float:
+        """The mean number of keys that a token of a document sees, over layers with a window and without."""
+        keys, window, share = tokens / 2, self.window, self.windowed_share
+        if window is None or window >= tokens:
+            return keys
+        return (1 - share) * keys + share * (window - window * window / (2 * tokens))
+
     @property
     def values(self) -> int:
         """The size of a head's values."""

@@ -21,6 +21,7 @@ from ..base.quantities import GIB, several
 from ..physics.efficiencies import Efficiencies
 from ..physics.optimizers import MIXED, PRECISIONS, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
 from .frameworks import FRAMEWORKS, Framework
+from .lengths import Length, check_lengths
 from .model import Model
 
 # Memory of each GPU that is not there for the model, unless the user says otherwise.
@@ -93,6 +94,8 @@ class TrainingProblem(AnyProblem):
     """Is a second copy of the weights in fp8 kept beside the first one?"""
     adapter_rank: int | None = None
     """The rank of adapters (LoRA) beside the products of layers, which alone are trained; None: all weights are."""
+    lengths: tuple[Length, ...] = ()
+    """Documents that are packed into sequences, by their lengths; none: each sequence is one document."""
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
     name: str = "training"
     second: Pool | None = None
@@ -166,6 +169,8 @@ class TrainingProblem(AnyProblem):
             del facts["optimizer"]
         if self.adapter_rank is None:  # nor adapters
             del facts["adapter_rank"]
+        if not self.lengths:  # nor lengths
+            del facts["lengths"]
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         if self.second is None:
@@ -209,6 +214,7 @@ def _check(problem: TrainingProblem) -> None:
     check_numbers(problem, "", MAX_DEVICES, {"batch": (1, 10**7), "sequence": (1, 10**8)})
     if problem.adapter_rank is not None and problem.model.own:
         raise InputError("adapter_rank", "is given, and layers with measured times have no adapters", "drop it")
+    check_lengths(problem.lengths, problem.sequence)
     _check_levels(problem)
     _check_choice("framework", problem.framework, FRAMEWORKS)
     base = problem.optimizer.partition(":")[0] if isinstance(problem.optimizer, str) else problem.optimizer

@@ -25,9 +25,11 @@ and the smaller of the last two for experts in fp8. Routers and heads stay in 16
 fp8 each product has traffic for the conversion besides: 4 G M K bytes forward and 4 G M N in the pass for inputs.
 
 **Attention** takes 2 S n (a / t) (q_s + v_s) operations forward. n is the mean number of keys that a token sees: s /
-2, and w - w^2 / (2 s) in layers with a window of w < s tokens. It takes operations / (`attention` x peak in 16 bits)
-+ launch_seconds; backward 2.5 times the operations and twice the launch. Without flash attention there are two
-products, (M, N, K, G) = (s, s, q_s, a b / (t c)) and (s, v_s, s, a b / (t c)), both of whose backward passes are for
+2, and w - w^2 / (2 s) in layers with a window of w < s tokens. Where documents are packed into sequences, it is the
+mean of that over all tokens, with the length of a token's document in place of s. Attention takes operations /
+(`attention` x peak in 16 bits) + launch_seconds; backward 2.5 times the operations and twice the launch. Without flash
+attention there are two products, (M, N, K, G) = (s, s, q_s, a b / (t c)) and (s, v_s, s, a b / (t c)), both of whose
+backward passes are for
 inputs, and traffic of 4 bytes forward and 6 backward for each of the a b s^2 / (t c) entries, 5 more each with
 dropout.
 
@@ -111,6 +113,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, Efficiencies
+from .lengths import mean_over_tokens
 from .model import INSIDE, Attention, Experts, Mlp, Model, UnitType
 from .plan import FULL
 from .problem import Level, TrainingProblem
@@ -458,9 +461,7 @@ class SecondsOfUnits:
             entries = count * s * s
             self._traffic(core, (4 + extra) * entries, (6 + extra) * entries, factor=self.rates.softmax_traffic)
             return core
-        keys, window, share = s / 2, own.window, own.windowed_share
-        if window is not None and window < s:
-            keys = (1 - share) * s / 2 + share * (window - window * window / (2 * s))
+        keys = mean_over_tokens(self.problem.lengths, s, own.keys_seen)
         work = 2 * self.tokens * keys * heads * (size + own.values)
         core.items.append(Attend(work))
         seconds, launch = work / (self.rates.attention * self.short_peak), self.rates.launch_seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import typer
 
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, show
+from ..instances.base.quantities import listed
 from ..instances.base.result import Stop
 from ..show.console import print_json, say_note
 from .arguments import Json, Progress, key_and_value, limits_for, reporter, with_limits
@@ -20,6 +21,7 @@ from .signatures import declared, described, flag_of, flags_of, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
+    from ..instances.training.referee import ConfigurationEvaluation
     from ..planners.training.measured import Fitted, FittedSorts, Saved
     from ..planners.training.runs import RunError
     from ..planners.training.search import Report
@@ -46,6 +48,8 @@ PROBLEM_OPTIONS = declared(
     [{MODEL}]
     sequence tokens TOKENS: Tokens of a sequence.
     batch int: Sequences between two updates.
+    lengths text LENGTHS: Documents packed into sequences, by tokens and share, 4096x0.9,32768x0.1; or a file with one
+        length a line.
     layers int: Cut or lengthen the model to this number of layers.
     dense_layers int: With experts: number of first layers that have none.
     prediction_layers int: Layers for multi-token prediction, which a cut model keeps; default: the model's own.
@@ -87,8 +91,8 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
     judge texts WORDS: Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework;
         repeatable.
     why_not flag: With --judge: search for the best one as well, and say what the others lose against it.
-    lose text N: Plan for 1 to N lost nodes as well, or for 0..N: the best configuration, and the same one with fewer
-        replicas.
+    lose text N: Plan for 1 to N lost nodes as well, or for 0..N: the best configuration, and the same one (or that of
+        --judge) with fewer replicas.
     [{RUNS}]
     measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to
         them; repeatable. In tables peak_gib is torch.cuda.max_memory_allocated in GiB.
@@ -131,9 +135,10 @@ def command(
         sys.stdout.write(table())
         return
     limits_for(limits)
+    model, given = _from_script(model, given, judge or ())
     problem = problem_of_options(model, given)
     asked = asked_of_options(problem, scope)
-    lost = () if lose is None else _lost(lose, problem, judged=bool(judge) and not why_not)
+    lost = () if lose is None else _lost(lose, problem, 0 if why_not else len(judge or ()))
     if efficiencies is not None:
         from ..planners.training.measured import saved_fit
 
@@ -173,8 +178,9 @@ def command(
     answer = answer.preferring(scope.get("prefer", "simplest"))
     seconds = now() - begun
     if output is not None:
-        _save(answer, seconds, limits.get("time_limit_s"), output)
-    rungs = _rungs(answer, lost, scope, limits, progress)
+        _save(answer, seconds, output)
+    whole = answer.best if wanted else judged[0].evaluation
+    rungs = _rungs(answer, whole, lost, scope, limits, progress)
     if problem.second is not None:
         from ..planners.training.pools import WAY_IN_WORDS
 
@@ -193,12 +199,12 @@ def command(
         say_note(
             f"{problem.model.name} has {counted} for multi-token prediction; --prediction-layers 0 leaves it out"
         )
-    from ..instances.physics.efficiencies import Efficiencies
-    from ..instances.physics.hardware import assumed_of
+    from ..instances.physics.hardware import assumed_of, unmeasured
 
     for pool in problem.pools:
-        assumed = assumed_of(pool.gpu.name)
-        if assumed is not None and pool.efficiencies == Efficiencies():
+        peak = pool.gpu.flops.get("bf16") or pool.gpu.flops["fp16"]
+        assumed = assumed_of(pool.gpu.name, peak)
+        if assumed is not None and pool.efficiencies == unmeasured(peak):
             say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
         print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
@@ -206,11 +212,11 @@ def command(
         from ..show.views.training import draw_answer
 
         draw_answer(answer, every)
-        if rungs and answer.best is not None:
+        if rungs and whole is not None:
             from ..show.views.ladder import draw_ladder
 
-            draw_ladder(rungs, answer.best)
-    raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
+            draw_ladder(rungs, whole)
+    raise typer.Exit(_exit_code(answer))
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:
@@ -221,23 +227,24 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
 
 
-def _lost(text: str, problem: TrainingProblem, judged: bool) -> tuple[int, ...]:
+def _lost(text: str, problem: TrainingProblem, judged: int) -> tuple[int, ...]:
     from ..studies.configure.ladder import lost_nodes
 
-    if judged:
-        raise UsageError("--lose searches, and --judge alone does not; add --why-not, or drop --judge.")
+    if judged > 1:
+        raise UsageError(f"--lose is about one configuration, and {judged} are judged; give one --judge.")
     return lost_nodes(text, problem)
 
 
 def _rungs(
     answer: Answer,
+    whole: ConfigurationEvaluation | None,
     lost: tuple[int, ...],
     scope: Mapping[str, Any],
     limits: Mapping[str, Any],
     progress: str | None,
 ) -> tuple[Rung, ...]:
-    """A search for each number of lost nodes, each within the time limit."""
-    if not lost or answer.best is None:
+    """A search for each number of lost nodes, each within the time limit; `whole` is the configuration of all nodes."""
+    if not lost or whole is None:
         return ()
     from ..studies.configure.answer import Answer
     from ..studies.configure.ladder import ladder
@@ -246,30 +253,59 @@ def _rungs(
         report = _search(problem, answer.asked, limits, progress)
         return Answer(problem, answer.asked, report=report).preferring(scope.get("prefer", "simplest"))
 
-    return tuple(ladder(answer, answer.best.plan, lost, search))
+    return tuple(ladder(replace(answer, problem=whole.problem), whole.plan, lost, search))
 
 
-def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
+def _save(answer: Answer, seconds: float, path: str) -> None:
     from ..instances.files import save
     from ..studies.configure.result import result_of, result_of_judged
 
-    cut_by = Stop.INTERRUPTED if time_limit_s is None else Stop.TIME
     searched = answer.report is not None
-    save(result_of(answer, seconds, cut_by) if searched else result_of_judged(answer.judged[0]), path)
+    save(result_of(answer, seconds) if searched else result_of_judged(answer.judged[0]), path)
 
 
-def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
-    """The exit code by the answer of a search, else by what was judged.
-
-    Without a time limit only a signal ends a search early.
-    """
+def _exit_code(answer: Answer) -> int:
+    """The exit code by the answer of a search, else by what was judged."""
     if answer.report is not None:
-        interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
+        interrupted = answer.report.cut == Stop.INTERRUPTED and not answer.listed
         return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN
     return OK if any(judgement.fits != "no" for judgement in answer.judged) else NO_PLAN
 
 
-def problem_of_options(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
+def _from_script(model: str | None, given: dict[str, Any], judge: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """Model, GPUs, batch and sequence that nobody gives, as the first script or command line of `--judge` says them."""
+    from ..instances.training.flag_options import is_path
+    from ..studies.configure.judge import refuse_empty
+
+    for text in judge:
+        refuse_empty(text)
+    devices = given.get("devices")
+    counted = devices is not None and (devices.strip()[:1].isdigit() or "gpu" in given)
+    wanted = [name for name in ("batch", "sequence") if given.get(name) is None]
+    script = next((text.strip() for text in judge if "--" in text or is_path(text.strip())), None)
+    if script is None or (model is not None and counted and not wanted):
+        return model, given
+    from ..instances.training.flags_model import job_in
+
+    job = job_in(script)
+    if model is None and job.model is None:
+        raise UsageError(
+            f"No MODEL is given, and {show(script)} lacks {listed(job.missing)} to say it; add that, or give MODEL."
+        )
+    if not counted and (job.gpus is not None or job.planned is not None):
+        own = job.devices(None if devices is None else devices.strip())
+        if own is None:
+            raise UsageError(
+                f"--devices is missing: {show(script)} starts {(job.nodes or 1) * (job.gpus or 1)} processes and does "
+                "not say on which GPUs; give their name, as in --devices h100-80gb."
+            )
+        given = {**given, "devices": own}
+    read = {name: value for name in wanted if (value := getattr(job, name)) is not None}
+    usual = {"framework": job.framework} if model is None else {}
+    return model or job.model, {**usual, **given, **read}
+
+
+def problem_of_options(model: Any, given: Mapping[str, Any]) -> TrainingProblem:
     """The problem that was asked for; errors name the options of the command line."""
     if model is None:
         from ..instances.training.build import MODELS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,11 +86,9 @@ class ConfigurationPlanner:
     def plan(self, request: Request) -> Outcome:
         """Bounds allow slightly more memory, so that rounding loses no plan; the referee decides what fits."""
         search = self._search(request)
-        try:
-            report = search.run()
-        except KeyboardInterrupt:
-            return self._outcome(search.report, Stop.INTERRUPTED)
-        return self._outcome(report, Stop.COMPLETED if report.finished else Stop.TIME)
+        with suppress(KeyboardInterrupt):
+            search.run()
+        return self._outcome(search.report, search.report.cut or Stop.COMPLETED)
 
     def _search(self, request: Request) -> Search:
         asked = scope_of(request.options)
@@ -118,7 +117,7 @@ class ConfigurationPlanner:
         considered = several(report.considered, "choice")
         undecided = [f"{report.undecided} choices are not discarded yet"] if report.undecided else []
         value, bound = report.best.seconds, report.bound if self.whole else None
-        if bound is not None and stop == Stop.COMPLETED and met(value, bound):
+        if bound is not None and report.finished and met(value, bound):
             stop = Stop.PROVEN
         return Outcome(
             stop,
@@ -144,7 +143,7 @@ def guide(request: Request) -> Outcome:
     best = rule_of_thumb(request.problem, Scope(), Settings(memory_error=share), request.out_of_time)
     if best is not None:
         request.board.post(best.plan, best.seconds)
-        return Outcome(Stop.COMPLETED, best.plan, best.seconds)
+        return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, best.plan, best.seconds)
     if request.out_of_time():
         return Outcome(Stop.TIME)
     return Outcome(Stop.COMPLETED, messages=("nothing that the rule of thumb tries fits",))

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
 from ...instances.training.cases import (
@@ -152,6 +153,8 @@ class Report:
     nothing_fits: bool = False
     """Is it proven that no configuration fits for sure?"""
     finished: bool = False
+    cut: Stop | None = None
+    """What ended the search before its time, be it that only the bound could still have been raised."""
 
     @property
     def fit(self) -> int:
@@ -255,7 +258,7 @@ class Search:
             if self.by_thumb:
                 self._start()
             for bound, _, kind, payload in self.open:
-                if self.out_of_time():
+                if self._is_cut():
                     return self._end(finished=False)
                 if bound > self.most:
                     break
@@ -263,8 +266,15 @@ class Search:
             self._raise_bounds()
             return self._end(finished=True)
         except BaseException:  # an interrupt above all; whatever it is, what is known stays
+            self.report.cut = Stop.INTERRUPTED
             self._end(finished=False)
             raise
+
+    def _is_cut(self) -> bool:
+        """Is time over? The report says so."""
+        if self.out_of_time():
+            self.report.cut = Stop.TIME
+        return self.report.cut is not None
 
     @property
     def most(self) -> float:
@@ -280,11 +290,10 @@ class Search:
     def _raise_bounds(self) -> None:
         """Raise the least bounds until the least of all cannot be raised: the others do not matter for the gap."""
         raised: set[_Word] = set()
-        while self.hopes and not self.out_of_time():
+        while self.hopes:
             bound, number, word = self.hopes[0]
-            if word in raised or bound >= min(
-                self.best_bound, self.report.best.seconds if self.report.best else 0.0
-            ):
+            least = min(self.best_bound, self.report.best.seconds if self.report.best else 0.0)
+            if word in raised or bound >= least or self._is_cut():
                 return
             raised.add(word)
             judge = self._judge(word)

@@ -137,9 +137,15 @@ class Definitions:
             entries, mask = self.rates.softmax_traffic * count * s * s, 5 * self.p.dropout
             products = [("product", s, s, self.q, count, "matrix"), ("product", s, a.values, s, count, "matrix")]
             return [*products, ("traffic", (4 + mask) * entries, (6 + mask) * entries, 1)]
-        n, w, share = s / 2, a.window, a.windowed_share
-        if w is not None and w < s:
-            n = (1 - share) * n + share * (w - w * w / (2 * s))
+        documents = [(own.tokens, own.share) for own in self.p.lengths] or [(s, 1.0)]
+        w, share = a.window, a.windowed_share
+        pairs = 0.0
+        for length, often in documents:
+            n = length / 2
+            if w is not None and w < length:
+                n = (1 - share) * n + share * (w - w * w / (2 * length))
+            pairs += often * length * n
+        n = pairs / sum(length * often for length, often in documents)
         work = 2 * self.S * n * self.heads * (self.q + a.values)
         return [("attend", work), ("gather", "context", 2 * self.S * self.c * self.k * (self.q + a.values), 1, 2)]
 

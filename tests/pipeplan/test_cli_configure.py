@@ -19,10 +19,12 @@ from pipeplan.instances.files import problem_from_json
 from pipeplan.instances.physics.efficiencies import ATTENTION_KERNELS
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import MODELS, problem_of
+from pipeplan.instances.training.flags_model import job_in
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
+from pipeplan.models.export.launch import megatron_model
 from pipeplan.studies.configure.result import stored_answer
 
 LLAMA = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", 8192, "--batch", 64)
@@ -325,7 +327,98 @@ def test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual(plan: Plan, 
     assert (told["scope"]["error"], told["measured"]["error"]) == (0.05, 0.0)
 
 
+# ---- launch scripts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+@pytest.mark.parametrize(
+    ("framework", "degrees"), [("megatron", "tensor=2 pipeline=2"), ("torchtitan", "tensor=2")]
+)
+def test_an_exported_script_says_its_whole_job(plan: Plan, framework: str, degrees: str, launcher: str) -> None:
+    """Model, GPUs, batch and sequence; without the comment on the GPUs, their number, as another file has no such."""
+    given = (*LLAMA, "--framework", framework, "--judge", degrees, "-o", "mine.json", "--json")
+    own = done(plan("configure", *given)).json["judged"][0]
+    folder = "." if framework == "torchtitan" else "launch.sh"
+    done(plan("export", "mine.json", "--to", framework, "--with-model-flags", "--launcher", launcher, "-o", folder))
+    read = done(plan("configure", "--judge", "launch.sh", "--json")).json
+    (judged,) = read["judged"]
+    assert read["problem"]["name"] == "llama-3-8b-16xh100-80gb"
+    assert [judged[key] for key in ("words", "seconds", "ranks")] == [
+        own[key] for key in ("words", "seconds", "ranks")
+    ]
+    script = Path("launch.sh")
+    script.write_text("".join(line for line in script.read_text("utf-8").splitlines(True) if "Planned" not in line))
+    again = done(plan("configure", "--devices", "h100-80gb", "--judge", "launch.sh", "--json")).json["judged"][0]
+    assert again["seconds"] == own["seconds"]
+    refused(
+        plan("configure", "--judge", "launch.sh"), "'launch.sh' starts 16 processes and does not say on which GPUs"
+    )
+    told = in_one_line(plan("configure", "llama-3-70b", *LLAMA[1:], "--judge", "launch.sh").out)
+    assert told.startswith("launch.sh is of another job than asked: ")
+    has(
+        told.partition("launch.sh: ")[0], "The model is" if framework == "torchtitan" else "--num-layers is 32, and"
+    )
+    fewer = plan("configure", "llama-3-8b", "--devices", "8xh100-80gb", *LLAMA[3:], "--judge", "launch.sh")
+    has(in_one_line(fewer.out or fewer.err), "The launcher starts 16 processes, and the problem has 8 GPUs")
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"opt-350m"}))
+def test_a_model_in_megatrons_flags_is_that_model(name: str) -> None:
+    own = problem_of(name, "8xh100-80gb", batch=8, sequence=4096)
+    flags = {
+        **megatron_model(own),
+        "num_layers": own.model.layers,
+        "mtp_num_layers": own.model.prediction_layers or None,
+    }
+    words = (
+        f"--{key.replace('_', '-')} {'' if value is True else value}"
+        for key, value in flags.items()
+        if value not in (None, False)
+    )
+    assert job_in(" ".join(words)).model == own.model
+
+
+SLURM_SCRIPT = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:4
+MODEL=(--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --vocab-size 50304 --normalization RMSNorm)
+srun torchrun --nnodes $SLURM_NNODES --nproc-per-node ${SLURM_GPUS_ON_NODE} --rdzv-id $SLURM_JOB_ID pretrain_gpt.py \\
+  "${MODEL[@]}" --tensor-model-parallel-size 2 --seq-length 4096 --global-batch-size 64 --bf16
+"""
+
+
+def test_a_script_that_asks_slurm_for_nodes_says_them(plan: Plan) -> None:
+    """Four GPUs are half of a usual node, and so they are given by nodes."""
+    Path("mine.sh").write_text(SLURM_SCRIPT, "utf-8")
+    said = done(plan("configure", "--devices", "a100-80gb", "--judge", "mine.sh", "--json"))
+    has(said.err, "links are those of usual nodes, 4x300GB/s,2x25GB/s")
+    told = said.json
+    assert told["problem"]["name"] == "mine-8xa100-80gb"
+    assert told["judged"][0]["degrees"]["data"] == 4
+    Path("bare.sh").write_text(
+        SLURM_SCRIPT.replace(" --nnodes $SLURM_NNODES --nproc-per-node ${SLURM_GPUS_ON_NODE}", "")
+    )
+    again = done(plan("configure", "--devices", "a100-80gb", "--judge", "bare.sh", "--json")).json
+    assert again["judged"][0]["seconds"] == told["judged"][0]["seconds"]
+
+
 # ---- the least change ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gib", [40, 30, 20, 14])
+def test_no_remedy_divides_layers_across_nodes(plan: Plan, gib: int) -> None:
+    """Llama 3 405B and 70B: a tensor degree of 64, or of 16 on nodes of two, is no remedy; each says what it costs."""
+    big = ("llama-3-405b", "--devices", "1024xh100-80gb", "tensor=8 pipeline=8 layout=" + "/".join(["16"] * 8))
+    for model, devices, count, words in (big, ("llama-3-70b", "--devices", "64x2xl40s", "tensor=2")):
+        asked = ("configure", model, devices, count, "--sequence", 8192, "--batch", 1024)
+        said = plan(*asked, "--memory", f"{gib}GiB", "--judge", words, "--json")
+        judged = said.json["judged"][0]
+        change = judged["least_change"]
+        if change is not None:
+            tensor = change["configuration"]["degrees"]["tensor"]
+            assert tensor == judged["degrees"]["tensor"]
+            again = plan(*asked, "--judge", change["words"], "--json").json["judged"][0]
+            assert again["seconds"] == change["seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -365,9 +458,7 @@ def test_units_move_from_the_fullest_stage(plan: Plan) -> None:
 def test_where_nothing_helps_it_is_said(plan: Plan) -> None:
     said = plan("configure", *LLAMA, "--memory", "2GiB", "--judge", "tensor=2")
     assert said.code == 1
-    assert "neither recomputation, sharding, another layout nor other degrees alone make it fit" in in_one_line(
-        said.out
-    )
+    assert "neither recomputation, sharding, another layout nor another degree make it fit" in in_one_line(said.out)
 
 
 # ---- the problem ---------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from ...instances.base.errors import UsageError
 from ...instances.base.quantities import several
 from ...instances.physics.hardware import GPUS
 from ...instances.training.build import MODELS
+from ...instances.training.flags import TORCHTITAN_MODELS
+from ...instances.training.flags_model import PLANNED
 from ...instances.training.model import Attention, Model
 from ...instances.training.problem import TrainingProblem
 from .contract import LAUNCHERS
@@ -22,17 +24,6 @@ from .contract import LAUNCHERS
 Flags = Mapping[str, str | int | None]
 
 # ---- the model in the words of a framework ----------------------------------------------------------------------
-
-# torchtitan's names of packaged models, and of their sizes (torchtitan/models/*/__init__.py, 0.2).
-TORCHTITAN_MODELS = {
-    "llama-3-8b": ("llama3", "8B"),
-    "llama-3-70b": ("llama3", "70B"),
-    "llama-3-405b": ("llama3", "405B"),
-    "qwen3-30b-a3b": ("qwen3", "30B-A3B"),
-    "qwen3-235b-a22b": ("qwen3", "235B-A22B"),
-    "deepseek-v3": ("deepseek_v3", "671B"),
-    "gpt-oss-120b": ("gpt_oss", "120b"),
-}
 
 
 def torchtitan_model(problem: TrainingProblem) -> dict[str, str]:
@@ -152,6 +143,8 @@ class Job:
     arguments: Sequence[str]
     """Options, each with its value, in the quotes that a shell needs."""
     environment: Mapping[str, str]
+    planned: str | None
+    """GPUs as in 2x8xh100-80gb; None: they have no name of ours."""
 
     @property
     def call(self) -> str:
@@ -169,7 +162,9 @@ def job_of(problem: TrainingProblem, program: str, arguments: Sequence[str], **e
     known = GPUS.get(problem.gpu.name)
     gpus = (None if known is None else known.tray) or problem.levels[0].count
     usual = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    return Job(problem.devices // gpus, gpus, program, arguments, {**environment, **usual})
+    node = problem.levels[0].count
+    planned = None if known is None else f"{problem.devices // node}x{node}x{known.name}"
+    return Job(problem.devices // gpus, gpus, program, arguments, {**environment, **usual}, planned)
 
 
 def _torchrun(job: Job) -> str:
@@ -206,7 +201,11 @@ def _script(head: Sequence[str], command: Sequence[str], job: Job) -> str:
         "# Yours to add: data, tokenizer, learning rate, and what of the model costs no time (--rotary-base, ...).",
         "# Arguments of this script come before those below, which count where both say something.",
     ]
-    return "\n".join(["#!/usr/bin/env bash", *head, *yours, "set -euo pipefail", "", *exports, *command]) + "\n"
+    planned = [] if job.planned is None else [PLANNED.format(job.planned)]
+    return (
+        "\n".join(["#!/usr/bin/env bash", *head, *planned, *yours, "set -euo pipefail", "", *exports, *command])
+        + "\n"
+    )
 
 
 def _mcore(job: Job) -> str:

@@ -196,10 +196,13 @@ def _ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
         stages = several(begin.devices // each, "stage")
         order = f"; ranks 0 to {begin.devices - 1} are the {begin.gpu.name}, {stages} of {each} GPUs"
     adapters = f"; adapters of rank {problem.adapter_rank} are for your program to add" * bool(problem.adapter_rank)
+    packed = "; attention must stay inside each packed document, which is for your program to do" * bool(
+        problem.lengths
+    )
     return (
         f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is {plan.degrees.data}, with "
         f"{several(plan.micro_batches(problem.batch), 'micro-batch')} of {several(plan.micro_batch, 'sequence')} each"
-        f"{order}{adapters}"
+        f"{order}{adapters}{packed}"
     )
 
 

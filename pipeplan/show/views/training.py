@@ -28,10 +28,10 @@ from ...instances.training.scope import both_sides, usual_errors
 from ...instances.training.unit_costs import count_of
 from ...instances.training.words import recompute_word, words_of
 from ...studies.configure.answer import BUBBLE, IMBALANCE, NEAR, PARTS, by_part
-from ..console import MAX_DEVICES_DRAWN, draw_rows, out, put, room
+from ..console import draw_rows, out, put, room
 from ..lanes import Amount, amount_lanes, memory_lanes
 from ..page import Node, lanes_chart, listed, paragraph, section, table, tag
-from ..words import Order, amount, is_noise, percent, plain, rate, several, with_memory
+from ..words import Order, amount, is_noise, percent, rate, several, with_memory
 from . import (
     MOST_MICRO_BATCHES,
     MOST_TOLD,
@@ -45,6 +45,7 @@ from . import (
     bar_of,
     in_order,
 )
+from .ranks import draw_ranks, gib
 
 if TYPE_CHECKING:
     from ...planners.training.cover import Condition
@@ -208,25 +209,18 @@ PART_WORDS = {"transient": "memory that is needed for a moment", "reserve": "the
 LETTERS = {"t": "tensor", "c": "context", "p": "pipeline", "v": "virtual", "e": "expert", "et": "expert_tensor"}
 LETTERS["d"] = "data"
 LEGEND = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-") + ", b micro-batch"
-# What a rank spends its time on, in the order of the tables.
-SPENT = (
-    *("products", "attention", "memory", "measured", "recomputation"),
-    *("tensor", "context", "expert", "pipeline", "data", "optimizer", "idle"),
-)
-
-
-def gib(amount_bytes: float) -> str:
-    return f"{amount_bytes / GIB:.2f} GiB"
 
 
 def told(judged: Judged) -> Iterator[str]:
     """Sentences on a judged configuration: the answer first, then every key, and what would make it fit."""
     memory, time = memory_in_words(judged.evaluation), time_in_words(judged.evaluation)
-    yield f"{judged.asked or 'the defaults'}: {FITS[judged.fits]}; {memory}; {time}."
+    if judged.another_job:
+        yield f"{judged.asked} is of another job than asked: {' '.join(judged.another_job)}"
+    yield f"{judged.asked}: {FITS[judged.fits]}; {memory}; {time}."
     yield f"in full: {words_of(judged.plan)}"
     if judged.fits != "yes":
         yield change_in_words(judged)
-    yield from (f"note: {note.rstrip('.')}." for note in judged.notes)
+    yield from (f"note: {note.rstrip('.')}." for note in judged.notes if note not in judged.another_job)
 
 
 def memory_in_words(own: ConfigurationEvaluation) -> str:
@@ -265,8 +259,13 @@ def change_in_words(judged: Judged) -> str:
         error = percent(both_sides(judged.memory_error).more)
         missed = f"rank {rank} has {gib(-over)} left, less than the {error} by which memory may be wrong"
     if change is None:
-        return f"{missed}; neither recomputation, sharding, another layout nor other degrees alone make it fit."
-    return f"{missed}; {change.words} {FITS[change.fits]}, with {gib(change.bytes)} on its fullest rank."
+        return f"{missed}; neither recomputation, sharding, another layout nor another degree make it fit."
+    more = change.seconds / judged.evaluation.timing.seconds - 1
+    longer = "as long" if is_noise(more) else f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
+    return (
+        f"{missed}; {change.words} {FITS[change.fits]}, with {gib(change.bytes)} on its fullest rank, and takes "
+        f"{amount(change.seconds, 's', 4)}, {longer}."
+    )
 
 
 # ---- what was found --------------------------------------------------------------------------------------
@@ -473,9 +472,6 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
 # ---- terminal -------------------------------------------------------------------------------------------------
 
 
-# Short titles of columns for a terminal.
-SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
-
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
 # The most families of which a sentence says when they are faster.
@@ -641,50 +637,6 @@ def _cut(layout: str) -> str:
     return layout[: LONGEST_LAYOUT - 3] + "..."
 
 
-def draw_ranks(own: ConfigurationEvaluation) -> None:
-    """Print memory and time in one row for each pipeline stage, whose ranks are alike."""
-    limit, whole, ranks = own.limit_bytes, own.timing.seconds, own.timing.ranks
-    memory, each = own.memory[:MAX_DEVICES_DRAWN], own.plan.degrees.stage_ranks
-    pools, sorts = own.problem.pools, own.problem.sorts(own.plan.degrees.pipeline, own.plan.first_pool)
-    names = ["a GPU"] if len(pools) == 1 else [pool.gpu.name for pool in pools]
-    limits = [f"{name} has {(pool.memory_bytes or 0) / GIB:.2f}" for name, pool in zip(names, pools, strict=True)]
-    put("memory of a rank in GiB, by stage" + ("" if limit is None else f"; {', '.join(limits)}"), style="bold")
-    parts = tuple(own.memory[0].parts)
-    rows = [
-        (
-            rank.rank,
-            _ranks_of(rank.rank, each),
-            *([pools[sorts[rank.rank]].gpu.name] if len(pools) > 1 else []),
-            *(f"{amount / GIB:.2f}" for amount in (*(rank.parts[name] for name in parts), rank.bytes)),
-            *([] if rank.limit is None else [f"{100 * rank.full:.0f}%"]),
-        )
-        for rank in memory
-    ]
-    sort = ["GPU"] * (len(pools) > 1)
-    titles = ("stage", "ranks", *sort, *_short_titles(parts), "sum", *(() if limit is None else ("full",)))
-    draw_rows(titles, rows, "stage,ranks,GPU", [i for i, rank in enumerate(memory) if rank is own.fullest])
-    left = len(own.memory) - len(memory)
-    more = f"... and {left} more stages" if left > 0 else ""
-    put(more)
-    if reserve := own.problem.reserve_bytes:
-        put(f"sum: as nvidia-smi shows it; torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less")
-    put("time of a rank in seconds of an iteration", style="bold")
-    spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
-    seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
-    times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]
-    draw_rows(("stage", *_short_titles(spent)), times, "stage")
-    put(more)
-
-
-def _short_titles(names: Iterable[str]) -> Iterator[str]:
-    return (SHORT_TITLES.get(name, name) for name in names)
-
-
-def _ranks_of(stage: int, each: int) -> str:
-    first = stage * each
-    return str(first) if each == 1 else f"{first}-{first + each - 1}"
-
-
 # ---- pages ----------------------------------------------------------------------------------------------------
 
 
@@ -807,7 +759,7 @@ def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
 
 def _judged(answer: Answer, judged: Judged) -> Element:
     """One judged configuration: sentences, also on what it loses by part, then the memory by part under the limit."""
-    name, framework = judged.asked or "the defaults", judged.problem.framework
+    name, framework = judged.asked, judged.problem.framework
     first, *more = told(judged)
     stages = tuple(_rows(judged.problem, judged.plan, judged.evaluation))
     memory, left = memory_lanes((Table("stage", stages[:MOST_STAGES]),)), len(stages) - MOST_STAGES

@@ -478,8 +478,8 @@ def configure(
         Which configuration is the best one, of those that take at most 1 % longer than the fastest.
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
-        layers, dense_layers, prediction_layers, efficiencies, name, adapter_rank (of LoRA), flash_attention,
-        sequence_parallel, dropout, fp8_weight_copy.
+        layers, dense_layers, prediction_layers, efficiencies, name, adapter_rank (of LoRA), lengths,
+        flash_attention, sequence_parallel, dropout, fp8_weight_copy.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.stored_results import load_plan
 from ...instances.training.flag_options import is_path
 from ...instances.training.frameworks import effective
-from ...instances.training.iteration import timing_of
+from ...instances.training.iteration import Iteration, timing_of
 from ...instances.training.plan import FULL, Configuration, Recompute, layout_word
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import (
@@ -49,6 +49,8 @@ class Judged:
     """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
     notes: tuple[str, ...] = ()
     """Sentences on what was not understood of `asked`, or contradicts the problem."""
+    another_job: tuple[str, ...] = ()
+    """The notes on what a script says of model, GPUs, batch or sequence unlike the problem."""
 
     @property
     def plan(self) -> Configuration:
@@ -72,7 +74,9 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
 
     `text` is words such as tensor=4, a framework's flags or a file with them, or the path of a result or plan of ours.
     """
+    refuse_empty(text)
     notes: tuple[str, ...] = ()
+    another: tuple[str, ...] = ()
     plan = _stored(text.strip())
     if plan is None and looks_like_flags(text):
         from ...instances.training.flags import configuration_from_flags
@@ -81,7 +85,7 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         plan, problem = read.configuration, read.problem
         refuse_faults(problem, plan, text)
         problem, slower = _as_hidden(problem, read)
-        notes = (*read.notes, *slower)
+        notes, another = (*read.notes, *slower), read.contradicted
         if problem.second is not None:
             first = problem.gpu.name
             notes += (
@@ -92,7 +96,12 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
     refuse_faults(problem, plan, text)
     evaluation = evaluate_configuration(problem, plan)
     change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)
-    return Judged(text, problem, evaluation, memory_error, change, notes)
+    return Judged(text, problem, evaluation, memory_error, change, notes, another)
+
+
+def refuse_empty(text: str) -> None:
+    if not text.strip():
+        raise UsageError('--judge is empty; give a configuration, as in --judge "tensor=4", or a launch script.')
 
 
 def _as_hidden(problem: TrainingProblem, read: Read) -> tuple[TrainingProblem, tuple[str, ...]]:
@@ -164,6 +173,8 @@ class Change:
     fits: Fit
     bytes: float
     """Bytes that the fullest rank holds then."""
+    seconds: float
+    """Seconds of an iteration then."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -172,6 +183,7 @@ class Change:
             "configuration": self.plan.to_json(),
             "fits": self.fits,
             "bytes": self.bytes,
+            "seconds": self.seconds,
         }
 
 
@@ -182,11 +194,11 @@ def least_change(problem: TrainingProblem, plan: Configuration, memory_error: fl
     """
     trial = _Trial(problem, plan, memory_error)
     for fits in ("yes", "maybe") if trial.fit(plan) == "no" else ("yes",):
-        for groups in (SAME_DEGREES, (_more_model_parallelism,)):
-            changes = [trial.change(*candidate) for group in groups for candidate in group(trial)]
-            fitting = [change for change in changes if change is not None and change.fits == fits]
+        for groups in (SAME_DEGREES, (_more_model_parallelism,), (_with_whole_layers,)):
+            changes = [trial.change(*candidate, fits) for group in groups for candidate in group(trial)]
+            fitting = [change for change in changes if change is not None]
             if fitting:
-                return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
+                return min(fitting, key=lambda change: change.seconds)
     return None
 
 
@@ -213,16 +225,14 @@ class _Trial:
     def can_run(self, plan: Configuration) -> bool:
         return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
 
-    def change(self, words: str, plan: Configuration) -> Change | None:
-        """The change by the referee's numbers; None where the plan cannot be run, or does not fit."""
+    def change(self, words: str, plan: Configuration, wanted: Fit) -> Change | None:
+        """The change by the referee's numbers; None where the plan cannot be run, or does not fit as wanted."""
         if not self.can_run(plan) or self.fit(plan) == "no":
             return None
         fullest = fullest_of(memory_of_ranks(self.problem, plan))
-        fit = fullest.fit(self.memory_error)
-        return None if fit == "no" else Change(words, plan, fit, fullest.bytes)
-
-    def seconds(self, change: Change) -> float:
-        return timing_of(self.problem, change.plan).seconds
+        if fullest.fit(self.memory_error) != wanted:
+            return None
+        return Change(words, plan, wanted, fullest.bytes, Iteration(self.problem, plan).seconds())
 
 
 def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
@@ -342,14 +352,17 @@ def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
                 yield replace(plan, layout=tuple(layout))
 
 
-def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
-    """Raise one degree at the expense of data parallelism, with the framework's own layout."""
-    degrees = trial.plan.degrees
+def _more_model_parallelism(trial: _Trial, again: str | None = None) -> Iterator[Candidate]:
+    """Raise one degree at the expense of data parallelism, with the framework's own layout; tensor parallelism, which
+    sends most, stays inside a node. `again` is what is computed again; None: as it was."""
+    degrees, node = trial.plan.degrees, trial.problem.levels[0].count
     kept = {"virtual": degrees.virtual, "expert": degrees.expert, "expert-tensor": degrees.expert_tensor}
     words = {own.word for own in trial.plan.recompute}
     for name in ("tensor", "context", "pipeline", "expert"):
         for factor in FACTORS:
             raised = {name: factor * getattr(degrees, name)}
+            if name == "tensor" and raised[name] > node:
+                break
             keys = {
                 "tensor": degrees.tensor,
                 "context": degrees.context,
@@ -357,7 +370,7 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
                 **kept,
                 "micro-batch": trial.plan.micro_batch,
                 "zero": trial.plan.zero,
-                "recompute": next(iter(words)) if len(words) == 1 else "none",
+                "recompute": again or (next(iter(words)) if len(words) == 1 else "none"),
                 "first-pool": trial.plan.first_pool,
                 **raised,
             }
@@ -367,7 +380,15 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
                 )
             except InputError:  # degrees that do not go together
                 continue
-            yield f"{name}={raised[name]} data={plan.degrees.data}", plan
+            more = "" if again is None else f" recompute={again}"
+            yield f"{name}={raised[name]} data={plan.degrees.data}{more}", plan
+
+
+def _with_whole_layers(trial: _Trial) -> Iterator[Candidate]:
+    """The same, with all layers computed again, unless they are."""
+    if {own.word for own in trial.plan.recompute} == {FULL}:
+        return iter(())
+    return _more_model_parallelism(trial, FULL)
 
 
 # What is tried first; each keeps the degrees.

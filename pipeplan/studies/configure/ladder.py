@@ -1,5 +1,5 @@
 """What to run when nodes are lost: for each number of them the best configuration, and the best one's own degrees with
-fewer replicas.
+fewer replicas, or those of a configuration that is judged.
 
 A batch seldom divides among fewer replicas. The search keeps the batch, so that it may choose other degrees; a
 configuration that only drops replicas keeps its degrees, gets the largest batch below that divides, and leaves GPUs
@@ -83,10 +83,10 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
 def ladder(
     answer: Answer, best: Configuration, lost: tuple[int, ...], search: Callable[[TrainingProblem], Answer]
 ) -> Iterator[Rung]:
-    """A rung for each number of lost nodes; `search` answers for a smaller cluster, and `answer` for the whole one."""
+    """A rung for each number of lost nodes; `search` answers for fewer nodes, and for all where `answer` does not."""
     for number in lost:
         smaller = without_nodes(answer.problem, number)
-        own = search(smaller) if number else answer
+        own = search(smaller) if number or answer.report is None else answer
         finished = own.report is not None and own.report.finished
         fewer = _fewer_replicas(answer.problem, best, smaller.devices, answer.asked)
         yield Rung(number, smaller.devices, own.best, finished, fewer)

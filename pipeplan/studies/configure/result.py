@@ -50,15 +50,15 @@ METHOD = "exact-configuration"
 WHOLE = "whole"
 
 
-def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
-    """The answer as a result, judged anew by the referee. A search that was cut short by `cut_by` has a bound, too."""
+def result_of(answer: Answer, seconds: float) -> Result:
+    """The answer as a result, judged anew by the referee. A search that was cut short has a bound as well."""
     problem, report = answer.problem, answer.report
     assert report is not None, "asked of a search"
     best, options = report.best, options_of(problem, answer.asked)
     scope = family(problem, options).scope
     claim = Result(
         problem=_with_whole(problem),
-        stop=_stop(answer, cut_by),
+        stop=_stop(answer),
         found=Found.NOTHING,
         planner=METHOD,
         claimed=None if best is None else best.seconds,
@@ -103,17 +103,15 @@ def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _stop(answer: Answer, cut_by: Stop) -> Stop:
-    """How the search ended: cut short, with a proof, or completed without one."""
+def _stop(answer: Answer) -> Stop:
+    """How the search ended: with a proof, cut short, or completed without either."""
     report = answer.report
     assert report is not None, "asked of a search"
-    if not report.finished:
-        return cut_by
-    if report.nothing_fits:
+    if report.finished and report.nothing_fits:
         return Stop.INFEASIBLE
-    if report.best is None:
-        return Stop.COMPLETED
-    return Stop.PROVEN if met(report.best.seconds, report.bound) else Stop.COMPLETED
+    if report.finished and report.best is not None and met(report.best.seconds, report.bound):
+        return Stop.PROVEN
+    return report.cut or Stop.COMPLETED
 
 
 # ---- the shortlist and what was judged, as `choices` ----------------------------------------------------------
@@ -192,6 +190,7 @@ def stored_answer(problem: TrainingProblem, result: Result) -> Answer | None:
         undecided=_count(top, "undecided"),
         nothing_fits=result.stop == Stop.INFEASIBLE,
         finished=require(where, top, "finished") is True,
+        cut=result.stop if result.stop in (Stop.TIME, Stop.INTERRUPTED) else None,
     )
     return Answer(problem, asked, judged, report)
 

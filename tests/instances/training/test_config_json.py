@@ -45,7 +45,38 @@ def test_a_published_file_has_the_published_number_of_parameters(repository: str
 
 def test_every_architecture_has_a_published_sample() -> None:
     sampled = {config["model_type"] for _, config in PUBLISHED.values()}
-    assert set(READERS) - sampled == {"gemma3"}, "the nested file below"
+    assert set(READERS) - sampled == {"gemma3", "glm4_moe"}, "the nested file, and the rounded counts, below"
+
+
+GLM = {
+    **{
+        "model_type": "glm4_moe",
+        "attention_bias": True,
+        "head_dim": 128,
+        "num_key_value_heads": 8,
+        "vocab_size": 151_552,
+    },
+    **{"num_attention_heads": 96, "n_shared_experts": 1, "num_experts_per_tok": 8, "num_nextn_predict_layers": 1},
+}
+GLM_AIR = {
+    **{"hidden_size": 4_096, "intermediate_size": 10_944, "moe_intermediate_size": 1_408, "num_hidden_layers": 46},
+    **{"n_routed_experts": 128, "first_k_dense_replace": 1, "use_qk_norm": False},
+}
+GLM_45 = {
+    **{"hidden_size": 5_120, "intermediate_size": 12_288, "moe_intermediate_size": 1_536, "num_hidden_layers": 92},
+    **{"n_routed_experts": 160, "first_k_dense_replace": 3, "use_qk_norm": True},
+}
+
+
+@pytest.mark.parametrize(("shapes", "billions"), [(GLM_AIR, 106), (GLM_45, 355)])
+def test_glm_has_as_many_parameters_as_it_says(shapes: dict[str, Any], billions: int) -> None:
+    """GLM 4.5 and its Air (arXiv 2508.06471), whose counts are stated in billions."""
+    model = model_from_config({**GLM, **shapes})
+    assert parameters_of(model).total == pytest.approx(billions * 1e9, rel=0.01)
+    assert model.attention is not None
+    assert (model.attention.bias, model.attention.output_bias) == (True, False)
+    assert model.attention.query_key_norm == shapes["use_qk_norm"]
+    assert model.prediction_layers == 1
 
 
 PACKAGED = {

@@ -88,6 +88,19 @@ def test_the_longest_path_is_the_iteration(schedule: str) -> None:
     assert slow.along(longest_path(made)) <= slow.seconds() * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("virtual", [1, 2])
+def test_what_a_rank_waits_is_apart_from_what_messages_delay(virtual: int) -> None:
+    """Interleaved ranks, whose messages are many and mostly hidden, idle in the ramp as others do."""
+    own, at_once = (
+        alike(4, 16, virtual, "interleaved-1f1b" if virtual > 1 else "1f1b", **sent)
+        for sent in ({"output_bytes": 0.3 * 1e11}, {})
+    )
+    for rank, without in zip(own.ranks, at_once.ranks, strict=True):
+        assert rank.pipeline == pytest.approx(own.seconds - at_once.seconds)
+        assert rank.idle == pytest.approx(without.idle) == pytest.approx(3 * (FORWARD + BACKWARD))
+        assert without.pipeline == 0 < rank.pipeline
+
+
 # ---- weights --------------------------------------------------------------------------------------------
 
 

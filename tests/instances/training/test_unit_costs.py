@@ -13,6 +13,7 @@ from pipeplan import InputError, TrainingProblem
 from pipeplan.instances.training.build import MODELS, known_model
 from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.iteration import Iteration
+from pipeplan.instances.training.lengths import Length
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 
 from ...problems.trainings import random_configuration, random_training
@@ -32,6 +33,8 @@ def check_unit_costs(seed: int) -> None:
     if seed % 3 == 1:  # more is to be hidden than there is to hide it behind
         hides = replace(own.efficiencies, tensor_hidden=0.9, expert_hidden=0.7, context_hidden=1, links=0.02)
         own = own.replace(efficiencies=hides)
+    if seed % 5 == 2:
+        own = own.replace(lengths=(Length(max(own.sequence // 4, 1), 0.7), Length(own.sequence, 0.3)))
     plan = random_configuration(own, seed)
     words = sorted(
         {NONE, ("full",), *((name,) for name in own.model.modules), *(w.modules for w in plan.recompute)}

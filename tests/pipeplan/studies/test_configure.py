@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import jsonschema
@@ -25,8 +25,12 @@ from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.referee import evaluate_configuration, memory_of_ranks, verify_configuration
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words, words_of
+from pipeplan.planners.contract import Request
 from pipeplan.planners.run.claims import recompute
+from pipeplan.planners.training.planner import guide
+from pipeplan.planners.training.search import Search
 from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
+from pipeplan.studies.configure import search
 from pipeplan.studies.configure.answer import NEAR, Answer, Asked, Prefer, by_part, configure, lost, simplicity
 from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
 from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
@@ -35,13 +39,17 @@ from pipeplan.studies.configure.search import nearest_miss, search_configuration
 ASKED = Asked(error=0.05, memory_error=0.03)
 
 
-def tiny(memory_bytes: float = 4 * 2**30) -> TrainingProblem:
-    model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
+def tiny(memory_bytes: float = 4 * 2**30, layers: int = 8) -> TrainingProblem:
+    model = Model("tiny", 1_024, layers, 32_000, Attention(8, 128, 2), Mlp(4_096))
     return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=memory_bytes)
 
 
 def nobody(record: object) -> None:
     pass
+
+
+def interrupted(*arguments: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_difference_below_rounding_is_no_difference() -> None:
@@ -236,6 +244,48 @@ def test_a_search_without_time_says_that_its_list_may_lack_some() -> None:
     assert not report.finished
     assert "cut short" in list_in_words(cut)
     assert "not decided" in counted_in_words(cut)
+
+
+@pytest.mark.parametrize("method", ["_refine", "_raise_bounds"])
+def test_a_search_that_time_cuts_is_not_completed(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """The clock passes the limit inside a method, also where the list is proven and bounds alone may still rise."""
+    problem, passed = tiny(layers=22), [0.0]
+    whole = getattr(Search, method)
+
+    def slow(self: Search, *arguments: Any) -> None:
+        passed[0] += 100 * self.by_thumb  # not of the search for a rough plan
+        whole(self, *arguments)
+
+    asked = replace(ASKED, fixed=("pipeline=4", "virtual=3", "micro-batch=1"))
+    monkeypatch.setattr(search, "now", lambda: passed[0])
+    assert (
+        Answer(problem, asked, (), search_configurations(problem, asked, 50, nobody)).result.stop == Stop.COMPLETED
+    )
+    monkeypatch.setattr(Search, method, slow)
+    report = search_configurations(problem, asked, 50, nobody)
+    answer = Answer(problem, asked, (), report)
+    assert report.best is not None
+    assert report.finished == (method == "_raise_bounds")
+    assert answer.result.stop == Stop.TIME
+    again = stored_answer(problem, answer.result)
+    assert again is not None
+    assert again.result.stop == Stop.TIME
+    monkeypatch.setattr(Search, method, interrupted)
+    assert (
+        Answer(problem, asked, (), search_configurations(problem, asked, 50, nobody)).result.stop
+        == Stop.INTERRUPTED
+    )
+
+
+def test_a_rule_of_thumb_that_time_cuts_is_not_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is over when the rule's last search looks at the clock for the last time."""
+    looks = count()
+    monkeypatch.setattr(Request, "out_of_time", lambda own: next(looks) < 0)
+    assert guide(Request(tiny())).stop == Stop.COMPLETED
+    last, looks = next(looks) - 1, count()
+    monkeypatch.setattr(Request, "out_of_time", lambda own: next(looks) >= last)
+    cut = guide(Request(tiny()))
+    assert (cut.stop, cut.plan is None) == (Stop.TIME, False)
 
 
 def test_where_nothing_fits_there_is_no_best() -> None:

@@ -98,4 +98,24 @@ def test_the_command_prints_a_table_and_json(plan: Plan) -> None:
     jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
     (rung,) = told["ladder"]
     assert (rung["lost_nodes"], rung["devices"], rung["fewer_replicas"]["batch"]) == (1, 8, 16)
-    refused(plan(*QUESTION.split(), *FEW, "--lose", "1", "--judge", "tensor=8"), "add --why-not, or drop --judge")
+    two = ("--judge", "tensor=8", "--judge", "tensor=4")
+    refused(
+        plan(*QUESTION.split(), *FEW, "--lose", "1", *two), "--lose is about one configuration, and 2 are judged"
+    )
+
+
+def test_a_judged_script_has_its_ladder(plan: Plan) -> None:
+    """Its own configuration with fewer replicas beside the best of what is left, by the same script's problem."""
+    flags = (
+        "--tensor-model-parallel-size 4 --use-distributed-optimizer --bf16 --sequence-parallel --micro-batch-size 1"
+    )
+    asked = (*QUESTION.split(), *FEW, "--judge", flags, "--json")
+    alone = done(plan(*asked)).json["judged"][0]
+    told = done(plan(*asked, "--lose", "0..1")).json
+    assert told["judged"][0]["seconds"] == alone["seconds"]
+    whole, fewer = told["ladder"]
+    assert whole["fewer_replicas"]["seconds"] == alone["seconds"]
+    assert "tensor=4" in fewer["fewer_replicas"]["words"]
+    assert (fewer["devices"], fewer["fewer_replicas"]["batch"]) == (8, 16)
+    assert all("tensor=8" in rung["best"]["words"] for rung in told["ladder"])
+    assert "fewer replicas: tensor=4" in in_one_line(done(plan(*asked[:-1], "--lose", "1")).out)
