@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from ..formulations.contract import OptionSpec
     from ..formulations.registry import Entry
 
-_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show only this one, with its options.")]
 
 
 def formulations(name: _Name = None, json: Json = False) -> None:
-    """List the models, or show one with its options."""
+    """List the formulations (mathematical models), or show one with its options."""
     from ..formulations import registry
 
     _show_entries("formulation", registry.FORMULATIONS, registry.GROUP, registry.find_formulation, name, json)
 
 
 def planners(name: _Name = None, json: Json = False) -> None:
-    """List the ways to get a plan, or show one with its options."""
+    """List the planners (ways to find a plan), or show one with its options."""
     from ..planners import registry
 
     _show_entries("planner", registry.PLANNERS, registry.GROUP, registry.find_planner, name, json)
 
 
 def instances(json: Json = False) -> None:
-    """List the packaged instances, and the packaged profiles, which become instances on a cluster."""
+    """List the packaged instances and the packaged profiles (models without a cluster)."""
     from ..instances.catalogue import packaged_info, packaged_kinds
 
     rows = {kind: packaged_info(kind) for kind in packaged_kinds()}
@@ -193,7 +193,7 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
+    """Compile the inner loops of all methods in advance (once per machine; takes a minute or two)."""
     from ..planners.run.solve import warm_up
 
     clock.when_compiling(lambda: None)

@@ -421,7 +421,7 @@ def with_narrow_options(command: Command) -> Command:
         "option",
         list[str],
         metavar="NAME=VALUE",
-        help="An option of one method, or of one source of problems; see `plan planners NAME`. Repeatable.",
+        help="An option of one method or of one input format; see `plan planners NAME`. Repeatable.",
     )
     dropped = {parameter.name for parameter in narrow.values()} | {"option"}
     kept = [parameter for name, parameter in signature.parameters.items() if name not in dropped]

@@ -33,22 +33,22 @@ COMMAND = "A command to run"
 @with_limits("time_limit_s")
 @described(
     f"""
-    model argument MODEL|CAMPAIGN: A model, with which a campaign begins, or the file of a campaign, which goes on.
+    model argument MODEL|CAMPAIGN: A model, to start a campaign, or the file of a campaign, to continue it.
     [Campaign]
     output output --output -o: The file of a new campaign; default: campaign.json.
-    within share --within SHARE: The answer may be slower than the fastest by this share; default: 2%.
-    rho share --rho SHARE: The form of the model may be wrong by this share for each configuration; default: what
-        a fit leaves on published runs, 10% where there are none.
-    common_factor float FACTOR: All times together may be off by this factor; default: 1.65.
-    runs int --runs N: The most runs of the campaign; default: 12.
+    within share --within SHARE: How much slower than the fastest the answer may be; default: 2%.
+    rho share --rho SHARE: Assumed model error for each configuration, after fitting; default: the error of a fit on
+        published runs, or 10% if there are none.
+    common_factor float FACTOR: Assumed error that all predicted times share, as a factor; default: 1.65.
+    runs int --runs N: Maximum number of runs; default: 12.
     [{RUNS}]
-    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan; repeatable.
+    measured texts FILE: Your measured runs: a table, or a Megatron or torchtitan log; repeatable.
     [{COMMAND}]
-    run_command text --command WORDS: Run this for each configuration and read its output: './train.sh {{flags}}', or
-        {{toml}}, {{json}} or {{words}} by framework.
-    run_limit_s duration --run-limit TIME: End a run after this time; default: 1h.
-    dry_run flag: Print the command of the next run, and run nothing.
-    retry flag: Make runs again that failed.
+    run_command text --command WORDS: Command to run for each configuration, whose output is read: './train.sh
+        {{flags}}'; some frameworks take {{toml}}, {{json}} or {{words}} instead.
+    run_limit_s duration --run-limit TIME: Stop a run after this time; default: 1h.
+    dry_run flag: Print the command of the next run without running it.
+    retry flag: Repeat failed runs.
     """
 )
 def command(
@@ -70,10 +70,11 @@ def command(
     json: Json = False,
     progress: Progress = None,
 ) -> None:
-    """Find the runs that decide which configuration is the fastest, and know when no other can be faster.
+    """Choose which configurations to run, one after another, until the fastest one is proven.
 
-    A campaign is a file: begin it with a model, then name the file with --measured or --command. Exit codes: 0 the
-    fastest is certain, or the campaign has begun; 1 it is open; 2 bad input; 130 interrupted.
+    A campaign is stored in a file. Start one by naming a model; after that, name the file, with --measured or
+    --command. Exit codes: 0 the fastest configuration is proven, or a new campaign was started; 1 not yet decided; 2
+    bad input; 130 interrupted.
     """
     from ..studies.trials import Command
     from ..studies.tune import Desk, alone, is_campaign, read_campaign, with_measured
