@@ -344,8 +344,8 @@ def assumed_of(gpu: str) -> str | None:
         return None
     measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
     return (
-        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
-        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
+        f"there are no published runs on {gpu}, so it is assumed to reach the same share of its peak as an A100 "
+        f"({Efficiencies().products:.0%} in very large products); GPUs with published runs are {measured}"
     )
 
 

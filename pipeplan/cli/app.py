@@ -125,7 +125,9 @@ class PlanGroup(_Unhurried, TyperGroup):
                 if name in OTHER_COMMANDS
                 else did_you_mean(name, names)
             )
-            raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists them.")
+            raise UsageError(
+                f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists all commands."
+            )
         return super().resolve_command(ctx, args)
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
@@ -148,7 +150,7 @@ class PlanGroup(_Unhurried, TyperGroup):
             _forget_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
         except KeyboardInterrupt:
-            say_error("interrupted before there was anything to show.")
+            say_error("interrupted before there was any result.")
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
             _say_os_error(error)
@@ -260,7 +262,7 @@ def _no_such_option(error: Any) -> str:
     page = "--help-all" if "--help-all" in flags else "--help"
     known = [*flags, *(f"--{key}" for key in narrow)]
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, known)
-    return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
+    return f"There is no option {show(name)}{guess}; `{command} {page}` lists all options."
 
 
 def _say_os_error(error: OSError) -> None:

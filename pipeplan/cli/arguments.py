@@ -103,8 +103,8 @@ def _devices(text: str) -> dict[str, Any]:
     except ValueError:
         pass
     if not any(map(str.isdigit, text)):
-        remedy = "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
-        raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
+        remedy = "; give their number, such as 4, or number and name of GPUs, such as 64xh100-80gb"
+        raise typer.BadParameter(f"{show(text)} is not a number of devices{remedy}.")
     from ..instances.physics.hardware import devices_given  # the table of GPUs is read where one is named
 
     try:

@@ -102,12 +102,12 @@ def command(
     if suite is not None:
         if any((instances, seeds, devices, memory, common)):
             raise UsageError(
-                "A suite itself says what is compared; drop INSTANCE, --seeds and the cluster, or drop --suite."
+                "A suite defines what to compare; drop INSTANCE, --seeds and the cluster options, or drop --suite."
             )
         chosen = _known_suite(suite, quick, method or (), limits)
     else:
         if quick:
-            raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
+            raise UsageError("--quick runs part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
         for instance, setting in product(chosen.instances, chosen.settings):
             given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}

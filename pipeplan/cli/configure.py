@@ -158,8 +158,7 @@ def command(
     wanted = not judged or why_not
     if output is not None and not wanted and len(judged) > 1:
         raise UsageError(
-            f"-o writes one configuration, and {len(judged)} are judged; give one --judge, or --why-not, which finds "
-            "and writes the best one."
+            f"-o writes one configuration, but {len(judged)} are judged; give one, or --why-not to write the best."
         )
     if problem_output is not None:
         from ..instances.files import save
@@ -175,21 +174,21 @@ def command(
     rungs = _rungs(answer, lost, scope, limits, progress)
     if not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
-        say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
+        say_note(f"assuming the links of typical nodes, {links}; use --levels to change this")
     predicting = problem.model.prediction_layers
     if predicting and "prediction_layers" not in given:
         from ..instances.base.quantities import several
 
         counted = several(predicting, "layer")
         say_note(
-            f"{problem.model.name} has {counted} for multi-token prediction; --prediction-layers 0 leaves it out"
+            f"{problem.model.name} has {counted} for multi-token prediction; use --prediction-layers 0 to leave it out"
         )
     from ..instances.physics.efficiencies import Efficiencies
     from ..instances.physics.hardware import assumed_of
 
     assumed = assumed_of(problem.gpu.name)
     if assumed is not None and problem.efficiencies == Efficiencies():
-        say_note(f"{assumed}; --efficiency or --measured gives this one's own")
+        say_note(f"{assumed}; use --efficiency or --measured to set its own")
     if json:
         print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
     else:
@@ -215,7 +214,7 @@ def _lost(text: str, problem: TrainingProblem, judged: bool) -> tuple[int, ...]:
     from ..studies.configure.ladder import lost_nodes
 
     if judged:
-        raise UsageError("--lose searches, and --judge alone does not; add --why-not, or drop --judge.")
+        raise UsageError("--lose needs a search, which --judge skips; add --why-not, or drop --judge.")
     return lost_nodes(text, problem)
 
 
@@ -307,7 +306,7 @@ def asked_of_options(problem: TrainingProblem, scope: Mapping[str, Any]) -> Aske
     errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}
     for name, value in errors.items():
         if not 0 <= value < 1:
-            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, as 5%.")
+            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, such as 5%.")
     return asked_of(problem, **errors, fix=scope.get("fix", ()), forbid=scope.get("forbid", ()))
 
 
@@ -338,7 +337,7 @@ def _below_one(error: float, what: str, run: RunError | None, flag: str) -> floa
     if error >= 1:
         whose = "a run" if run is None else run.name
         raise UsageError(
-            f"The {what} of {whose} is off by {100 * error:.3g} % of its prediction, and a list can allow "
-            f"for less than 100 %; drop runs that contradict others or are of another model, or give {flag}."
+            f"The {what} of {whose} differs by {100 * error:.3g} % from its prediction, but the list needs an error "
+            f"below 100 %; drop runs that contradict others or are of another model, or give {flag}."
         )
     return error

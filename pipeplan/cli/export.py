@@ -80,7 +80,7 @@ def export(
     Warnings on stderr list settings that the framework lacks. A plan that it cannot express is rejected with a reason.
     """
     if to is None:
-        raise UsageError(f"Say for which framework: --to is one of {', '.join(TARGETS)}.")
+        raise UsageError(f"Name the framework: --to is one of {', '.join(TARGETS)}.")
     from ..models.export.contract import export_files
     from ..models.export.names import read_rules
 
@@ -89,7 +89,7 @@ def export(
     notes = []
     if row is not None:
         if not isinstance(planned, Result):
-            raise UsageError("--row is for results of `plan configure`, and this is a plan alone; drop it.")
+            raise UsageError("--row is for results of `plan configure`, but this file holds only a plan; drop it.")
         from ..studies.configure.result import row_of
 
         problem, planned, note = row_of(planned, row)
@@ -114,7 +114,7 @@ def export(
     if output is None:
         typer.echo(exported.text, nl=False)
         for name in list(exported.files)[1:]:
-            say_note(f"-o FOLDER writes {name} as well")
+            say_note(f"-o FOLDER also writes {name}")
 
 
 def _read_plan(path: str) -> Plan | Result:
@@ -140,8 +140,8 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
         if error.field != "cluster":
             raise
         raise UsageError(
-            f"A plan of the kind {plan.kind} is exported with its problem, and {path} is a model without a cluster; "
-            "drop it where the result brings its problem along, or name the problem."
+            f"A plan of the kind {plan.kind} is exported with its problem, but {path} is a model without a cluster; "
+            "drop it if the result contains its problem, or name the problem."
         ) from None
 
 
@@ -149,7 +149,7 @@ def _read_profile(path: str | None, inference: bool, size: float | None) -> Prof
     if path is None:
         if inference or size is not None:
             raise UsageError(
-                "--inference and --bytes-per-parameter say how PROFILE is read; name it, or drop them."
+                "--inference and --bytes-per-parameter are for reading PROFILE; name it, or drop them."
             )
         return None
     from ..instances.lowering import load_profile
@@ -265,5 +265,5 @@ def _plan_for(path: str, profile: Profile) -> Plan:
     about = data.get("problem") if isinstance(data, dict) else None
     name = about.get("name") if isinstance(about, dict) else None
     if isinstance(name, str) and name != profile.name:
-        say_note(f"{path} was made for {name}, and the profile is called {profile.name}.")
+        say_note(f"{path} was made for {name}, but the profile is called {profile.name}.")
     return load_plan(path)

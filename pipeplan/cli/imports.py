@@ -19,7 +19,7 @@ from .signatures import declared, described, in_bytes, list_of, shared
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
 
-WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
+WRITE_PROFILE = "Choose where to write the profile: give -o my.profile.json, or --json."
 
 
 # The options of all commands that make profiles, under the names of arguments of the functions that do it.
@@ -189,14 +189,14 @@ def hf(
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
         say_note(
-            "looking at every operation with torch; --no-trace calculates from the shapes, in moments, with other "
-            "nodes and times"
+            "tracing every operation with torch; --no-trace calculates at once from the shapes, with different nodes "
+            "and times"
         )
     profile = import_hf(config, **arguments)
     if arguments.get("trace") is None and profile.source.get("how") != "torch-export":
         say_note(
             "calculated from the shapes in the configuration, since torch or transformers is not installed; --trace "
-            "looks at every operation with them, and gives other nodes and times"
+            "uses them to trace every operation, and gives different nodes and times"
         )
     hand_over(profile, output, json)
 
@@ -215,8 +215,8 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
         say_note(warning)
     if profile.training and profile.source.get("activations") == "fused":
         say_note(
-            "layers keep what fused kernels and flash attention leave, as training frameworks do; --activations eager "
-            "counts what PyTorch keeps operation by operation"
+            "layers keep activations as with fused kernels and FlashAttention, as in training frameworks; "
+            "--activations eager counts what PyTorch keeps operation by operation"
         )
     if output is not None:
         write_json(output, profile_to_json(profile))
@@ -231,7 +231,7 @@ def _summary(profile: Profile) -> str:
     size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
-        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of parameters, {passes}, "
+        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of weights, {passes}, "
         f"{profile.source.get('times', 'times of unknown origin')}"
     )
 
@@ -263,7 +263,7 @@ def megatron_layout(
     from ..instances.lowering import load_profile
     from ..models.export.training import plan_of_layout, result_of_layout
 
-    check_output(output, json, "Say where the plan goes: give -o today.json, or --json.")
+    check_output(output, json, "Choose where to write the plan: give -o today.json, or --json.")
     size = None if on.profile is None else on.profile.bytes_per_parameter
     loaded = load_profile(profile, training=on.training is not False, bytes_per_parameter=size)
     layout = read_text(text) if _is_path(text) else text

@@ -148,11 +148,11 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
             one_of(flag_of(name), value, values)
     if "objective" in given:
         if "objective" not in choices:
-            raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
+            raise UsageError(f"--objective does not apply to a {problem.kind} problem; drop it.")
         one_of("--objective", given["objective"], choices["objective"])
     rules = kind_of(problem).rules(problem, {"contiguity": "none", **made_for, **given})
     if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
-        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
+        raise UsageError("--subgraphs-per-device needs --objective latency; give both or neither.")
     return rules
 
 
@@ -195,7 +195,7 @@ def verify(
     if proof:
         raise typer.Exit(_check_proof(problem, plan, given, limits, json))
     if limits:
-        raise UsageError("--time-limit is for the search of a proof; give --proof as well, or drop it.")
+        raise UsageError("--time-limit is for the search of a proof; add --proof, or drop it.")
     case = read_case(problem, plan, given)
     violations, differences = case.violations(), case.differences()
     if json:
@@ -213,7 +213,7 @@ def verify(
 def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
     """Prove a result's bound again, by the rules that it was made for; a search that Ctrl-C ends confirms nothing."""
     if given:
-        raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
+        raise UsageError("--proof uses the rules that the result was made for; drop options that change them.")
     from ..instances.stored_results import load_result
     from ..planners.run.claims import verify_proof
 
@@ -413,7 +413,7 @@ def simulate_plan(
     problem = load_for(plan, instance, on)
     if micro_batches is None and kind_of(problem).batch is None:
         raise UsageError(
-            f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches."
+            f"A {problem.kind} problem does not state the number of micro-batches; give --micro-batches."
         )
     case = read_case(problem, plan, {})
     try:
@@ -453,7 +453,7 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
         if stage.limit_bytes is not None and stage.is_over_memory:
             unit = IN_BYTES.like([stage.limit_bytes])
             say_note(
-                f"with this schedule a device of {stage.name} holds {unit.text(stage.memory_bytes)}, "
+                f"with this schedule a device of {stage.name} needs {unit.text(stage.memory_bytes)}, "
                 f"more than its memory of {unit.text(stage.limit_bytes)}"
             )
             return
@@ -499,14 +499,14 @@ def report(
     """Write a self-contained HTML page: summary, tables, timeline, memory, graph, search and comparison charts."""
     if Path(source).is_dir():
         if instance is not None:
-            raise UsageError("A comparison itself names its instances; drop INSTANCE.")
+            raise UsageError("A comparison names its own instances; drop INSTANCE.")
         from ..show.comparison import comparison_page
         from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
     elif begins_with(source, CAMPAIGN):
         if instance is not None:
-            raise UsageError("A campaign brings its problem along; drop INSTANCE.")
+            raise UsageError("A campaign contains its problem; drop INSTANCE.")
         from ..show.tuning import campaign_page
         from ..studies.tune import read_campaign
 

@@ -152,15 +152,15 @@ def _gain(study: ScheduleStudy) -> str | None:
     here = f"{name} {amount(value, unit)}, at most {memory.text(peak)} on a device"
 
     def against(rival: Rival, what: str) -> str:
-        more = "" if rival.fits else ", more than there is"
+        more = "" if rival.fits else ", which does not fit"
         told = f"{amount(rival.value, unit)}, {memory.text(rival.peak)}{more}"
         return f"{_difference(value, rival.value)} {what} ({told})"
 
     told = [against(study.own, "the plan's own schedule")] if study.own is not None else []
     if study.rule is None:
-        told.append("no named rule is made for this shape and memory")
+        told.append("no published rule fits this shape and memory")
     else:
-        told.append(against(study.rule, f"{study.rule.name}, the best named rule that fits"))
+        told.append(against(study.rule, f"{study.rule.name}, the best published rule that fits"))
     return f"{here}: {'; '.join(told)}"
 
 

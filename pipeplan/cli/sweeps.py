@@ -93,11 +93,11 @@ def pareto(
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(
-            f"plan pareto is for chain problems; {problem.name} is a {problem.kind} problem, whose curve plan memory "
-            "draws."
+            f"plan pareto is for chain problems; {problem.name} is a {problem.kind} problem, so use plan memory "
+            "instead."
         )
     if memory and points is not None:
-        raise UsageError("--memory and --points both say where the points lie; give one of them.")
+        raise UsageError("--memory and --points both choose the points; give one of them.")
     chosen = tuple(sorted({size(text) for text in memory or ()}))
     check_memory(problem, "--memory", *chosen)
     settings = Settings(
@@ -109,7 +109,7 @@ def pareto(
     answer = _answer(problem, settings, output, resume, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
-        say_note(f"interrupted: the curves are not complete{goes_on}")
+        say_note(f"interrupted: the curves are incomplete{goes_on}")
     if csv is not None:
         write_csv(answer, csv)
     from ..show.front import of_chain
@@ -194,9 +194,9 @@ def memory(
     shows the results so far.
     """
     if picture is not None and not points:
-        raise UsageError("--picture draws the curve, and with --points 0 there is none; drop one of them.")
+        raise UsageError("--picture draws the curve, but with --points 0 there is none; drop one of them.")
     if on.memory_bytes not in (None, math.inf):
-        raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
+        raise UsageError("plan memory finds out how much memory is needed; drop --memory.")
     if holds_profile(instance):
         on = replace(on, memory_bytes=math.inf)
     on, own = with_micro_batch(instance, on, own)
@@ -210,7 +210,7 @@ def memory(
     if output is not None:
         write_json(output, study.to_json())
     if not study.complete:
-        say_note("the answer is not complete: the search was interrupted, or its time was over")
+        say_note("the answer is incomplete: the search was interrupted or reached its time limit")
     from ..show.front import of_memory
 
     show_front(of_memory(study), study.to_json() if json else None, picture)

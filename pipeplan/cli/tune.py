@@ -81,17 +81,19 @@ def command(
 
     limits_for(limits)
     if common_factor is not None and not 1 <= common_factor < math.inf:
-        raise UsageError(f"--common-factor is {common_factor:g}; give a factor from 1 on.")
+        raise UsageError(f"--common-factor is {common_factor:g}; give a factor of at least 1.")
     common = None if common_factor is None else math.log(common_factor)
     if model is None:
-        raise UsageError("Name a model, as in plan configure, or the file of a campaign.")
+        raise UsageError("Name a model, as for plan configure, or the file of a campaign.")
     if is_campaign(model):
         _refuse_options({**given, **scope, **limits, "output": output})
         path, begins = model, False
     else:
         path, begins = output or "campaign.json", True
         if Path(path).exists():
-            raise UsageError(f"{path} exists; go on with plan tune {path}, or give another file with -o.")
+            raise UsageError(
+                f"{path} already exists; continue it with plan tune {path}, or choose another file with -o."
+            )
     problem = problem_of_options(model, given) if begins else None
     with alone(path):
         campaign = read_campaign(path) if problem is None else _begun(problem, scope, rho, limits, progress)
@@ -119,7 +121,9 @@ def command(
 def _refuse_options(given: Mapping[str, Any]) -> None:
     """A campaign has its own problem and scope."""
     for name in (key for key, value in given.items() if value):
-        raise UsageError(f"{flag_of(name)} is for new campaigns; drop it, or begin another with plan tune MODEL.")
+        raise UsageError(
+            f"{flag_of(name)} is only for new campaigns; drop it, or start another campaign with plan tune MODEL."
+        )
 
 
 def _begun(
@@ -166,7 +170,7 @@ def _run(
     from ..studies.tune import USUAL_LIMIT_S, CommandRunner, Made, best_seconds, go_on
 
     if desk.campaign.command not in (None, ready.digest):
-        say_note("the command is another one than before; the runs of both count")
+        say_note("the command differs from the earlier one; the runs of both count")
     begun, known = now(), Moment(0.0)
     try:
         with graceful(), reporter(progress) as watch:
@@ -184,8 +188,8 @@ def _run(
 
             runner = CommandRunner(ready, USUAL_LIMIT_S if run_limit_s is None else run_limit_s, heard)
             for made in runner.resume(desk):
-                say_note(f"run {made.id} had been started before: {made.said}")
+                say_note(f"run {made.id} was started earlier: {made.said}")
             return go_on(desk, runner, told)
     except KeyboardInterrupt:
-        say_note(f"interrupted; plan tune {desk.path} --command ... goes on with the campaign")
+        say_note(f"interrupted; plan tune {desk.path} --command ... continues the campaign")
         raise typer.Exit(INTERRUPTED) from None

@@ -89,7 +89,7 @@ def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: 
 def test_the_lists_say_who_can_plan_them(plan: Plan) -> None:
     assert plan("planners", "dp", "--json").json["extensions"] == ["types"]
     assert plan("formulations", "ip-tarnawski", "--json").json["extensions"] == []
-    assert "beyond the flat problem: types" in plan("planners", "dp").out
+    assert "supported extensions: types" in plan("planners", "dp").out
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
     (tmp_path / "train.py").write_text(TRAINER.replace("0.14 +", "0.2 +"), encoding="utf-8")
     said = done(plan("tune", *MODEL, "-o", "c.json", "--within", "3%", "--runs", 20))
     has(in_one_line(said.out), "candidates within", "Next run:", "--tensor-model-parallel-size")
-    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json exists; go on with plan tune c.json")
+    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json already exists; continue it with plan tune c.json")
     before = Path("c.json").read_bytes()
     dry = done(plan("tune", "c.json", *COMMAND, "--dry-run"))
     assert dry.out.startswith(f"{sys.executable} train.py tensor=")
@@ -231,13 +231,15 @@ def test_a_strangers_campaign_runs_nothing_and_its_page_takes_no_markup(
 
 def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path) -> None:
     for words in (("--devices", "8xh100-80gb"), ("--fix", "tensor=2"), ("-o", "b.json"), ("--time-limit", "5")):
-        refused(plan("tune", campaign, *words), f"{words[0]}".replace("-o", "--output"), "is for new campaigns")
+        refused(
+            plan("tune", campaign, *words), f"{words[0]}".replace("-o", "--output"), "is only for new campaigns"
+        )
     refused(plan("tune", campaign, "--rho", "50%"), "begin a campaign with that rho")
-    refused(plan("tune", campaign, "--common-factor", "0.5"), "give a factor from 1 on")
+    refused(plan("tune", campaign, "--common-factor", "0.5"), "give a factor of at least 1")
     refused(plan("tune", campaign, "--command", "true"), "--command names no configuration")
     refused(plan("tune"), "Name a model")
     refused(plan("tune", "nowhere.json", *MODEL[1:], "-o", "b.json"), "does not exist")
-    refused(plan("report", campaign, "tiny-chain"), "A campaign brings its problem along")
+    refused(plan("report", campaign, "tiny-chain"), "A campaign contains its problem")
 
 
 def test_the_page_shows_times_the_regret_and_what_is_possible(begun: Campaign) -> None:
@@ -361,7 +363,7 @@ def test_a_run_that_outlives_plan_tune_is_waited_for_and_two_do_not_work_at_once
     second = driven(campaign)
     Path("wait").unlink()
     _, err = second.communicate(timeout=PATIENCE_S)
-    assert "run 1 had been started before: the median of 3 iterations" in err
+    assert "run 1 was started earlier: the median of 3 iterations" in err
     started = Path("started").read_text().splitlines()
     assert len(set(started)) == len(started)
     assert started[0] == words_of(run.plan)

@@ -63,7 +63,7 @@ def test_a_gpu_without_published_runs_is_told_as_an_assumption() -> None:
     """Nothing but the A100's shares of its peak are known for it, and these may be far off."""
     assert {gpu.measured_as for gpu in GPUS.values()} - {None} == set(MEASURED)
     assert usual_of("mi300x") == Efficiencies()
-    assert "no published run on mi300x is known" in str(assumed_of("mi300x"))
+    assert "there are no published runs on mi300x" in str(assumed_of("mi300x"))
     assert assumed_of("h100-80gb") is None
     with pytest.raises(UsageError, match="no GPU named 'abacus'"):
         usual_of("abacus")
