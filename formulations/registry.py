@@ -95,9 +95,7 @@ GRAPHPIPE_FAMILY = choice(
     "operators.",
     ("series-parallel", "convex"),
 )
-MIXED_MICRO_BATCHES = flag(
-    "mixed_micro_batches", "Allow stages with different micro-batch sizes; the search is slower."
-)
+MIXED_MICRO_BATCHES = flag("mixed_micro_batches", "Allow stages with different micro-batch sizes; slower.")
 LARGEST_K = count(
     "k",
     1,

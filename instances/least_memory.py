@@ -93,9 +93,7 @@ def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> 
     return " ".join(_in_a_unit(exact, rounding))
 
 
-def in_one_unit(
-    amounts: Iterable[Amount], counted: str = BYTES, rounding: Callable[[Fraction], int] = math.ceil
-) -> dict[Amount, str]:
+def in_one_unit(amounts: Iterable[Amount], counted: str = BYTES, rounding: Any = math.ceil) -> dict[Amount, str]:
     """Each amount in words, for a table: all in the unit that suits the smallest one."""
     exact = {amount: as_written(amount) for amount in amounts}
     least = min(exact.values(), default=Fraction(0))

@@ -279,13 +279,8 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-expert", "A split given in a file, for latency", "latency:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The split of the throughput DP, judged by latency", "latency:DP"),
-        _latency(
-            "latency-linear-dp",
-            "The split of the linearised DP, judged by latency",
-            "latency:LINEAR_DP",
-            seeded=True,
-        ),
+        _latency("latency-dp", "The throughput DP's split, by latency", "latency:DP"),
+        _latency("latency-linear-dp", "The linearised DP's split, by latency", "latency:LINEAR_DP", seeded=True),
         _latency(
             "latency-partition",
             "Balanced graph partition, for latency",
@@ -357,11 +352,7 @@ PLANNERS: Mapping[str, Entry] = {
             example="tiny-training",
             compiles_on=("tiny-training", "tiny-experts-training"),
         ),
-        _training(
-            "guide",
-            "Rule of thumb: tensor parallelism within a node, then stages until it fits, then data",
-            "planner:guide",
-        ),
+        _training("guide", "Rule of thumb: tensor parallelism in a node, then stages, then data", "planner:guide"),
         _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),
         _training("full-recompute", "The best configuration that recomputes every layer", "planner:FULL_RECOMPUTE"),
         _training("no-recompute", "The best configuration without recomputation", "planner:NO_RECOMPUTE"),
@@ -431,10 +422,7 @@ PLANNERS: Mapping[str, Entry] = {
             paper="jeon2025graphpipe",
         ),
         _graph(
-            "spp-pipedream",
-            "Sequential stages along a linear order",
-            "planner:plan_sequential",
-            *SEQUENTIAL_OPTIONS,
+            "spp-pipedream", "Sequential stages in a linear order", "planner:plan_sequential", *SEQUENTIAL_OPTIONS
         ),
         Entry(
             "exact-schedule",
@@ -459,10 +447,7 @@ PLANNERS: Mapping[str, Entry] = {
             seeded=True,
         ),
         _schedule(
-            "1f1b",
-            "1F1B: one forward and one backward pass in turn",
-            "named:ONE_F_ONE_B",
-            paper="narayanan2019pipedream",
+            "1f1b", "1F1B: forward and backward passes in turn", "named:ONE_F_ONE_B", paper="narayanan2019pipedream"
         ),
         _schedule(
             "interleaved-1f1b",
@@ -473,17 +458,11 @@ PLANNERS: Mapping[str, Entry] = {
         _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper="qi2024zero"),
         _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper="qi2024zero"),
         _schedule(
-            "zb-greedy",
-            "Zero bubble by greedy choices within the memory limit",
-            "named:plan_greedily",
-            paper="qi2024zero",
+            "zb-greedy", "Greedy zero bubble within the memory limit", "named:plan_greedily", paper="qi2024zero"
         ),
         _schedule("zb-v", "Zero bubble with stages placed in a V", "named:ZB_V", paper="qi2024controllable"),
         _schedule(
-            "dualpipe-v",
-            "DualPipeV: a V in which forward and backward passes overlap",
-            "named:DUALPIPE_V",
-            paper="deepseek2024v3",
+            "dualpipe-v", "DualPipeV: passes overlap on a V of stages", "named:DUALPIPE_V", paper="deepseek2024v3"
         ),
     )
 }

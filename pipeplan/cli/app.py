@@ -125,9 +125,7 @@ class PlanGroup(_Unhurried, TyperGroup):
                 if name in OTHER_COMMANDS
                 else did_you_mean(name, names)
             )
-            raise UsageError(
-                f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists all commands."
-            )
+            raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists all.")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
@@ -292,9 +290,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note(
-        "compiling once per machine, a few seconds outside every time limit; `plan warm-up` does it in advance"
-    )
+    say_note("compiling once per machine, some seconds outside all time limits; `plan warm-up` does it in advance")
 
 
 def _forget_stdout() -> None:

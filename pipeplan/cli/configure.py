@@ -39,7 +39,7 @@ PROBLEM_OPTIONS = declared(
     levels levels LEVELS: Link bandwidth per GPU and direction, innermost level first: 8x450GB/s,8x50GB/s; default: a
         typical node with this GPU.
     memory_bytes size-or-none --memory SIZE: Usable memory per GPU, as the driver reports it: 79GiB, or none for no
-        limit; default: known for each GPU.
+        limit; default: by GPU.
     reserve_bytes size --reserve SIZE: Memory for the driver's context and communication buffers; default: 1.5GiB.
     [{MODEL}]
     sequence tokens TOKENS: Tokens per sequence.
@@ -49,11 +49,9 @@ PROBLEM_OPTIONS = declared(
     prediction_layers int: Layers for multi-token prediction, which --layers does not change; default: as in the model.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
     framework choice NAME: Framework that will run the plan: {", ".join(FRAMEWORKS)}; default: megatron.
-    attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax or torch; default: the one of
-        the framework.
+    attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
     optimizer text NAME: Optimizer, such as adam-mixed or muon; an unknown name lists all.
-    adapter_rank int --lora RANK: Train LoRA adapters of this rank on each layer's matrix products; everything else is
-        frozen.
+    adapter_rank int --lora RANK: Train LoRA adapters of this rank on all matrix products of layers; all else is frozen.
     no_flash_attention flag: Do not use FlashAttention: the matrix of attention scores is stored.
     no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank holds all tokens between
         matrix products.

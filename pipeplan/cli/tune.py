@@ -91,9 +91,7 @@ def command(
     else:
         path, begins = output or "campaign.json", True
         if Path(path).exists():
-            raise UsageError(
-                f"{path} already exists; continue it with plan tune {path}, or choose another file with -o."
-            )
+            raise UsageError(f"{path} exists; continue it with plan tune {path}, or give another file with -o.")
     problem = problem_of_options(model, given) if begins else None
     with alone(path):
         campaign = read_campaign(path) if problem is None else _begun(problem, scope, rho, limits, progress)
@@ -121,9 +119,7 @@ def command(
 def _refuse_options(given: Mapping[str, Any]) -> None:
     """A campaign has its own problem and scope."""
     for name in (key for key, value in given.items() if value):
-        raise UsageError(
-            f"{flag_of(name)} is only for new campaigns; drop it, or start another campaign with plan tune MODEL."
-        )
+        raise UsageError(f"{flag_of(name)} is for new campaigns; drop it, or start another with plan tune MODEL.")
 
 
 def _begun(

@@ -70,7 +70,7 @@ def test_where_no_memory_is_enough_the_reason_is_said(plan: Plan, words: str) ->
     said = plan(*words.split())
     assert said.code == 1
     assert f"no amount of memory is {NONE_IS_ENOUGH[words]}" in said.out
-    assert ("not complete" in said.err) == ("--time-limit" in words)
+    assert ("incomplete" in said.err) == ("--time-limit" in words)
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
     assert process.returncode in (0, 130)
     assert (least["stop"], least["proven"]) == ("interrupted", False)
     assert least["lower_bytes"] > 0
-    assert "not complete" in err
+    assert "incomplete" in err
 
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:

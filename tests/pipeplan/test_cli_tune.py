@@ -79,7 +79,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
     (tmp_path / "train.py").write_text(TRAINER.replace("0.14 +", "0.2 +"), encoding="utf-8")
     said = done(plan("tune", *MODEL, "-o", "c.json", "--within", "3%", "--runs", 20))
     has(in_one_line(said.out), "candidates within", "Next run:", "--tensor-model-parallel-size")
-    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json already exists; continue it with plan tune c.json")
+    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json exists; continue it with plan tune c.json")
     before = Path("c.json").read_bytes()
     dry = done(plan("tune", "c.json", *COMMAND, "--dry-run"))
     assert dry.out.startswith(f"{sys.executable} train.py tensor=")
@@ -231,9 +231,7 @@ def test_a_strangers_campaign_runs_nothing_and_its_page_takes_no_markup(
 
 def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path) -> None:
     for words in (("--devices", "8xh100-80gb"), ("--fix", "tensor=2"), ("-o", "b.json"), ("--time-limit", "5")):
-        refused(
-            plan("tune", campaign, *words), f"{words[0]}".replace("-o", "--output"), "is only for new campaigns"
-        )
+        refused(plan("tune", campaign, *words), f"{words[0]}".replace("-o", "--output"), "is for new campaigns")
     refused(plan("tune", campaign, "--rho", "50%"), "begin a campaign with that rho")
     refused(plan("tune", campaign, "--common-factor", "0.5"), "give a factor of at least 1")
     refused(plan("tune", campaign, "--command", "true"), "--command names no configuration")

@@ -154,7 +154,7 @@ CHOICES: list[tuple[Profile, dict[str, Any], str, str]] = [
 def test_a_kind_is_chosen_and_the_reason_said(profile: Profile, given: dict[str, Any], kind: str, why: str) -> None:
     lowered = lower(profile, **{**ON, **given})
     assert lowered.problem.kind == kind
-    assert lowered.notes[0].startswith(f"planned as a {kind} problem, because {why}; --kind names another")
+    assert lowered.notes[0].startswith(f"planned as a {kind} problem, because {why}; use --kind for another kind")
     named = lower(profile, **{**ON, **given}, kind=kind)
     assert (named.problem, named.notes) == (lowered.problem, lowered.notes[1:])
 

@@ -184,7 +184,7 @@ def test_a_function_is_a_planner_by_its_file_and_its_signature_says_the_options(
         ["placement", "chain"],
     )
     refused = plan("solve", "bert-large-stages", "--planner", "mine.py:named")
-    assert (refused.code, "kind of problem: 'placement'" in " ".join(refused.err.split())) == (2, True)
+    assert (refused.code, "plans problems of kind 'placement'" in " ".join(refused.err.split())) == (2, True)
 
 
 def test_a_function_at_hand_plans_and_its_mistakes_have_a_line() -> None:
