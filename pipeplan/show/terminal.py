@@ -325,7 +325,7 @@ def say_differences(differences: Sequence[str]) -> None:
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
     """Print whether the referee accepts the plan, with the value recomputed here."""
     if plan is None:
-        put("verified: nothing, because there is no plan", style="bold")
+        put("verified: nothing, because no plan was found", style="bold")
     elif violations:
         put(*(f"  - {violation}" for violation in violations[:MOST_VIOLATIONS]))
         more = len(violations) - MOST_VIOLATIONS

@@ -97,7 +97,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
 def test_a_campaign_that_is_open_says_what_is_next_and_ends_with_1(plan: Plan, campaign: Path) -> None:
     said = plan("tune", campaign, *COMMAND, "--runs", 1)
     assert said.code == 1
-    has(in_one_line(said.out), "run 1: ", "it excludes", "Next run: ", "Stopped: 1 run of 1 are made; --runs 2")
+    has(in_one_line(said.out), "run 1: ", "it excludes", "Next run: ", "Stopped: 1 run of 1 done; --runs 2")
     assert plan("tune", campaign).code == 1
 
 
@@ -109,7 +109,7 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     fixed = ("--fix", "tensor=2", "--fix", "virtual=1", "--fix", "zero=1")
     said = done(plan("tune", *model, *fixed, "-o", "c.json"))
     has(
-        in_one_line(said.out), "Or first a proxy (8 layers, 8 GPUs, ", "which counts within 20 %:", "--num-layers 8"
+        in_one_line(said.out), "Or run a proxy first (8 layers, 8 GPUs, ", "its time counts within 20 %:", "--num-layers 8"
     )
     proposed = plan("tune", "c.json", "--json").json["proxy"]
     assert 0 < proposed["share"] < 0.25
@@ -120,8 +120,8 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     said = plan("tune", "c.json", "--measured", "runs.csv")
     assert said.code == 1
     has(in_one_line(said.err), "row 2 is a proxy (8 layers, 8 GPUs, ", "only its time counts")
-    has(in_one_line(said.out), "What 1 proxy took counts within 20 %.")
-    assert "Or first a proxy" not in said.out, "it was made"
+    has(in_one_line(said.out), "The measured times of 1 proxy count within 20 %.")
+    assert "Or run a proxy first" not in said.out, "it was made"
     (kept,) = read_campaign("c.json").proxies
     assert (kept.layers, kept.devices, kept.seconds) == (8, 8, 0.5)
     again = plan("tune", "c.json", "--measured", "runs.csv")
@@ -184,7 +184,7 @@ def test_what_failed_is_run_again_when_it_is_asked_for(plan: Plan, campaign: Pat
     Path("train.py").write_text(good.replace("for n in", "raise SystemExit('no --such-flag')\nfor n in"))
     said = plan("tune", campaign, *COMMAND)
     assert said.code == 1
-    has(in_one_line(said.out), "exit code 1: no --such-flag", "mend the command, and give --retry")
+    has(in_one_line(said.out), "exit code 1: no --such-flag", "fix the command, and use --retry")
     Path("train.py").write_text(good)
     plan("tune", campaign, *COMMAND, "--retry", "--runs", 1)
     states = [run.state for run in runs_of(campaign)]
@@ -241,7 +241,7 @@ def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path
 
 
 def test_the_page_shows_times_the_regret_and_what_is_possible(begun: Campaign) -> None:
-    assert "Not certain yet." in campaign_page(begun)
+    assert "Not decided yet." in campaign_page(begun)
     campaign = begun
     for n, own in enumerate(begun.candidates[:4], 1):
         campaign = campaign.with_run(Made(n, own.plan, "measured", seconds=1.2 * own.seconds, peak_bytes=1e9))
