@@ -164,7 +164,7 @@ def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_sam
     ("resnet50-inference", "greedy", None),
     ("zero-bubble-4x12", "1f1b", None),  # a schedule
     ("golden-4", "exact-beaumont",
-     "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"),
+     "one iteration of 8 micro-batches (4 per stage; plan simulate takes any number): 109;"),
 ])  # fmt: skip
 def test_a_plan_that_does_not_say_how_many_micro_batches_is_simulated_with_some_or_has_no_iteration(
     name: str, planner: str, words: str | None
