@@ -48,46 +48,46 @@ OBJECTIVE = choice(
 )
 VARIANT = choice(
     "variant",
-    "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.",
+    "Form of the model. strong: with reductions and cuts that keep the optimum; plain: as in the paper.",
     ("strong", "plain"),
 )
 LATENCY = choice(
     "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", ("latency",)
 )
 SUBGRAPHS_PER_DEVICE = count(
-    "subgraphs_per_device", 1, 100, "Largest number of pieces that an accelerator may run one after the other."
+    "subgraphs_per_device", 1, 100, "Maximum number of pieces that an accelerator may run one after the other."
 )
 CHAIN_VARIANT = choice(
     "variant",
-    "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
-    "of the paper, for teaching.",
+    "Form of the model. corrected: without the errors of the paper, and with bounds and cuts; printed: exactly as in "
+    "the paper, for teaching.",
     ("corrected", "printed"),
 )
 ALLOCATION = OptionSpec(
     "allocation",
     "allocation",
     None,
-    "The GPU of each layer, as 0,1,1,0 or as a file with a list, plan or result; then only the schedule is sought.",
+    "The GPU of each layer: 0,1,1,0, or a file with a list, plan or result; then only the schedule is optimised.",
 )
 BATCHES_PER_PERIOD = count(
     "batches_per_period", 1, 1000, "Batches in one period (kFkB), each scheduled on its own."
 )
 SEMANTICS = choice(
     "semantics",
-    "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
+    "When weights are synchronised. paper: once per d micro-batches; reference: once per batch (d must divide N).",
     ("paper", "reference"),
 )
 FLUSHED = choice(
     "objective",
-    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
-    "that is emptied after each batch of N; all stages together have X copies, and each at least m.",
+    "What to minimise. throughput: the largest load of a stage; flush: that load times (N + X - m) / N, for a pipeline "
+    "that is emptied after each batch of N, with X stage copies in all and at least m of each stage.",
     ("throughput", "flush"),
 )
 MICRO_BATCH = count(
     "micro_batch",
     None,
     MOST,
-    "Samples in a micro-batch; default: all powers of two that divide the batch are tried.",
+    "Samples per micro-batch; default: try all powers of two that divide the batch.",
 )
 GRAPHPIPE_FAMILY = choice(
     "family",
@@ -95,31 +95,31 @@ GRAPHPIPE_FAMILY = choice(
     "operators.",
     ("series-parallel", "convex"),
 )
-MIXED_MICRO_BATCHES = flag("mixed_micro_batches", "Let stages have micro-batches of different sizes; slower.")
+MIXED_MICRO_BATCHES = flag("mixed_micro_batches", "Allow stages with different micro-batch sizes; slower.")
 LARGEST_K = count(
     "k",
     1,
     MOST,
-    "Largest group: stages may run 1, 2, 4, ... up to so many forward passes in a row, then as many backward passes.",
+    "Largest group: stages may run 1, 2, 4, ... up to this many forward passes in a row, then as many backward passes.",
 )
 DEGREES = choice(
     "degrees",
-    "Numbers of devices that a stage may have. divisors: those of its micro-batch; pow2: powers of two among them; "
-    "none: just one.",
+    "Allowed numbers of devices per stage. divisors: those of its micro-batch; pow2: powers of two among them; none: "
+    "only one.",
     ("divisors", "pow2", "none"),
 )
 GRAPHPIPE_OBJECTIVE = choice(
     "objective",
-    "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles; iteration: "
-    "the simulated time of a mini-batch, for which the model has a close bound.",
+    "What to minimise. time-per-sample: the time per sample on the slowest stage, without bubbles; iteration: the "
+    "simulated time of a mini-batch, for which the model has a close bound.",
     ("time-per-sample", "iteration"),
 )
 PERIOD = choice("objective", "What to minimise. period: the time from one micro-batch to the next.", ("period",))
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, GRAPHPIPE_OBJECTIVE)
 
 _MAKESPAN = (
-    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their "
-    "own first start to their own last end"
+    "What to minimise. makespan: from the first start to the last end; span: the longest time that a device needs from "
+    "its own first start to its own last end"
 )
 SCHEDULE_OBJECTIVE = choice("objective", f"{_MAKESPAN}.", ("makespan", "span"))
 ANY_SCHEDULE_OBJECTIVE = choice(
@@ -129,21 +129,21 @@ ANY_SCHEDULE_OBJECTIVE = choice(
 )
 
 # Options of training configurations.
-FIX = OptionSpec("fix", "text", None, 'Only configurations with these values, as in "tensor=4 zero=1".')
+FIX = OptionSpec("fix", "text", None, 'Consider only configurations with these values, as in "tensor=4 zero=1".')
 FORBID = OptionSpec(
-    "forbid", "text", None, 'No configurations with any of these values, as in "virtual=1 context=8".'
+    "forbid", "text", None, 'Consider no configurations with any of these values, as in "virtual=1 context=8".'
 )
 LAYOUTS = choice(
     "layouts",
-    "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes.",
+    "Layouts to consider. any: any number of units in each chunk; even: only those that the framework makes.",
     ("any", "even"),
 )
 MEMORY_ERROR = OptionSpec(
     "memory_error",
     "float",
     0.0,
-    "The share by which memory may be misjudged: plans must fit even if they hold so much more; plan configure takes "
-    "3 %.",
+    "Assumed error of predicted memory: plans must fit even if they need that much more. The default of plan configure "
+    "is 3 %.",
     least=0,
     most=1,
 )
@@ -300,7 +300,7 @@ FORMULATIONS: Mapping[str, Entry] = {
     for entry in (
         Entry(
             "ip-tarnawski",
-            "Max-load placement on accelerators and CPUs as an integer program",
+            "Max-load placement on accelerators and CPUs, as an integer program",
             "placement",
             "pipeplan.formulations.tarnawski.formulation:FORMULATION",
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
@@ -316,7 +316,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "ip-tarnawski-latency",
-            "Latency of one sample on accelerators and a pool of CPUs",
+            "Latency of one sample on accelerators and a CPU pool, as an integer program",
             "placement",
             "pipeplan.formulations.tarnawski_latency.formulation:FORMULATION",
             (SUBGRAPHS_PER_DEVICE, VARIANT, LATENCY),
@@ -359,7 +359,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "mip-piper",
-            "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
+            "Stages with data and tensor parallelism, on cluster levels or device types, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
             (SEMANTICS, FLUSHED),
@@ -389,7 +389,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "cp-schedule",
-            "Schedules of given micro-batches as a CP-SAT model",
+            "Schedules of given micro-batches, as a CP-SAT model",
             "schedule",
             "pipeplan.formulations.zero_bubble.finite:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
@@ -403,7 +403,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "ilp-zero-bubble",
-            "Schedules of given micro-batches as an integer program, with the order of every two blocks of a device",
+            "Schedules of given micro-batches, as an integer program that orders every two blocks on a device",
             "schedule",
             "pipeplan.formulations.zero_bubble.ilp:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
@@ -418,7 +418,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "cp-periodic",
-            "Schedules that repeat, of blocks on devices with memory, as a CP-SAT model",
+            "Periodic schedules on devices with limited memory, as a CP-SAT model",
             "schedule",
             "pipeplan.formulations.zero_bubble.periodic_cp:FORMULATION",
             (PERIOD,),

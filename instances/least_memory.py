@@ -93,15 +93,15 @@ def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> 
     return " ".join(_in_a_unit(exact, rounding))
 
 
-def in_one_unit(amounts: Iterable[Amount], counted: str = BYTES) -> dict[Amount, str]:
-    """Each amount in words, rounded up, for a table: all in the unit that suits the smallest one."""
+def in_one_unit(amounts: Iterable[Amount], counted: str = BYTES, rounding: Any = math.ceil) -> dict[Amount, str]:
+    """Each amount in words, for a table: all in the unit that suits the smallest one."""
     exact = {amount: as_written(amount) for amount in amounts}
     least = min(exact.values(), default=Fraction(0))
     if counted != BYTES or least < MOST_PLAIN:
-        return {amount: sufficient(amount, counted) for amount in exact}
+        return {amount: _said(amount, counted, rounding) for amount in exact}
     decimal = all(in_thousands(float(value)) for value in exact.values())
     unit = next(entry for entry in (DECIMAL if decimal else BINARY) if least >= entry[1])
-    return {amount: " ".join(_in_a_unit(value, math.ceil, (unit,))) for amount, value in exact.items()}
+    return {amount: " ".join(_in_a_unit(value, rounding, (unit,))) for amount, value in exact.items()}
 
 
 def _in_a_unit(
@@ -134,11 +134,11 @@ def said(least: SmallestMemory) -> str:
     if least.proven:
         why = "" if least.reason == SEARCHED else f", by {least.reason}"
         amount = sufficient(least.memory_bytes, least.counted)
-        return f"{amount} of memory per device is the least with a plan (proven{why})"
+        return f"{amount} of memory per device is the smallest amount with a plan (proven{why})"
     return f"{sufficient(least.memory_bytes, least.counted)} of memory per device is enough; {_bound(least)}"
 
 
 def _bound(least: SmallestMemory) -> str:
     if least.lower_bytes <= 0:
-        return "how much is needed at least is open"
+        return "the minimum is not known"
     return f"at least {at_least(least.lower_bytes, least.counted)} is needed, by {least.reason}"

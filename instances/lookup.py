@@ -154,8 +154,8 @@ def _no_such(text: str) -> UsageError:
 
     names = (*packaged_names(), *packaged_profile_names())
     return UsageError(
-        f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names) or beside(text)}; "
-        "`plan instances` lists those, in Python pipeplan.packaged_names()."
+        f"{show(text)} is neither a file nor a packaged instance{did_you_mean(text, names) or beside(text)}; "
+        "`plan instances` lists the packaged ones (in Python: pipeplan.packaged_names())."
     )
 
 

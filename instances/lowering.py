@@ -287,7 +287,7 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
         return options.kind, ()
     name, why = _fitting(profile, cluster, options)
     others = ", ".join(other for other in able if other != name)
-    return name, (f"planned as a {name} problem, because {why}; --kind names another ({others})",)
+    return name, (f"planned as a {name} problem, because {why}; use --kind for another kind ({others})",)
 
 
 def _asked_for_staging(cluster: Cluster, options: ProfileOptions) -> list[str]:
@@ -311,7 +311,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
         return "graph-pipeline", f"its layers form a graph and {what}"
     if not profile.is_row and not options.recompute:
         return "placement", "its layers form a graph"
-    return "staging", "its layers stand in a row" if profile.is_row else "--recompute is given"
+    return "staging", "its layers form a sequence" if profile.is_row else "--recompute is given"
 
 
 def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:

@@ -59,8 +59,8 @@ PLACEMENT = kind_in(
     listing=Listing(
         columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
         # Contiguous plans are chains of stages; others put any sets of nodes on the devices.
-        variants={"contiguous": "contiguous", "non-contiguous": "free"},
-        note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
+        variants={"contiguous": "contiguous", "non-contiguous": "any plan"},
+        note="placements on accelerators+CPUs: best known value of contiguous plans and of any plan (details: --json)",
     ),
     complete=Function("kind_functions:with_colours"),
     adjust=None,
@@ -76,9 +76,9 @@ CHAIN = kind_in(
     runs_on="a chain runs on GPUs",
     profile_options=("recompute", "zero", "replicas", "whole_layers"),
     listing=Listing(
-        columns={"layers": "{layers}", "gpus": "{gpus}"},
-        variants={"general": "period", "contiguous": "contiguous"},
-        note="chains: best known periods of all and of contiguous allocations",
+        columns={"layers": "{layers}", "GPUs": "{gpus}"},
+        variants={"general": "any plan", "contiguous": "contiguous"},
+        note="chains: best known period of any plan and of contiguous plans",
     ),
     rules=Function("referee:rules_of"),
     periodic=True,
@@ -112,7 +112,7 @@ STAGING = kind_in(
         columns={"layers": "{layers}", "devices": "{devices}"},
         # When weights are synchronised: once per d micro-batches (paper), or once per batch (reference).
         variants={"paper": "paper", "reference": "reference"},
-        note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
+        note="stagings: best known time per micro-batch, as counted by the paper and by its program (reference)",
     ),
 )
 
@@ -131,7 +131,7 @@ GRAPH_PIPELINE = kind_in(
     listing=Listing(
         columns={"operators": "{operators}", "devices": "{devices}"},
         variants={"time-per-sample": "per sample", "iteration": "iteration"},
-        note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
+        note="graph pipelines: best known time per sample in steady state, and of a simulated iteration",
     ),
     to_schedule=Function("kind_functions:lower"),
     adjust=None,
@@ -153,7 +153,7 @@ SCHEDULE = kind_in(
     listing=Listing(
         columns={"blocks": "{blocks}", "devices": "{devices}"},
         variants={"span": "span", "period": "period"},
-        note="schedules: best known span of all micro-batches, and period of the steady state",
+        note="schedules: best known span of all micro-batches, or period in steady state",
     ),
     from_profile=None,
     pipeline=None,
@@ -173,8 +173,8 @@ TRAINING = kind_in(
     runs_on="configurations run on the GPUs that the problem names",
     listing=Listing(
         columns={"units": "{units}", "devices": "{devices}"},
-        variants={"configuration": "seconds"},
-        note="trainings: best known seconds of an iteration",
+        variants={"configuration": "iteration"},
+        note="training configurations: best known time per iteration",
     ),
     pipeline=None,
     to_schedule=None,

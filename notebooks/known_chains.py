@@ -175,7 +175,7 @@ def figure_5() -> KnownChain:
 # Seven random chains on two GPUs, all terms counted, whose optima two models and a brute force agree on.
 
 
-GOLDEN_SOURCE = "random; integer program, constraint model and brute force agree"
+GOLDEN_SOURCE = "random instance; integer program, constraint model and brute force agree"
 
 Row = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, tuple[int, ...], int, int, int]
 
@@ -213,7 +213,7 @@ def _golden(number: int, row: Row) -> KnownChain:
 # longer than a period; E6 the sizes in the proof of Theorem 3.
 
 
-GUARD_SOURCE = "errors of the published model"
+GUARD_SOURCE = "exposes an erratum of the published model"
 
 
 def e1_overlap() -> KnownChain:

@@ -42,14 +42,14 @@ from .contract import AT_HAND, entry_of
 
 DEVICE_CONTIGUITY = flag(
     "device_contiguity",
-    "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
+    "Require contiguity only of each single device, as published; devices may then form cycles.",
 )
-SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
+SPLIT = OptionSpec("split", "path", None, "The file with the split: a plan, a result or a published split.")
 ORDERS = count("orders", 4, 1000, "Number of topological orders to try.")
 RESTARTS = count("restarts", 10, MOST, "Number of random starts to improve.", least=0)
-_CYCLES = "Number of annealing cycles; the time limit may end them earlier."
+_CYCLES = "Number of annealing cycles; the time limit can end them earlier."
 CYCLES = count("cycles", 12, MOST, _CYCLES, least=0)
-STEPS = count("steps", 1_000_000, MOST, "Annealing steps of the first round of cycles; each round doubles them.")
+STEPS = count("steps", 1_000_000, MOST, "Annealing steps in the first round of cycles; they double in each round.")
 
 COMMON = (OBJECTIVE, NON_CONTIGUOUS)
 
@@ -60,14 +60,14 @@ MAX_IDEALS = count(
     "max_ideals",
     2_000_000,
     MOST,
-    "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+    "Maximum number of ideals to use; on graphs with more, the plan is not proven optimal.",
 )
 IDEALS_OPTIONS = (OBJECTIVE, MAX_IDEALS)
 
 # The latency of one sample.
 LATENCY_CYCLES = count("cycles", 4, MOST, _CYCLES, least=0)
 LATENCY_STEPS = count(
-    "steps", 100_000, MOST, "Annealing steps of each of the first two runs; after every two runs they grow by half."
+    "steps", 100_000, MOST, "Annealing steps in each of the first two runs; they grow by half after every two runs."
 )
 LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
 
@@ -75,21 +75,21 @@ LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
 
 KNAPSACK = choice(
     "knapsack",
-    "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
+    "How to choose configurations. exact: the best that fit; greedy: the published bang-per-buck rule.",
     ("exact", "greedy"),
 )
-MAX_DOWNSETS = count("max_downsets", 20_000, MOST, "Refuse networks with more downsets of layers than this.")
+MAX_DOWNSETS = count("max_downsets", 20_000, MOST, "Reject networks with more downsets of layers than this.")
 
 TABLE = OptionSpec(
     "table",
     "path",
     None,
-    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv, or on the command "
-    "line .svg, .png or .pdf.",
+    "Also write the shortest time for every number of devices and sum of data-parallel degrees: .csv, or on the "
+    "command line .svg, .png or .pdf.",
 )
 
 UNIFORM = flag(
-    "uniform", "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.", True
+    "uniform", "Use the same degrees on every stage, as in Megatron-LM and DeepSpeed; for staging problems.", True
 )
 
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
@@ -101,33 +101,33 @@ UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
 
 GRAPH_OBJECTIVE = choice(
     "objective",
-    "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time of one more sample on "
-    "the slowest stage, without bubbles.",
+    "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time per sample on the "
+    "slowest stage, without bubbles.",
     ("iteration", "time-per-sample"),
 )
 ITERATION = choice("objective", "What to minimise: the simulated time of a mini-batch.", ("iteration",))
 DEPTH = choice(
     "depth",
-    "Plans to consider. any: also slower ones of fewer stages in a row, if they shorten the iteration; fastest: only "
-    "those of the least time per sample for each micro-batch size, as published.",
+    "Plans to consider. any: also slower ones with a shorter sequence of stages, if they shorten the iteration; "
+    "fastest: only those with the shortest time per sample for each micro-batch size, as published.",
     ("any", "fastest"),
 )
 JOIN = choice(
     "join",
-    "Where branches join. any: the join may share a stage with the end of one branch; tree: only with all of them or "
-    "none.",
+    "Stage of the operator that joins branches. any: it may share a stage with the end of one branch; tree: only with "
+    "all of them or none.",
     ("any", "tree"),
 )
 CUTS = choice(
     "cuts",
-    "Possible stages. any: also those cut from a row of all operators, across branches; tree: only those of the "
+    "Possible stages. any: also those cut from a sequence of all operators, across branches; tree: only those of the "
     "decomposition, as published.",
     ("any", "tree"),
 )
 SAMPLES_HELD = choice(
     "samples_held",
-    "Samples in flight. more: a stage may hold more than the rule asks for, if memory is left and the iteration is "
-    "shorter for it; rule: no more, as published.",
+    "Samples in flight. more: a stage may hold more than the rule requires, if memory allows it and it shortens the "
+    "iteration; rule: no more, as published.",
     ("more", "rule"),
 )
 
@@ -177,7 +177,7 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
 BATCHES = count(
-    "batches_per_flush", None, 1000, "Batches between two flushes; default: the best number up to 4 per GPU."
+    "batches_per_flush", None, 1000, "Batches between two flushes; default: the best number, up to 4 per GPU."
 )
 _GPIPE = "GPipe: all forward, then all backward passes"
 
@@ -186,7 +186,7 @@ PLANNERS: Mapping[str, Entry] = {
     for entry in (
         Entry(
             EXACT,
-            "A formulation through a solver",
+            "Solves a formulation with a solver",
             "any",
             "pipeplan.planners.exact:plan",
             takes_start=True,
@@ -211,7 +211,7 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _heuristic(
             "brute-force",
-            "All plans of a tiny problem, one by one",
+            "Tries all plans of a tiny problem",
             "brute_force:PLANNER",
             *COMMON,
             DEVICE_CONTIGUITY,
@@ -221,7 +221,7 @@ PLANNERS: Mapping[str, Entry] = {
             arithmetic=frozenset(),
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
-        _heuristic("greedy", "Nodes in topological order, device after device", "heuristics:fill_greedily"),
+        _heuristic("greedy", "Fills one device after another, in topological order", "heuristics:fill_greedily"),
         _heuristic("one-device", "Everything on one device", "heuristics:plan_on_one_device"),
         _heuristic("expert", "A split given in a file", "heuristics:EXPERT", *COMMON, SPLIT),
         _heuristic(
@@ -266,7 +266,7 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _heuristic(
             "device-sets",
-            "Column generation over what one accelerator can hold: bounds and plans",
+            "Column generation over the node sets of one accelerator: bounds and plans",
             "device_sets:PLANNER",
             seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
@@ -279,8 +279,8 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-expert", "A split given in a file, for latency", "latency:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The throughput DP's split, for latency", "latency:DP"),
-        _latency("latency-linear-dp", "The linearised DP's split, for latency", "latency:LINEAR_DP", seeded=True),
+        _latency("latency-dp", "The throughput DP's split, by latency", "latency:DP"),
+        _latency("latency-linear-dp", "The linearised DP's split, by latency", "latency:LINEAR_DP", seeded=True),
         _latency(
             "latency-partition",
             "Balanced graph partition, for latency",
@@ -342,7 +342,7 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         Entry(
             "exact-configuration",
-            "Best first over all degrees, with exact layouts: the fastest training configuration",
+            "Best-first search over all degrees, with exact layouts",
             "training",
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
@@ -352,13 +352,13 @@ PLANNERS: Mapping[str, Entry] = {
             example="tiny-training",
             compiles_on=("tiny-training", "tiny-experts-training"),
         ),
-        _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:guide"),
+        _training("guide", "Rule of thumb: tensor parallelism in a node, then stages, then data", "planner:guide"),
         _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),
-        _training("full-recompute", "The best with all layers computed again", "planner:FULL_RECOMPUTE"),
-        _training("no-recompute", "The best with nothing computed again", "planner:NO_RECOMPUTE"),
+        _training("full-recompute", "The best configuration that recomputes every layer", "planner:FULL_RECOMPUTE"),
+        _training("no-recompute", "The best configuration without recomputation", "planner:NO_RECOMPUTE"),
         Entry(
             "exact-beaumont",
-            "Allocations, schedules and no-goods in turn",
+            "Alternates between allocations, schedules and no-good cuts",
             "chain",
             f"{_CHAINS}.exact:PLANNER",
             (ALLOCATION,),
@@ -374,11 +374,11 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _chain(
             "pipedream-eager",
-            "PipeDream's partitions, run eagerly and measured",
+            "PipeDream's partitions, each pass run as early as possible",
             "baselines:plan_pipedream",
             paper="narayanan2019pipedream",
         ),
-        _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
+        _chain("contiguous", "The best contiguous stages that fit into memory", "baselines:CONTIGUOUS"),
         _chain(
             "gpipe",
             _GPIPE,
@@ -390,7 +390,7 @@ PLANNERS: Mapping[str, Entry] = {
         _chain("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "baselines:SYNCHRONOUS", BATCHES),
         _graph(
             "graphpipe",
-            "Stage graphs over a decomposition",
+            "Stage graphs over a series-parallel decomposition",
             "planner:plan_stage_graph",
             *GRAPHPIPE_OPTIONS,
             paper="jeon2025graphpipe",
@@ -403,7 +403,7 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         Entry(
             "shortest-iteration",
-            "Stage graphs over a decomposition, with a bound for their iterations",
+            "Stage graphs over a decomposition, with a bound on the iteration time",
             "graph-pipeline",
             "pipeplan.planners.graph_pipeline.planner:plan_shortest_iteration",
             SHORTEST_OPTIONS,
@@ -416,17 +416,17 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _graph(
             "graphpipe-parallel",
-            "Stage graphs with the micro-batch of the best row",
+            "Stage graphs with the micro-batch size of the best sequential plan",
             "planner:plan_with_micro_batch_of_a_row",
             *PARALLEL_OPTIONS,
             paper="jeon2025graphpipe",
         ),
         _graph(
-            "spp-pipedream", "Stages in a row, over a linear order", "planner:plan_sequential", *SEQUENTIAL_OPTIONS
+            "spp-pipedream", "Sequential stages in a linear order", "planner:plan_sequential", *SEQUENTIAL_OPTIONS
         ),
         Entry(
             "exact-schedule",
-            "Rules, bounds, annealing on orders, and a model of all that is better",
+            "Rules, bounds, simulated annealing over orders, then a model that searches for better",
             "schedule",
             "pipeplan.planners.schedule.exact:plan",
             (ANY_SCHEDULE_OBJECTIVE,),
@@ -447,22 +447,22 @@ PLANNERS: Mapping[str, Entry] = {
             seeded=True,
         ),
         _schedule(
-            "1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper="narayanan2019pipedream"
+            "1f1b", "1F1B: forward and backward passes in turn", "named:ONE_F_ONE_B", paper="narayanan2019pipedream"
         ),
         _schedule(
             "interleaved-1f1b",
-            "1F1B over several stages on each device",
+            "1F1B with several stages on each device",
             "named:INTERLEAVED",
             paper="narayanan2021megatron",
         ),
         _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper="qi2024zero"),
         _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper="qi2024zero"),
         _schedule(
-            "zb-greedy", "Zero bubble by greedy choices within memory", "named:plan_greedily", paper="qi2024zero"
+            "zb-greedy", "Greedy zero bubble within the memory limit", "named:plan_greedily", paper="qi2024zero"
         ),
-        _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper="qi2024controllable"),
+        _schedule("zb-v", "Zero bubble with stages placed in a V", "named:ZB_V", paper="qi2024controllable"),
         _schedule(
-            "dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper="deepseek2024v3"
+            "dualpipe-v", "DualPipeV: passes overlap on a V of stages", "named:DUALPIPE_V", paper="deepseek2024v3"
         ),
     )
 }

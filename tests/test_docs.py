@@ -377,8 +377,8 @@ def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -
 def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
     origins = {
         "analytic": r"\(analytic costs\)$",
-        "by a generator": r"^(?:generator |random;)|^(?:two chains between|a chain of stages)",
-        "by hand": r"by hand|^errors of the published model",
+        "by a generator": r"^(?:generator |random instance;)|^(?:two chains between|a chain of stages)",
+        "by hand": r"hand-written|^exposes an erratum",
         "examples of a paper": r"\(20\d\d\), ",
         "the authors of Zero Bubble measured": r"the authors of Zero Bubble measured",
     }

@@ -45,7 +45,7 @@ def tiny_graph() -> GraphPipelineProblem:
 _SUMMIT = "on V100 with NVLink and InfiniBand (analytic costs)"
 
 GRAPH_PIPELINES = (
-    Recipe("tiny-graph", "two branches and a join by hand, for teaching", tiny_graph),
+    Recipe("tiny-graph", "two hand-written branches and a join, for teaching", tiny_graph),
     Recipe("case-study", f"two branches of four transformer layers, 8 devices {_SUMMIT}", case_study),
     Recipe("mmt-8", f"MMT, four branches of eight transformer layers, 8 devices {_SUMMIT}", mmt),
     Recipe("dlrm-8", f"DLRM, seven dense branches and seven tables, 8 devices {_SUMMIT}", dlrm),
@@ -90,17 +90,19 @@ def _wide() -> ScheduleProblem:
 
 
 SCHEDULES = (
-    Recipe("zero-bubble-4x12", "four equal stages with times 5, 6 and 4, by hand", _small),
+    Recipe("zero-bubble-4x12", "hand-written: four equal stages with times 5, 6 and 4", _small),
     Recipe(
         "zero-bubble-4x12-lag",
-        "four equal stages with times 5478, 5806 and 3534 and a lag of 200, by hand",
+        "hand-written: four equal stages with times 5478, 5806 and 3534, and a lag of 200",
         _lagging,
     ),
-    Recipe("zero-bubble-32x16", "more stages than micro-batches, every pass of one time unit, by hand", _wide),
+    Recipe(
+        "zero-bubble-32x16", "hand-written: more stages than micro-batches; every pass takes one time unit", _wide
+    ),
     Recipe("measured-even-8x32", f"{_MEASURED}; equal stages", measured_even),
     Recipe("measured-uneven-8x32", f"{_MEASURED}; with embedding and head", measured_uneven),
-    Recipe("v-shape-4", "a chain of stages on 4 devices, the steady state", partial(shape, "v")),
-    Recipe("nn-shape-4", "two chains between blocks over all of 4 devices", partial(shape, "nn")),
+    Recipe("v-shape-4", "a chain of stages on 4 devices, in steady state", partial(shape, "v")),
+    Recipe("nn-shape-4", "two chains between blocks that occupy all 4 devices", partial(shape, "nn")),
 )
 
 
@@ -122,18 +124,20 @@ def _llama(name: str, devices: str, batch: int) -> TrainingProblem:
 TRAININGS = (
     Recipe(
         "tiny-training",
-        "a transformer of 0.2 billion parameters in 4 GiB of each of 4 RTX 3090, by hand",
+        "hand-written transformer with 0.2 billion parameters, on 4 RTX 3090 with 4 GiB each",
         _tiny_training,
     ),
-    Recipe("tiny-experts-training", "a transformer with experts in 3 GiB of each of 8 L4, by hand", _tiny_experts),
+    Recipe(
+        "tiny-experts-training", "hand-written transformer with experts, on 8 L4 with 3 GiB each", _tiny_experts
+    ),
     Recipe(
         "llama-3-8b-8xh100",
-        "Llama 3 8B on one node, sequences of 8192 tokens, 128 of them in a batch (analytic costs)",
+        "Llama 3 8B on one node, batch of 128 sequences of 8192 tokens (analytic costs)",
         lambda: _llama("llama-3-8b", "8xh100-80gb", 128),
     ),
     Recipe(
         "llama-3-70b-64xh100",
-        "Llama 3 70B on eight nodes, sequences of 8192 tokens, 128 of them in a batch (analytic costs)",
+        "Llama 3 70B on eight nodes, batch of 128 sequences of 8192 tokens (analytic costs)",
         lambda: _llama("llama-3-70b", "64xh100-80gb", 128),
     ),
 )

@@ -175,7 +175,7 @@ def _networks() -> Iterator[Recipe]:
 
 
 RECIPES = (
-    Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain),
+    Recipe("tiny-chain", "six hand-written layers, for teaching", _tiny_chain),
     *_networks(),
     Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload),
     Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight),

@@ -274,8 +274,8 @@ def _network(name: str, network: str, batch: int, device: str, link: str, **opti
 
 
 RECIPES = (
-    Recipe("tiny-stages", "four layers by hand, for teaching", _tiny),
-    Recipe("tiny-levels", "two layers on two servers of two devices by hand, for teaching", _tiny_levels),
+    Recipe("tiny-stages", "four hand-written layers, for teaching", _tiny),
+    Recipe("tiny-levels", "two hand-written layers on two servers of two devices, for teaching", _tiny_levels),
     _network(
         "gpt2-medium-stages", "gpt2-medium-operators", 2, "a100-40gb", "nvlink3",
         devices=16, micro_batches=64, memory_bytes=0.75 * GIB,

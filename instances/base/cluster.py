@@ -193,7 +193,7 @@ def check_figure(field: str, value: float | None, figure: Figure) -> None:
         unit, factor = figure.written
         stated, number = f"{meant / factor:g}{unit}", f"{meant:g}"
         remedy = (
-            f"write {stated} if you mean that, which is {number} {figure.unit}"
+            f"write {stated} if you mean {meant:,.0f} {figure.unit}"
             if figure.readable
             else f"write {number} if you mean {stated}"
         )

@@ -70,7 +70,8 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     try:
         raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
     except FileNotFoundError:
-        raise InputError("file", f"does not exist{beside(file)}", "check the path", file) from None
+        remedy = "check the path" if Path(file).suffix or os.sep in file else "name a file, not a packaged instance"
+        raise InputError("file", f"does not exist{beside(file)}", remedy, file) from None
     except IsADirectoryError:
         raise InputError("file", "is a directory", "name a file in it", file) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path

@@ -61,43 +61,43 @@ class Efficiencies:
     """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, `hardware.usual_of` knows GPUs."""
 
     # fmt: off
-    products: float = _number(0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS,
+    products: float = _number(0.85, _SHARE, "of the peak that a very large matrix product reaches", _RUNS,
         least=0.01)
     half_side: float = _number(200, "elements",
-        "a side of a product with so many elements doubles the product's time", _BALANCE, None)
-    grouped_products: float = _number(0.6, _SHARE, "of the peak, which very large products of experts reach",
+        "side of a matrix product at which it takes twice its ideal time", _BALANCE, None)
+    grouped_products: float = _number(0.6, _SHARE, "of the peak that very large matrix products of experts reach",
         "two thirds of products", least=0.01)
-    products_fp8: float = _number(0.65, _SHARE, "of the peak in fp8, which a very large product reaches",
+    products_fp8: float = _number(0.65, _SHARE, "of the fp8 peak that a very large matrix product reaches",
         "three quarters of products", least=0.01)
-    attention: float = _number(0.6, _SHARE, "of the peak in 16 bits, which attention reaches", _FLASH, least=0.01)
-    memory: float = _number(0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES,
+    attention: float = _number(0.6, _SHARE, "of the 16-bit peak that attention reaches", _FLASH, least=0.01)
+    memory: float = _number(0.8, _SHARE, "of the memory bandwidth that norms and activations reach", _COPIES,
         least=0.01)
-    launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
+    launch_seconds: float = _number(4e-6, "s", "to start and end one kernel, whatever it computes", _KERNELS, None)
     host_seconds: float = _number(0.0, "s",
-        "of the host for each kernel; a pass takes as long as its kernels' host, where that is longer", _FUSED, None)
-    norm_traffic: float = _number(1, "factor", "bytes that a norm moves over those of one kernel", _FUSED, None, 0.1)
+        "of host time per kernel; a pass takes at least the host time of its kernels", _FUSED, None)
+    norm_traffic: float = _number(1, "factor", "bytes that a norm moves, relative to a fused one", _FUSED, None, 0.1)
     elementwise_traffic: float = _number(1, "factor",
-        "bytes that activations, residuals and positions move over those of one kernel each", _FUSED, None, 0.1)
+        "bytes that activations, residuals and positions move, relative to one fused kernel each", _FUSED, None, 0.1)
     softmax_traffic: float = _number(1, "factor",
-        "bytes that the matrix of attention moves, where it is kept, over those of one kernel", _FUSED, None, 0.1)
-    loss_traffic: float = _number(1, "factor", "bytes that the loss moves over those of one kernel", _FUSED, None, 0.1)
-    links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
-    network: float = _number(1, _SHARE, "of links, which collectives reach on levels above the lowest",
+        "bytes that a stored attention matrix moves, relative to one fused kernel", _FUSED, None, 0.1)
+    loss_traffic: float = _number(1, "factor", "bytes that the loss moves, relative to a fused one", _FUSED, None, 0.1)
+    links: float = _number(0.8, _SHARE, "of a link's bandwidth that collectives reach", _RINGS, least=0.01)
+    network: float = _number(1, _SHARE, "of that bandwidth that collectives reach above the lowest level",
         "nothing in general: networks differ", least=0.01)
     collective_seconds: float = _number(2e-5, "s",
-        "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None)
-    tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation",
+        "for one collective, in addition to its bytes and the latencies of the links", _COLLECTIVES, None)
+    tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication that computation hides",
         _NOT_OVERLAPPED)
-    context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication behind attention", _OVERLAPPED)
-    expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication behind computation",
+    context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication that attention hides", _OVERLAPPED)
+    expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication that computation hides",
         _NOT_OVERLAPPED)
-    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _IF_TOLD)
-    pipeline_hidden: float = _number(0, _SHARE, "of what stages send each other behind computation",
+    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication that passes hide", _IF_TOLD)
+    pipeline_hidden: float = _number(0, _SHARE, "of communication between stages that computation hides",
         _NOT_OVERLAPPED)
-    step_seconds: float = _number(0.0, "s", "of an iteration beside passes, sums of gradients and the update",
+    step_seconds: float = _number(0.0, "s", "per iteration, in addition to passes, gradient sums and the update",
         "nothing is known of it", None)
     expert_imbalance: float = _number(1, "factor",
-        "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1)
+        "tokens of the fullest expert rank, relative to the average", "balanced routing", None, 1)
     # fmt: on
 
     def to_json(self) -> dict[str, float]:

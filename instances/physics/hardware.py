@@ -358,8 +358,8 @@ def assumed_of(gpu: str, half_flops: float) -> str | None:
     measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
     usual = unmeasured(half_flops)
     share = f"{usual.products:.0%} of its peak in very large products"
-    how = f"a cautious {share} is assumed" if usual != Efficiencies() else f"{share} is assumed, as of an A100"
-    return f"{gpu} is unmeasured: no published run on it is known, so {how}; GPUs with runs are {measured}"
+    how = f"a cautious {share} is assumed" if usual != Efficiencies() else f"{share} is assumed, as for an A100"
+    return f"{gpu} is unmeasured (there are no published runs on it), so {how}; GPUs with published runs are {measured}"
 
 
 def devices_given(devices: int | str | None) -> dict[str, Any]:

@@ -134,5 +134,5 @@ def _notes(profile: Profile, options: ProfileOptions, in_flight: int) -> Iterato
     if profile.training and options.in_flight is None:
         yield (
             f"every device is taken to hold the activations of {in_flight} micro-batches, as the first stage of a "
-            "pipeline does; --option in-flight says otherwise"
+            "pipeline does; use --option in-flight to change this"
         )

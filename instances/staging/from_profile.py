@@ -152,20 +152,20 @@ def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Itera
     shared = [t for t in options.tensor_parallel if t > 1]
     missing = [t for t in shared if options.efficiency_at(t) is None]
     if missing and bandwidth == math.inf:
-        free = "devices that share a layer divide its time for nothing: links are free"
-        yield f"{free}; --option efficiency says what is left"
+        free = "devices that share a layer divide its time without any cost, because links are free"
+        yield f"{free}; use --option efficiency to set a cost"
     elif missing:
         yield (
-            f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
-            "links; --option efficiency=2:0.97,4:0.93 says what is left of the ideal speed instead"
+            f"devices that share a layer exchange its output {REDUCTIONS} times in each pass, over their links; to set "
+            "a share of the ideal speed instead, use --option efficiency=2:0.97,4:0.93"
         )
     if shared and profile.training:
         yield (
-            "what a layer keeps is divided among the devices that share it, as with Megatron's --sequence-parallel; "
-            "without that they keep more"
+            "activations are divided among the devices that share a layer, as with Megatron's --sequence-parallel; "
+            "without that option they need more memory"
         )
     yield from about_copies(profile, options)
     if not options.data_parallel and not options.tensor_parallel:
-        yield "every stage is one device; --data-parallel and --tensor-parallel 1,2,4 allow more"
+        yield "each stage uses one device; --data-parallel and --tensor-parallel 1,2,4 allow more"
     if any(len(tensor.readers) > 1 for tensor in profile.tensors):
         yield "lost: a tensor with several readers is sent to each of them"

@@ -458,7 +458,7 @@ TORCHTITAN = Framework(
         Rule(
             "experts in shards",
             _experts_in_shards,
-            "torchtitan divides experts among ranks that divide weights as well",
+            "torchtitan divides experts among ranks that also divide weights",
             "choose zero=3",
         ),
     ),

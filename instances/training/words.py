@@ -81,7 +81,7 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
         return usual
     number = whole_number(text)
     if number is None or not least <= number <= LARGEST:
-        raise InputError(f"{WHERE}: {key}", f"is {show(text)}", f"give a whole number from {least} on")
+        raise InputError(f"{WHERE}: {key}", f"is {show(text)}", f"give a whole number of at least {least}")
     return number
 
 
@@ -95,7 +95,7 @@ def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
             raise InputError(
                 WHERE,
                 f"has {degrees.tensor} x {degrees.context} x {degrees.pipeline} ranks for {problem.devices} GPUs",
-                "choose tensor, context and pipeline degrees whose product divides the GPUs",
+                "choose tensor, context and pipeline degrees whose product divides the number of GPUs",
             )
         degrees = replace(degrees, data=problem.devices // apart)
     elif apart * degrees.data != problem.devices:

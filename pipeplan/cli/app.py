@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
 # Commands of two words: by the first word, what it is for, and the second words in the form of `COMMANDS`.
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
-        "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
+        "Make a profile (a model without a cluster) from another format, or a plan from a layout.",
         {
             "table": "imports:table",
             "pipedream": "imports:pipedream",
@@ -125,7 +125,7 @@ class PlanGroup(_Unhurried, TyperGroup):
                 if name in OTHER_COMMANDS
                 else did_you_mean(name, names)
             )
-            raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists them.")
+            raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists all.")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
@@ -148,7 +148,7 @@ class PlanGroup(_Unhurried, TyperGroup):
             _forget_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
         except KeyboardInterrupt:
-            say_error("interrupted before there was anything to show.")
+            say_error("interrupted before there was any result.")
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
             _say_os_error(error)
@@ -260,7 +260,7 @@ def _no_such_option(error: Any) -> str:
     page = "--help-all" if "--help-all" in flags else "--help"
     known = [*flags, *(f"--{key}" for key in narrow)]
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, known)
-    return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
+    return f"There is no option {show(name)}{guess}; `{command} {page}` lists all options."
 
 
 def _say_os_error(error: OSError) -> None:
@@ -290,7 +290,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note("compiling once on this machine, some seconds outside every time limit; `plan warm-up` does it ahead.")
+    say_note("compiling once per machine, some seconds outside all time limits; `plan warm-up` does it in advance")
 
 
 def _forget_stdout() -> None:
@@ -311,8 +311,8 @@ def build(loaded: Collection[str]) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         help="Exact planning of pipeline-parallel DNN training and inference.",
-        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan "
-        "or contradicts the method, 130 interrupted with nothing to show.",
+        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee (which "
+        "recomputes every plan) rejected a plan or contradicts the method, 130 interrupted with nothing to show.",
     )
     app.callback()(_root)
     chosen = [name for name in (*COMMANDS, *GROUPS) if name in loaded] or [*COMMANDS, *GROUPS]

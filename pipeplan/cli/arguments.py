@@ -37,8 +37,8 @@ from .signatures import (
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
 
-CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
-PROFILES = "Profiles and tables of layers (what they become)"
+CLUSTER = "Cluster (overrides the one in the file; required for profiles)"
+PROFILES = "Profiles and layer tables (how to turn them into a problem)"
 
 
 def input_file(metavar: str, help: str) -> Any:
@@ -69,21 +69,21 @@ def _panel(usual: str) -> Callable[[str], str]:
 
 PROFILE_OPTIONS = declared(
     """
-    kind text KIND: Kind of problem; default: what fits.
+    kind text KIND: Kind of problem; default: from the input.
     optimizer text NAME: Optimizer: adam-mixed, muon, ...
-    in_flight int: Placements: micro-batches whose activations a device holds; default: as many as devices.
-    recompute flag: Recompute, in stagings where it helps.
-    data_parallel flag: Allow replicas of stages (staging).
-    tensor_parallel any LIST: Devices that may share a layer: 1,2,4.
-    efficiency any SHARE: Share of the ideal speed that is left where devices share a layer: 0.9, or by their
-        number 2:0.97,4:0.93; default: what they exchange takes the time of their links.
-    whole_layers flag: Keep layers whole, the embedding with the first and the head with the last: every stage
-        then holds a layer, as vLLM, SGLang and TensorRT-LLM need.
-    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
-    zero int STAGE: ZeRO stage of replicas: 1, 2 or 3.
-    replicas int: Pipelines side by side that train the same weights (chains, with --zero).
-    sequence tokens TOKENS: For packaged models: tokens of a sample.
-    micro_batch int SAMPLES: For packaged models: samples of a micro-batch.
+    in_flight int: For placements: micro-batches whose activations a device holds; default: the number of devices.
+    recompute flag: Recompute (stagings: only where it helps).
+    data_parallel flag: Allow replicated stages (staging).
+    tensor_parallel any LIST: Allowed tensor-parallel degrees: 1,2,4.
+    efficiency any SHARE: Share of the ideal speedup that tensor parallelism reaches: 0.9, or by degree 2:0.97,4:0.93;
+        default: calculated from the traffic on the links.
+    whole_layers flag: Do not split layers, and keep the embedding with the first and the head with the last, so that
+        every stage holds a layer; vLLM, SGLang and TensorRT-LLM need this.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
+    zero int STAGE: ZeRO stage of the replicas: 1, 2 or 3.
+    replicas int: Number of parallel pipelines that train the same weights (chains, with --zero).
+    sequence tokens TOKENS: For packaged models: tokens per sample.
+    micro_batch int SAMPLES: For packaged models: samples per micro-batch.
     """,
     panel=_panel(PROFILES),
     tensor_parallel={"parser": list_of("degrees")},
@@ -103,8 +103,8 @@ def _devices(text: str) -> dict[str, Any]:
     except ValueError:
         pass
     if not any(map(str.isdigit, text)):
-        remedy = "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
-        raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
+        remedy = "; give their number, such as 4, or number and name of GPUs, such as 64xh100-80gb"
+        raise typer.BadParameter(f"{show(text)} is not a number of devices{remedy}.")
     from ..instances.physics.hardware import devices_given  # the table of GPUs is read where one is named
 
     try:
@@ -118,14 +118,14 @@ CLUSTER_OPTIONS = (
         """
     devices any N|GPUS: Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.
     cpus int: Number of CPUs.
-    memory_bytes size-or-none --memory SIZE: Memory of an accelerator: 8GiB, or none.
+    memory_bytes size-or-none --memory SIZE: Memory per accelerator: 8GiB, or none.
     bandwidth rate RATE: Bandwidth of the links: 25GiB/s.
     cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
-    inference flag: For profiles: leave the backward nodes out.
-    batch int: Micro-batches (staging) or samples of a batch.
-    levels levels LEVELS: Devices within devices: 8x300GB/s,2x25GB/s.
-    time_unit text UNIT: Unit of the times in a staging file that names none: s, ms, us or ns; rates per second
-        are converted.
+    inference flag: For profiles: leave out the backward nodes.
+    batch int: Batch in micro-batches (staging) or samples.
+    levels levels LEVELS: Levels, innermost first: 8x300GB/s,2x25GB/s.
+    time_unit text UNIT: Unit of time in a staging file that names none: s, ms, us or ns; rates per second are
+        converted.
     """,
         panel=_panel(CLUSTER),
         devices={"parser": _devices},
@@ -351,8 +351,7 @@ LIMITS = declared(
     """
     rel_gap share --gap SHARE: Stop at this relative gap: 0.01 or 1%.
     time_limit_s duration --time-limit TIME: Stop after this time: 30, 30s or 5min.
-    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that needs more memory than this:
-        4GiB.
+    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that uses more memory than this: 4GiB.
     threads int: Number of threads that the solver may use.
     seed int =0: Seed of all random choices.
     native texts KEY=VALUE: Pass an option to the chosen solver under its own name; repeatable.

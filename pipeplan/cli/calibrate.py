@@ -24,14 +24,14 @@ USUAL_LIMIT_S = 120.0
 
 @described(
     f"""
-    measured input FILE: A file that this command wrote: show and judge it again, and measure nothing.
-    on choice cpu|cuda: What to measure; default: the GPU, where PyTorch sees one.
-    devices int: Measure links among so many devices as well, on CPUs among processes; default: all GPUs, one CPU.
-    sequence tokens TOKENS: Tokens of a sequence, for which the share of attention counts; default: 512 on CPUs, 4k on
+    measured input FILE: A file written by this command: show and judge it again without measuring.
+    on choice cpu|cuda: What to measure; default: the GPU, if PyTorch sees one.
+    devices int: Also measure the links between this many devices (on CPUs: processes); default: all GPUs, or one CPU.
+    sequence tokens TOKENS: Tokens per sequence, which decide how much attention counts; default: 512 on CPUs, 4k on
         GPUs.
-    time_limit_s duration --time-limit TIME: About how long it may take; default: 2min.
+    time_limit_s duration --time-limit TIME: Approximate time limit; default: 2min.
     [{OUTPUT}]
-    output output --output -o: Write the file for --efficiencies of plan configure, which describes the device as well.
+    output output --output -o: Write the file for --efficiencies of `plan configure`; it also describes the device.
     """
 )
 def command(
@@ -44,10 +44,10 @@ def command(
     output: str | None = None,
     json: Json = False,
 ) -> None:
-    """Measure what kernels of PyTorch reach here, write it as efficiencies, and judge these by three small trainings.
+    """Measure the efficiency of PyTorch kernels on this machine, and check it on three small training runs.
 
-    Kernels are those of eager PyTorch in bf16: plan with --framework pytorch. On a CPU one thread is measured. Ctrl-C
-    keeps what was measured. Needs PyTorch, which the extra torch brings; GPUs were not tried.
+    The kernels are those of eager PyTorch in bf16, so plan with --framework pytorch. On a CPU, one thread is measured.
+    Ctrl-C keeps the measurements so far. Needs PyTorch (the extra `torch`); not yet tried on GPUs.
     """
     if measured is None:
         from ..models.from_torch import require

@@ -36,26 +36,26 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
 @described(
     f"""
     instances arguments [INSTANCE]...: Files, or names of packaged instances.
-    [What is compared]
+    [What to compare]
     suite text NAME|FILE: Run a packaged suite, or one in a TOML file.
     method texts --method -m [LABEL=]NAME[@SOLVER][:OPTION=VALUE,...]: A formulation or planner to compare, or your own
-        as FILE.py:NAME; repeatable, also with --suite.
-    against text LABEL: Test this method against each other one, and no other pairs.
-    rerun texts METHOD: With --resume, make the runs of this method again; repeatable.
-    quick flag: Run the part of the suite that takes a few minutes.
+        as FILE.py:NAME; repeatable, also together with --suite.
+    against text LABEL: Test only this method against each other one.
+    rerun texts METHOD: With --resume, repeat the runs of this method; repeatable.
+    quick flag: Run only a part of the suite, which takes a few minutes.
     suites flag: List the packaged suites.
-    workloads folder DIR: Folder of the published inputs that suites name; without it packaged networks stand in.
-    seeds text 0,1,2: Seeds, with one run for each; default: 0.
+    workloads folder DIR: Folder with the published inputs of the suites; without it packaged networks are used instead.
+    seeds text 0,1,2: Random seeds, with one run for each; default: 0.
     [{CLUSTER}]
     devices ints: Number of accelerators; repeatable.
-    memory texts SIZE: Memory of an accelerator, 8GiB or none; repeatable.
+    memory texts SIZE: Memory of each accelerator, 8GiB or none; repeatable.
     [Where and how]
-    output folder --output -o DIR: Folder to write the comparison into.
+    output folder --output -o DIR: Folder for the results of the comparison.
     resume flag: Continue the comparison in the folder.
     retry_failed flag: With --resume, repeat runs that crashed or were killed.
-    processor_time duration TIME: Stop a run after its processes have worked so long, whatever the clock says.
-    jobs int: Number of runs at a time; default: half the cores.
-    cite flag: Print BibTeX of this program and of every method compared, and run nothing.
+    processor_time duration TIME: Stop a run when its processes have used this much processor time.
+    jobs int: Number of runs in parallel; default: half the cores.
+    cite flag: Print BibTeX entries for this program and every compared method, without running anything.
     """,
     workloads={"envvar": "PIPEPLAN_WORKLOADS"},
     jobs={"min": 1},
@@ -83,10 +83,10 @@ def command(
     cite: bool = False,
     json: Json = False,
 ) -> None:
-    """Plan the same instances by several methods, and tabulate what each finds, proves and costs.
+    """Plan the same instances with several methods, and tabulate values, proofs and run times.
 
-    Every run is a process of its own. Finished runs are saved at once, so --resume can continue after an interrupt,
-    which ends with code 130.
+    Every run has its own process. Finished runs are saved at once, so --resume can continue after an interrupt (exit
+    code 130).
     """
     if suites:
         from ..studies.compare.suite import packaged_suites
@@ -102,12 +102,12 @@ def command(
     if suite is not None:
         if any((instances, seeds, devices, memory, common)):
             raise UsageError(
-                "A suite itself says what is compared; drop INSTANCE, --seeds and the cluster, or drop --suite."
+                "A suite defines what to compare; drop INSTANCE, --seeds and the cluster options, or drop --suite."
             )
         chosen = _known_suite(suite, quick, method or (), limits)
     else:
         if quick:
-            raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
+            raise UsageError("--quick runs part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
         for instance, setting in product(chosen.instances, chosen.settings):
             given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}
@@ -147,18 +147,18 @@ def command(
 
 @described(
     """
-    files arguments FILE...: The runs.jsonl of comparisons by the suite leaderboard, yours or anybody's.
-    workloads folder DIR: Folder of the published inputs.
-    output folder --output -o DIR: Folder to write tables into.
+    files arguments FILE...: The runs.jsonl files of comparisons with the suite leaderboard, your own or others.
+    workloads folder DIR: Folder with the published inputs.
+    output folder --output -o DIR: Folder for the tables.
     """,
     workloads={"envvar": "PIPEPLAN_WORKLOADS"},
 )
 def leaderboard(
     *, files: list[str], workloads: Path | None = None, output: Path | None = None, json: Json = False
 ) -> None:
-    """Verify the plans of methods, anybody's, and rank them beside the best known values.
+    """Verify plans from anyone's methods, and rank them against the best known values.
 
-    To join: plan compare --suite leaderboard -m Ours=mine.py:greedy -o ours, which writes ours/runs.jsonl.
+    To take part, run plan compare --suite leaderboard -m Ours=mine.py:greedy -o ours, which writes ours/runs.jsonl.
     """
     from ..show.comparison import draw_leaderboard, write_tables
     from ..studies.compare.leaderboard import leaderboard as verified

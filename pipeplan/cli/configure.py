@@ -37,33 +37,32 @@ PROBLEM_OPTIONS = declared(
     f"""
     [{CLUSTER}]
     devices text NxGPU: The GPUs, as in 64xh100-80gb, by nodes, 8x8xh100-80gb, or of two sorts, 8xa100-80gb,8xh100-80gb;
-        with --gpu their number alone.
-    gpu text FILE: A device of your own: a TOML file with its figures, or what plan calibrate measured.
-    levels levels LEVELS: Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the
-        GPU's usual node.
-    memory_bytes size-or-none --memory SIZE: Usable memory of a GPU as the driver reports it: 79GiB, or none for
-        no limit; default: by GPU.
-    reserve_bytes size --reserve SIZE: Memory for the driver's context and buffers of communication; default:
-        1.5GiB.
+        with --gpu, only their number.
+    gpu text FILE: A device of your own: a TOML file with its figures, or a file written by `plan calibrate`.
+    levels levels LEVELS: Link bandwidth per GPU and direction, innermost level first: 8x450GB/s,8x50GB/s; default: a
+        typical node with this GPU.
+    memory_bytes size-or-none --memory SIZE: Usable memory per GPU, as the driver reports it: 79GiB, or none for no
+        limit; default: by GPU.
+    reserve_bytes size --reserve SIZE: Memory for the driver's context and communication buffers; default: 1.5GiB.
     [{MODEL}]
-    sequence tokens TOKENS: Tokens of a sequence.
-    batch int: Sequences between two updates.
-    lengths text LENGTHS: Documents packed into sequences, by tokens and share, 4096x0.9,32768x0.1; or a file with one
-        length a line.
-    layers int: Cut or lengthen the model to this number of layers.
-    dense_layers int: With experts: number of first layers that have none.
-    prediction_layers int: Layers for multi-token prediction, which a cut model keeps; default: the model's own.
+    sequence tokens TOKENS: Tokens per sequence.
+    batch int: Sequences per optimizer step (global batch size).
+    lengths text LENGTHS: Documents packed into sequences, by tokens and fraction, 4096x0.9,32768x0.1; or a file with
+        one length per line.
+    layers int: Shorten or lengthen the model to this number of layers.
+    dense_layers int: For mixture-of-experts models: number of dense layers at the start.
+    prediction_layers int: Layers for multi-token prediction, which --layers does not change; default: as in the model.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
-    framework choice NAME: Framework that is to run it: {", ".join(FRAMEWORKS)}; default: megatron.
-    attention_kernel text NAME: Kernel of attention: flash-1, flash-2, triton, fused-softmax or torch; default: the
-        framework's own.
-    optimizer text NAME: Optimizer: adam-mixed, muon, ...; an unknown name lists all.
-    adapter_rank int --lora RANK: Train adapters of this rank (LoRA) beside the products of layers; all else is frozen.
-    no_flash_attention flag: Attention keeps its matrix of scores.
-    no_sequence_parallel flag: Between products every tensor-parallel rank has all tokens.
-    dropout flag: The model has dropout, whose masks are kept.
-    fp8_weight_copy flag: In fp8: a second copy of the weights is kept.
-    efficiency texts NAME=VALUE: How well the hardware is used, as in products=0.7; repeatable.
+    framework choice NAME: Framework that will run the plan: {", ".join(FRAMEWORKS)}; default: megatron.
+    attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
+    optimizer text NAME: Optimizer, such as adam-mixed or muon; an unknown name lists all.
+    adapter_rank int --lora RANK: Train LoRA adapters of this rank on all matrix products of layers; all else is frozen.
+    no_flash_attention flag: Do not use FlashAttention: the matrix of attention scores is stored.
+    no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank holds all tokens between
+        matrix products.
+    dropout flag: The model uses dropout, so its masks are stored for the backward pass.
+    fp8_weight_copy flag: For fp8: store a second copy of the weights.
+    efficiency texts NAME=VALUE: Set one hardware efficiency, as in products=0.7; repeatable.
     """,
     framework={"choices": FRAMEWORKS},
 )
@@ -71,9 +70,11 @@ SCOPE_OPTIONS = declared(
     """
     fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
     forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
-    error share SHARE: By how much times may be wrong, for the list; default: as runs of others, at least 5%.
-    memory_error share SHARE: By how much memory may be wrong; default: as runs of others, at least 3%.
-    prefer choice NAME: The best of those that take at most 1 % longer: simplest (the default), fastest or least-memory.
+    error share SHARE: Assumed error of predicted times, which decides how long the shortlist is; default: the error on
+        published runs, at least 5%.
+    memory_error share SHARE: Assumed error of predicted memory; default: the error on published runs, at least 3%.
+    prefer choice NAME: Which to choose among the configurations at most 1 % slower than the fastest: simplest (the
+        default), fastest or least-memory.
     """,
     prefer={"choices": ("fastest", "simplest", "least-memory")},
     panel=SCOPE,
@@ -87,22 +88,22 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
 @with_limits("rel_gap", "time_limit_s")
 @described(
     f"""
-    model argument MODEL: A packaged model's name, a config.json or its folder, a profile or a table.
-    judge texts WORDS: Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework;
-        repeatable.
-    why_not flag: With --judge: search for the best one as well, and say what the others lose against it.
-    lose text N: Plan for 1 to N lost nodes as well, or for 0..N: the best configuration, and the same one (or that of
-        --judge) with fewer replicas.
+    model argument MODEL: A packaged model, a config.json or its folder, a profile or a layer table.
+    judge texts WORDS: Show memory and time of this configuration: "tensor=4 pipeline=2", or a framework's flags or
+        configuration file; repeatable.
+    why_not flag: With --judge: also search for the best configuration, and show why the judged ones are slower.
+    lose text N: Also plan for the loss of 1 to N nodes (or 0..N): the best configuration, and the same one (or that
+        of --judge) with fewer replicas.
     [{RUNS}]
-    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to
-        them; repeatable. In tables peak_gib is torch.cuda.max_memory_allocated in GiB.
-    efficiencies text FILE: A fit that --fit-output has written.
+    measured texts FILE: Your measured runs, to which efficiencies are fitted: a table, or a Megatron or torchtitan log;
+        repeatable. In tables, peak_gib is torch.cuda.max_memory_allocated in GiB.
+    efficiencies text FILE: Fitted efficiencies, as written by --fit-output.
     fit_output output: Write the fitted efficiencies, for --efficiencies.
-    template flag: Print an empty table of runs, for --measured, and nothing else.
+    template flag: Print an empty table of runs for --measured, and do nothing else.
     [{OUTPUT}]
-    every flag --all: Print each configuration of the shortlist, not families of them.
-    output output --output -o: Write the best configuration as a result; without a search, the one of --judge.
-    problem_output output: Write the problem, for plan solve, verify and show.
+    every flag --all: Print every configuration on the shortlist instead of one row per family.
+    output output --output -o: Write the best configuration as a result; without a search, the judged one.
+    problem_output output: Write the problem, for `plan solve`, `plan verify` and `plan show`.
     """
 )
 def command(
@@ -124,7 +125,7 @@ def command(
     output: str | None = None,
     problem_output: str | None = None,
 ) -> None:
-    """Find the fastest configuration to train a model with, or judge given ones: memory of every rank, and time.
+    """Find the fastest training configuration of a model, or judge given ones: time, and memory of every rank.
 
     Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero,
     schedule, layout, recompute, first-pool.
@@ -165,8 +166,7 @@ def command(
     wanted = not judged or why_not
     if output is not None and not wanted and len(judged) > 1:
         raise UsageError(
-            f"-o writes one configuration, and {len(judged)} are judged; give one --judge, or --why-not, which finds "
-            "and writes the best one."
+            f"-o writes one configuration, but {len(judged)} are judged; give one, or --why-not to write the best."
         )
     if problem_output is not None:
         from ..instances.files import save
@@ -190,14 +190,14 @@ def command(
             say_note(f"with GPUs of two sorts the scope has {WAY_IN_WORDS} alone")
     elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
-        say_note(f"links are those of usual nodes, {links}; --levels says otherwise")
+        say_note(f"assuming the links of typical nodes, {links}; use --levels to change this")
     predicting = problem.model.prediction_layers
     if predicting and "prediction_layers" not in given:
         from ..instances.base.quantities import several
 
         counted = several(predicting, "layer")
         say_note(
-            f"{problem.model.name} has {counted} for multi-token prediction; --prediction-layers 0 leaves it out"
+            f"{problem.model.name} has {counted} for multi-token prediction; use --prediction-layers 0 to leave it out"
         )
     from ..instances.physics.hardware import assumed_of, unmeasured
 
@@ -205,7 +205,7 @@ def command(
         peak = pool.gpu.flops.get("bf16") or pool.gpu.flops["fp16"]
         assumed = assumed_of(pool.gpu.name, peak)
         if assumed is not None and pool.efficiencies == unmeasured(peak):
-            say_note(f"{assumed}; --efficiency or --measured gives this one's own")
+            say_note(f"{assumed}; use --efficiency or --measured to set its own")
     if json:
         print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
     else:
@@ -231,7 +231,7 @@ def _lost(text: str, problem: TrainingProblem, judged: int) -> tuple[int, ...]:
     from ..studies.configure.ladder import lost_nodes
 
     if judged > 1:
-        raise UsageError(f"--lose is about one configuration, and {judged} are judged; give one --judge.")
+        raise UsageError(f"--lose needs a single configuration, but {judged} are judged; give one --judge.")
     return lost_nodes(text, problem)
 
 
@@ -353,7 +353,7 @@ def asked_of_options(problem: TrainingProblem, scope: Mapping[str, Any]) -> Aske
     errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}
     for name, value in errors.items():
         if not 0 <= value < 1:
-            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, as 5%.")
+            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, such as 5%.")
     return asked_of(problem, **errors, fix=scope.get("fix", ()), forbid=scope.get("forbid", ()))
 
 
@@ -384,7 +384,7 @@ def _below_one(error: float, what: str, run: RunError | None, flag: str) -> floa
     if error >= 1:
         whose = "a run" if run is None else run.name
         raise UsageError(
-            f"The {what} of {whose} is off by {100 * error:.3g} % of its prediction, and a list can allow "
-            f"for less than 100 %; drop runs that contradict others or are of another model, or give {flag}."
+            f"The {what} of {whose} differs by {100 * error:.3g} % from its prediction, but the list needs an error "
+            f"below 100 %; drop runs that contradict others or are of another model, or give {flag}."
         )
     return error

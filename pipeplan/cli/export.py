@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 @described(
     f"""
     result input RESULT: A result of `plan solve` or `plan configure`, or a plan; - for standard input.
-    profile input PROFILE: The profile or table that was planned, or the problem of a schedule or a configuration;
-        default: nodes are named like modules, or the result brings its problem along.
+    profile input PROFILE: The profile or layer table that was planned, or the problem of a schedule or configuration.
+        Not needed if nodes are named like modules, or if the result contains its problem.
     to text TARGET: The framework: {", ".join(f"{name} ({target.about})" for name, target in TARGETS.items())}.
-    output text --output -o PATH: The file to write; a folder where there are several.
+    output text --output -o PATH: The file to write, or a folder if there are several files.
     rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
         repeatable.
-    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.
+    micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes for N micro-batches.
     row int N: The configuration in row N of the shortlist of a `plan configure` result; default: the best one.
-    with_model_flags flag: For training configurations: also write flags for the model's own shapes.
-    launcher choice NAME: For training configurations: write a script for torchrun or slurm, or Megatron's own YAML
-        file, mcore.
-    inference flag: The plan is for inference: a table needs no backward passes.
-    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
+    with_model_flags flag: For training configurations: also write the flags for the shape of the model.
+    launcher choice NAME: For training configurations: write a torchrun or slurm script, or (mcore) Megatron's own YAML
+        file.
+    inference flag: The plan is for inference; a layer table then needs no backward passes.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
     """,
     launcher={"choices": LAUNCHERS},
 )
@@ -75,12 +75,12 @@ def export(
     bytes_per_parameter: float | None = None,
     json: Json = False,
 ) -> None:
-    """Write a plan for the framework that runs it: torch, Megatron, DeepSpeed, vLLM and others.
+    """Write a plan as configuration for a framework: torch, Megatron, DeepSpeed, vLLM and others.
 
-    What the framework cannot be told is said on stderr; a plan that it has no words for is refused in one sentence.
+    Warnings on stderr list settings that the framework lacks. A plan that it cannot express is rejected with a reason.
     """
     if to is None:
-        raise UsageError(f"Say for which framework: --to is one of {', '.join(TARGETS)}.")
+        raise UsageError(f"Name the framework: --to is one of {', '.join(TARGETS)}.")
     from ..models.export.contract import export_files
     from ..models.export.names import read_rules
 
@@ -89,7 +89,7 @@ def export(
     notes = []
     if row is not None:
         if not isinstance(planned, Result):
-            raise UsageError("--row is for results of `plan configure`, and this is a plan alone; drop it.")
+            raise UsageError("--row is for results of `plan configure`, but this file holds only a plan; drop it.")
         from ..studies.configure.result import row_of
 
         problem, planned, note = row_of(planned, row)
@@ -114,7 +114,7 @@ def export(
     if output is None:
         typer.echo(exported.text, nl=False)
         for name in list(exported.files)[1:]:
-            say_note(f"-o FOLDER writes {name} as well")
+            say_note(f"-o FOLDER also writes {name}")
 
 
 def _read_plan(path: str) -> Plan | Result:
@@ -140,8 +140,8 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
         if error.field != "cluster":
             raise
         raise UsageError(
-            f"A plan of the kind {plan.kind} is exported with its problem, and {path} is a model without a cluster; "
-            "drop it where the result brings its problem along, or name the problem."
+            f"A plan of the kind {plan.kind} is exported with its problem, but {path} is a model without a cluster; "
+            "drop it if the result contains its problem, or name the problem."
         ) from None
 
 
@@ -149,7 +149,7 @@ def _read_profile(path: str | None, inference: bool, size: float | None) -> Prof
     if path is None:
         if inference or size is not None:
             raise UsageError(
-                "--inference and --bytes-per-parameter say how PROFILE is read; name it, or drop them."
+                "--inference and --bytes-per-parameter are for reading PROFILE; name it, or drop them."
             )
         return None
     from ..instances.lowering import load_profile
@@ -190,7 +190,7 @@ def convert(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Convert an instance of any format into pipeplan's JSON."""
+    """Convert an instance from any supported format to pipeplan's JSON."""
     from ..instances.files import problem_to_text, save
 
     if json and target == "-":
@@ -208,11 +208,11 @@ def convert(
 RUN_OPTIONS = declared(
     """
     micro_batches int N =8: Micro-batches in one iteration.
-    steps int N =10: Iterations that are measured; two more go before them.
-    check flag: Compare loss and every gradient with one process; exit code 3 if they differ.
-    compare choice even: Run the split into equally many nodes as well.
+    steps int N =10: Measured iterations, after two that are not measured.
+    check flag: Compare the loss and every gradient with a run in one process; exit code 3 if they differ.
+    compare choice even: Also run the split into equal numbers of nodes.
     bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
-    measure flag: Measure the profile anew, in one go with the run, and predict with that.
+    measure flag: Measure the profile again together with the run, and use it for the prediction.
     time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.
     """
 )
@@ -222,9 +222,9 @@ RUN_OPTIONS = declared(
 @described(
     """
     result input RESULT: A result of `plan solve`, or a plan; - for standard input.
-    profile input PROFILE: The profile of `plan import torch` that was planned.
-    model text FILE:FUNCTION: The function that was imported: my.py:build.
-    save_profile output: Write the profile with the times of the run, for the next plan.
+    profile input PROFILE: The profile that was planned, from `plan import torch`.
+    model text FILE:FUNCTION: The function that the profile was imported from: my.py:build.
+    save_profile output: Write the profile with the measured times, for the next plan.
     """
 )
 def run_plan(
@@ -236,7 +236,7 @@ def run_plan(
     save_profile: str | None = None,
     json: Json = False,
 ) -> None:
-    """Run a plan of a PyTorch model on this machine, a process for each device: predicted against measured."""
+    """Run a plan of a PyTorch model on this machine, one process per device, and compare it with the prediction."""
     check_figure("--bandwidth", way["bandwidth"], LINK)
     from ..instances.lowering import load_profile
     from ..models.run.run import run
@@ -265,5 +265,5 @@ def _plan_for(path: str, profile: Profile) -> Plan:
     about = data.get("problem") if isinstance(data, dict) else None
     name = about.get("name") if isinstance(about, dict) else None
     if isinstance(name, str) and name != profile.name:
-        say_note(f"{path} was made for {name}, and the profile is called {profile.name}.")
+        say_note(f"{path} was made for {name}, but the profile is called {profile.name}.")
     return load_plan(path)

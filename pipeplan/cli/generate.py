@@ -14,7 +14,7 @@ from ..studies.generate import PARAMETERS, made, option_of
 from .arguments import Json
 from .signatures import described, option, shared
 
-PANEL = "Parameters (`plan generate` alone shows which generator has which)"
+PANEL = "Parameters (`plan generate` without a name lists them by generator)"
 
 
 def _typer_parameter(name: str) -> inspect.Parameter:
@@ -35,14 +35,14 @@ with_parameters = shared("given", map(_typer_parameter, PARAMETERS))
 @with_parameters()
 @described(
     """
-    name argument NAME: A generator; without it all are listed.
-    output output --output -o: File to write; default: stdout.
+    name argument NAME: A generator; without a name, all are listed.
+    output output --output -o: The file to write; default: standard output.
     """
 )
 def command(
     *, name: str | None = None, output: str | None = None, json: Json = False, given: dict[str, Any]
 ) -> None:
-    """Make a schedule problem: a pipeline of equal stages."""
+    """Make a schedule problem for a pipeline of equal stages."""
     if name is None:
         _list(given, output, json)
         return

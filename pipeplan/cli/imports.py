@@ -19,37 +19,35 @@ from .signatures import declared, described, in_bytes, list_of, shared
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
 
-WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
+WRITE_PROFILE = "Choose where to write the profile: give -o my.profile.json, or --json."
 
 
 # The options of all commands that make profiles, under the names of arguments of the functions that do it.
 OPTIONS = declared(
     """
-    batch int SAMPLES =1: Samples of a micro-batch.
-    sequence tokens TOKENS: Tokens of a sample, for models that read text.
+    batch int SAMPLES =1: Samples per micro-batch.
+    sequence tokens TOKENS: Tokens per sample, for language models.
     dtype text bfloat16|float16|float32 =bfloat16: Type of the weights.
-    bytes_per_parameter float: For tables with a column parameters_count: bytes of one.
-    hardware text NAME: Calculate times for this device: h100-80gb.
+    bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
+    hardware text NAME: Calculate the times for this device: h100-80gb.
     measure flag =false: Measure real passes on this machine instead.
-    repeats int =10: Passes that are measured; their median counts.
-    inference flag =false: Leave the backward passes out.
-    granularity text block|module|op|share:X =block: What a node is: the outermost numbered module, the
-        innermost module, or an operation; share:0.1 divides modules while they hold more than this share of the
-        floating-point operations.
-    micro_batch any SAMPLES: Samples of a micro-batch, which the function takes as its argument micro_batch;
-        4,1,2,8 makes curves of times, and all other amounts are those of the first.
-    efficiency float: Share of its peak that the device reaches; default: the device's own.
-    kernel_start_s short-time --kernel-start TIME: Time that the start of a kernel takes: 5us; default: the
-        device's own.
-    attention text fused|math =fused: Attention as one kernel, or step by step with its scores.
-    loss text sum: Take the sum of the first output as the loss.
-    allow_uncounted flag =false: Let operations that read weights count nothing where they have no formula.
-    trace flag --trace/--no-trace: Look at every operation with torch, a minute for a large model; or calculate
-        from the shapes in the configuration, in moments, with fused kernels; default: trace where torch is
-        installed.
-    activations text fused|eager: What layers keep for backward passes: as training frameworks keep it, with
-        fused kernels and flash attention; or as PyTorch does, operation by operation; default: fused where the
-        shapes are known.
+    repeats int =10: Number of measured passes, of which the median counts.
+    inference flag =false: Leave out the backward passes.
+    granularity text block|module|op|share:X =block: What a node is: the outermost numbered module, the innermost
+        module, or an operation; share:0.1 divides modules until none has more than this share of the floating-point
+        operations.
+    micro_batch any SAMPLES: Samples per micro-batch, passed to the function as its argument micro_batch. With 4,1,2,8
+        the times become curves; all other amounts are those for the first size.
+    efficiency float: Share of its peak that the device reaches; default: known for each device.
+    kernel_start_s short-time --kernel-start TIME: Time to start a kernel: 5us; default: known for each device.
+    attention text fused|math =fused: Attention as one kernel, or step by step, which stores the scores.
+    loss text sum: Use the sum of the first output as the loss.
+    allow_uncounted flag =false: Count operations that read weights as free if there is no formula for their cost.
+    trace flag --trace/--no-trace: Trace every operation with torch (a minute for a large model), or calculate at once
+        from the shapes in the configuration, with fused kernels; default: trace if torch is installed.
+    activations text fused|eager: What layers keep for the backward pass. fused: as in training frameworks, with fused
+        kernels and FlashAttention; eager: as in PyTorch, operation by operation; default: fused where the shapes are
+        known.
     """,
     micro_batch={"parser": list_of("sizes")},
 )
@@ -63,15 +61,15 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 with_arguments = shared("arguments", OPTIONS, _arguments)
 # Samples of a micro-batch, for files that do not state them; and where the profile goes.
-MICRO_BATCH = "micro_batch int SAMPLES: Samples for which the file states its amounts."
+MICRO_BATCH = "micro_batch int SAMPLES: Number of samples that the amounts in the file are for."
 OUTPUT = "output output --output -o: The file to write: my.profile.json."
 
 
 @with_arguments("inference", "bytes_per_parameter")
 @described(
     f"""
-    file argument FILE: A table: .csv or .tsv.
-    template flag: Print a filled example as CSV: a transformer.
+    file argument FILE: A layer table: .csv or .tsv.
+    template flag: Print an example as CSV: a transformer.
     {OUTPUT}
     {MICRO_BATCH}
     """
@@ -85,11 +83,11 @@ def table(
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
-    """Make a profile of a table of layers: a row for each layer, units in the header.
+    """Make a profile from a layer table: one row per layer, units in the header.
 
-    The columns are layer, forward, backward, parameters, activation (saved for the backward pass) and output (sent on),
-    with their units, and depends_on and count if wanted: see --template. Commands that take an INSTANCE take the table,
-    too.
+    The columns are layer, forward, backward, parameters, activation (saved for the backward pass) and output (sent
+    on), with their units, and optionally depends_on and count; see --template. Commands that take an INSTANCE also
+    accept the table itself.
     """
     from ..instances.networks.profile.table import read_table, table_template
 
@@ -121,9 +119,9 @@ def pipedream(
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
-    """Make a profile of a graph.txt, which PipeDream's profiler writes.
+    """Make a profile from a graph.txt written by PipeDream's profiler.
 
-    Commands that take an INSTANCE take the file itself, too, with the cluster and --kind beside.
+    Commands that take an INSTANCE also accept the file itself, with --kind and options for the cluster.
     """
     from ..instances.lowering import load_graph_txt
     from ..instances.networks.profile.options import SAMPLES
@@ -141,8 +139,8 @@ def pipedream(
 )
 @described(
     f"""
-    function argument FILE:FUNCTION: A function in a Python file, which is run: my.py:build; it returns (model, args,
-        kwargs).
+    function argument FILE:FUNCTION: A function in a Python file, as in my.py:build. It is run, and must return (model,
+        args, kwargs).
     {OUTPUT}
     """
 )
@@ -153,10 +151,10 @@ def torch(
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
-    """Make a profile of a PyTorch model: what its blocks cost, calculated for a device or measured on this machine.
+    """Make a profile of a PyTorch model, with costs calculated for a device or measured on this machine.
 
-    Calculated, the model is built without memory for its weights, so it may be larger than this machine. The first
-    scalar output that can be differentiated is the loss. Needs PyTorch, which the extra torch brings.
+    To calculate costs, the model is built without memory for its weights, so it may be too large for this machine. The
+    first scalar output that can be differentiated is the loss. Needs PyTorch (the extra `torch`).
     """
     from ..models.from_torch import import_torch
 
@@ -170,7 +168,7 @@ def torch(
 )
 @described(
     f"""
-    config argument CONFIG: A config.json on this machine; nothing is fetched.
+    config argument CONFIG: A config.json on this machine; nothing is downloaded.
     {OUTPUT}
     """
 )
@@ -181,24 +179,24 @@ def hf(
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
-    """Make a profile of a Hugging Face model from its configuration alone: no weights, no hub.
+    """Make a profile of a Hugging Face model from its configuration only, without weights or network access.
 
-    Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings, for models
-    whose shapes alone do not say enough.
+    Times are calculated for the device that --hardware names. For models whose costs cannot be calculated from their
+    shapes, it needs transformers (the extra `hf`).
     """
     from ..models.from_torch import import_hf, traces_what_is_known
 
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
         say_note(
-            "looking at every operation with torch; --no-trace calculates from the shapes, in moments, with other "
-            "nodes and times"
+            "tracing every operation with torch; --no-trace calculates at once from the shapes, with different nodes "
+            "and times"
         )
     profile = import_hf(config, **arguments)
     if arguments.get("trace") is None and profile.source.get("how") != "torch-export":
         say_note(
             "calculated from the shapes in the configuration, since torch or transformers is not installed; --trace "
-            "looks at every operation with them, and gives other nodes and times"
+            "uses them to trace every operation, and gives different nodes and times"
         )
     hand_over(profile, output, json)
 
@@ -217,8 +215,8 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
         say_note(warning)
     if profile.training and profile.source.get("activations") == "fused":
         say_note(
-            "layers keep what fused kernels and flash attention leave, as training frameworks do; --activations eager "
-            "counts what PyTorch keeps operation by operation"
+            "layers keep activations as with fused kernels and FlashAttention, as in training frameworks; "
+            "--activations eager counts what PyTorch keeps operation by operation"
         )
     if output is not None:
         write_json(output, profile_to_json(profile))
@@ -233,7 +231,7 @@ def _summary(profile: Profile) -> str:
     size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
-        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of parameters, {passes}, "
+        f"a profile of {several(len(profile.nodes), 'node')} with {in_bytes(size)} of weights, {passes}, "
         f"{profile.source.get('times', 'times of unknown origin')}"
     )
 
@@ -244,8 +242,8 @@ def _summary(profile: Profile) -> str:
 @with_cluster()
 @described(
     """
-    text argument TEXT|FILE: A layout, as "Et*8|t*9|t*9|t*6,L"; layer counts, as 8,9,9,6; or options of Megatron.
-    profile input PROFILE: The profile or table of the model.
+    text argument TEXT|FILE: A layout, such as "Et*8|t*9|t*9|t*6,L"; layer counts, such as 8,9,9,6; or Megatron options.
+    profile input PROFILE: The profile or layer table of the model.
     output output --output -o: Write the result as JSON.
     """
 )
@@ -257,15 +255,15 @@ def megatron_layout(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Make a plan of a Megatron layout, or of layer counts as vLLM has them, and let the referee judge it.
+    """Make a plan from a Megatron layout or from layer counts (as in vLLM), and let the referee judge it.
 
-    `plan verify`, `plan simulate` and `plan show` read the result with the same options of the cluster: what is run
-    today stands beside the optimum.
+    `plan verify`, `plan simulate` and `plan show` read the result with the same cluster options, so you can compare
+    what you run today with the optimum.
     """
     from ..instances.lowering import load_profile
     from ..models.export.training import plan_of_layout, result_of_layout
 
-    check_output(output, json, "Say where the plan goes: give -o today.json, or --json.")
+    check_output(output, json, "Choose where to write the plan: give -o today.json, or --json.")
     size = None if on.profile is None else on.profile.bytes_per_parameter
     loaded = load_profile(profile, training=on.training is not False, bytes_per_parameter=size)
     layout = read_text(text) if _is_path(text) else text

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from ..formulations.contract import OptionSpec
     from ..formulations.registry import Entry
 
-_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show only this one, with its options.")]
 
 
 def formulations(name: _Name = None, json: Json = False) -> None:
-    """List the models, or show one with its options."""
+    """List the formulations (mathematical models), or show one with its options."""
     from ..formulations import registry
 
     _show_entries("formulation", registry.FORMULATIONS, registry.GROUP, registry.find_formulation, name, json)
 
 
 def planners(name: _Name = None, json: Json = False) -> None:
-    """List the ways to get a plan, or show one with its options."""
+    """List the planners (ways to find a plan), or show one with its options."""
     from ..planners import registry
 
     _show_entries("planner", registry.PLANNERS, registry.GROUP, registry.find_planner, name, json)
 
 
 def instances(json: Json = False) -> None:
-    """List the packaged instances, and the packaged profiles, which become instances on a cluster."""
+    """List the packaged instances and the packaged profiles (models without a cluster)."""
     from ..instances.catalogue import packaged_info, packaged_kinds
 
     rows = {kind: packaged_info(kind) for kind in packaged_kinds()}
@@ -47,11 +47,11 @@ def instances(json: Json = False) -> None:
         print_json([*(row for of_kind in rows.values() for row in of_kind), *profiles])
         return
     for kind, listing in packaged_kinds().items():
+        put(listing.note, style="bold")
         _print_instances([_instance_row(row, listing) for row in rows[kind]])
-        out().print(listing.note)
-    _print_instances([{key: value for key, value in row.items() if key != "kind"} for row in profiles])
-    out().print(
-        "profiles: models without a cluster; commands take their names with --devices, --memory, --bandwidth"
+    put("profiles: models without a cluster; use them with --devices, --memory and --bandwidth", style="bold")
+    _print_instances(
+        [{"weights" if key == "parameters" else key: row[key] for key in row if key != "kind"} for row in profiles]
     )
 
 
@@ -107,15 +107,15 @@ def solvers(json: Json = False) -> None:
 # Words for what a solver lacks without a capability.
 WITHOUT: Mapping[str, str] = {
     "warm_start": "start from a plan",
-    "takes_solutions": "new starts while it runs",
-    "progress": "bounds while it runs",
-    "incumbents": "plans while it runs",
-    "interrupt": "answer when interrupted",
+    "takes_solutions": "new starting plans during the search",
+    "progress": "bounds during the search",
+    "incumbents": "plans during the search",
+    "interrupt": "an answer when interrupted",
     "unbounded": "unbounded models",
     "continuous": "continuous variables",
     "native": "CP-SAT models",
     "exact": "exact arithmetic",
-    "threads": "several threads",
+    "threads": "multiple threads",
     "seed": "seed",
     "absolute_gap": "absolute gap",
 }
@@ -160,7 +160,7 @@ def _show_entries(
         for entry in chosen:
             _show_entry(entry)
     else:
-        print_table([{"name": e.name, "plans": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
+        print_table([{"name": e.name, "kind": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
 
 
 def _show_entry(entry: Entry) -> None:
@@ -168,10 +168,10 @@ def _show_entry(entry: Entry) -> None:
 
     console = out()
     console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
-    put(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}")
+    put(f"kind of problem: {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}")
     extensions, seconds = ", ".join(sorted(entry.extensions)), ", ".join(e.name for e in second_methods(entry))
-    put(extensions and f"beyond the flat problem: {extensions}")
-    put(seconds and f"independent second methods for its proofs: {seconds}")
+    put(extensions and f"supported extensions: {extensions}")
+    put(seconds and f"methods that can check its proofs independently: {seconds}")
     put(entry.paper_words, style="dim")
     equations, code = ", ".join(entry.explained_in), entry.module.removeprefix("pipeplan.").replace(".", "/")
     put(equations and f"its equations: {equations}", f"its code: {code}", style="dim", soft=True)
@@ -193,9 +193,9 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Compile the inner loops of all methods ahead, once on a machine (a minute or two)."""
+    """Compile the inner loops of all methods in advance (once per machine; takes a minute or two)."""
     from ..planners.run.solve import warm_up
 
     clock.when_compiling(lambda: None)
-    warm_up(lambda name: say_note(f"compiling what {name} needs"))
-    say_note(f"done: compiling took {clock.seconds_compiling():.0f} s, and is not needed again until an update.")
+    warm_up(lambda name: say_note(f"compiling the code for {name}"))
+    say_note(f"done: compiling took {clock.seconds_compiling():.0f} s; it is needed again only after an update.")

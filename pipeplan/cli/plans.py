@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PlanArgument = Annotated[
     str,
     input_file(
-        "PLAN", "A plan, a result of `plan solve`, an expert split or a CSV of PyTorch; - for standard input."
+        "PLAN", "A plan, a result of `plan solve`, an expert split or a PyTorch schedule CSV; - for standard input."
     ),
 ]
 
@@ -66,14 +66,13 @@ def _choices(name: str) -> str:
 
 RULE_OPTIONS = declared(
     f"""
-    contiguity text {_choices("contiguity")}: What the nodes of each device must form; default: that of the result, else
+    contiguity text {_choices("contiguity")}: What the nodes of each device must form; default: as in the result, else
         none.
-    objective text {_choices("objective")}: The value to recompute; default: that of the result, else the first of its
-        kind.
-    semantics text {_choices("semantics")}: When weights are synchronised, for staging problems; default: that of the
+    objective text {_choices("objective")}: The value to recompute; default: as in the result, else the first one for
+        this kind of problem.
+    semantics text {_choices("semantics")}: When weights are synchronised, for staging problems; default: as in the
         result, else paper.
-    subgraphs_per_device int Q: For the latency of a sample, pieces that an accelerator may hold; default: what the
-        result was made for.
+    subgraphs_per_device int Q: For latency: number of pieces that an accelerator may hold; default: as in the result.
     """,
     subgraphs_per_device={"min": 1},
 )
@@ -149,11 +148,11 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
             one_of(flag_of(name), value, values)
     if "objective" in given:
         if "objective" not in choices:
-            raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
+            raise UsageError(f"--objective does not apply to a {problem.kind} problem; drop it.")
         one_of("--objective", given["objective"], choices["objective"])
     rules = kind_of(problem).rules(problem, {"contiguity": "none", **made_for, **given})
     if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
-        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
+        raise UsageError("--subgraphs-per-device needs --objective latency; give both or neither.")
     return rules
 
 
@@ -176,7 +175,7 @@ def _made_for(path: str) -> dict[str, Any]:
 @with_cluster()
 @with_rules()
 @with_limits("time_limit_s")
-@described("proof flag: Also prove the bound of a result again, by another exact method if there is one.")
+@described("proof flag: Also prove the bound of a result again, with another exact method if there is one.")
 def verify(
     *,
     instance: InstanceArgument,
@@ -187,16 +186,16 @@ def verify(
     given: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Recompute a plan and list every broken rule: exit code 0 if there is none, else 3.
+    """Recompute a plan and list every broken rule; exit code 0 if there is none, else 3.
 
-    A claim of the result that the referee does not confirm counts as a broken rule. With --proof the bound is proven
-    again: exit code 0 if it is confirmed, 1 if not, 3 if it is contradicted.
+    A claim in the result that the referee does not confirm counts as a broken rule. With --proof the bound is
+    proven again; exit code 0 if it is confirmed, 1 if not, 3 if it is contradicted.
     """
     problem = load_for(plan, instance, on)
     if proof:
         raise typer.Exit(_check_proof(problem, plan, given, limits, json))
     if limits:
-        raise UsageError("--time-limit is for the search of a proof; give --proof as well, or drop it.")
+        raise UsageError("--time-limit is for the search of a proof; add --proof, or drop it.")
     case = read_case(problem, plan, given)
     violations, differences = case.violations(), case.differences()
     if json:
@@ -214,7 +213,7 @@ def verify(
 def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
     """Prove a result's bound again, by the rules that it was made for; a search that Ctrl-C ends confirms nothing."""
     if given:
-        raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
+        raise UsageError("--proof uses the rules that the result was made for; drop options that change them.")
     from ..instances.stored_results import load_result
     from ..planners.run.claims import verify_proof
 
@@ -258,8 +257,8 @@ def verdict_facts(case: Case, violations: tuple[Violation, ...]) -> dict[str, An
 @with_rules()
 @described(
     """
-    plan input PLAN: A plan, a result, an expert split or a CSV of PyTorch; without it, show the instance.
-    unrolled flag: For patterns: show the pipeline from the first batch on, by batch number.
+    plan input PLAN: A plan, a result, an expert split or a PyTorch schedule CSV; without one, show the instance.
+    unrolled flag: For patterns: show the pipeline by batch number, starting with the first batch.
     """
 )
 def show_plan(
@@ -272,9 +271,9 @@ def show_plan(
     given: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
+    """Draw a plan: load, work, transfers and memory of each device or stage, with the slowest marked, and the timeline.
 
-    Without a plan: what the instance is; of a profile, where no cluster is given, its nodes and their costs.
+    Without a plan, describe the instance, or list the nodes of a profile and their costs if no cluster is given.
     """
     # --inference and the size of a parameter are about the model alone.
     sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
@@ -390,10 +389,10 @@ def _draw_case(
 @with_cluster()
 @described(
     f"""
-    micro_batches int N: Micro-batches in one iteration; required for splits and chains; default for stages: the
-        problem's.
-    schedule choice {"|".join(SCHEDULES)}: Order of the passes. planned: that of the stage graph, or 1F1B for other
-        plans; gpipe: all forward passes, then all backward.
+    micro_batches int N: Micro-batches in one iteration; required for splits and chains; for stagings the default is the
+        number in the problem.
+    schedule choice {"|".join(SCHEDULES)}: Order of the passes. planned: the stage graph's own schedule, or 1F1B for
+        other plans; gpipe: all forward passes, then all backward passes.
     picture picture: Draw the iteration: .svg, .png or .pdf.
     """
 )
@@ -407,14 +406,14 @@ def simulate_plan(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Simulate one iteration of a plan with stages: time, idle devices, memory, and what runs when."""
+    """Simulate one iteration of a plan with stages: time, idle devices, memory, and timeline."""
     from ..instances.simulate import simulate
     from ..instances.timeline.engine import DeadlockError
 
     problem = load_for(plan, instance, on)
     if micro_batches is None and kind_of(problem).batch is None:
         raise UsageError(
-            f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches."
+            f"A {problem.kind} problem does not state the number of micro-batches; give --micro-batches."
         )
     case = read_case(problem, plan, {})
     try:
@@ -454,7 +453,7 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
         if stage.limit_bytes is not None and stage.is_over_memory:
             unit = IN_BYTES.like([stage.limit_bytes])
             say_note(
-                f"with this schedule a device of {stage.name} holds {unit.text(stage.memory_bytes)}, "
+                f"with this schedule a device of {stage.name} needs {unit.text(stage.memory_bytes)}, "
                 f"more than its memory of {unit.text(stage.limit_bytes)}"
             )
             return
@@ -468,9 +467,9 @@ CAMPAIGN = '"schema": "pipeplan.campaign/'
 
 @described("output output --output -o: The HTML file to write.")
 def explore(*, output: str = "explore.html", json: Json = False) -> None:
-    """Write an interactive page: sliders for a pipeline; its time, timeline and memory change at once.
+    """Write an interactive page with sliders for a pipeline, which shows its time, timeline and memory.
 
-    The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
+    The file needs no network and no installation. The settings are part of the page's address, so you can share them.
     """
     from ..show.report import explore_page
 
@@ -482,8 +481,8 @@ def explore(*, output: str = "explore.html", json: Json = False) -> None:
 @with_cluster()
 @described(
     """
-    source input RESULT|FOLDER: A result file, - for standard input, the folder of `plan compare`, or a campaign of
-        `plan tune`.
+    source input RESULT|FOLDER: A result file, - for standard input, a folder written by `plan compare`, or a campaign
+        file of `plan tune`.
     instance input [INSTANCE]: The problem that was solved; default: the file or packaged instance that the result
         names.
     output output --output -o: The HTML file to write.
@@ -497,17 +496,17 @@ def report(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Write a self-contained page: summary, tables, Gantt, memory, graph, search, comparison charts."""
+    """Write a self-contained HTML page: summary, tables, timeline, memory, graph, search and comparison charts."""
     if Path(source).is_dir():
         if instance is not None:
-            raise UsageError("A comparison itself names its instances; drop INSTANCE.")
+            raise UsageError("A comparison names its own instances; drop INSTANCE.")
         from ..show.comparison import comparison_page
         from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
     elif begins_with(source, CAMPAIGN):
         if instance is not None:
-            raise UsageError("A campaign brings its problem along; drop INSTANCE.")
+            raise UsageError("A campaign contains its problem; drop INSTANCE.")
         from ..show.tuning import campaign_page
         from ..studies.tune import read_campaign
 

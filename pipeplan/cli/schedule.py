@@ -35,31 +35,30 @@ from .solve import OUTPUT, show_result
 if TYPE_CHECKING:
     from ..studies.stage_schedule import Rival, ScheduleStudy
 
-BLOCKS, METHOD = "Blocks", "Method"
+BLOCKS, METHOD = "Schedule", "Method"
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
 BLOCK_OPTIONS = declared(
     f"""
     [{BLOCKS}]
-    micro_batches int M: Micro-batches in an iteration; default: the steady state alone.
-    split_backward text SHARE: Divide backward passes: this share for their inputs, the rest for the weights at
-        any later time; 0.5, or one for each stage: 0.5,0.5,0.4.
-    weight_stash share SHARE: With --split-backward: the share of its activations that a stage keeps for the
-        weights; default: 0.5.
-    virtual int V: Cut every stage into V chunks, as equal as can be; they go around the devices.
-    shape choice v: Two chunks on each device, there and back again.
-    recompute flag: Keep inputs alone; backward passes run the forward pass again.
-    memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: that of the plan's
-        problem.
+    micro_batches int M: Micro-batches per iteration; default: steady state only.
+    split_backward text SHARE: Divide backward passes: this share of the time for inputs, the rest for weights, at any
+        later time; 0.5, or one per stage: 0.5,0.5,0.4.
+    weight_stash share SHARE: With --split-backward: share of the activations that a stage keeps for the weight pass;
+        default: 0.5.
+    virtual int V: Cut every stage into V chunks, as equal as possible, assigned to the devices in round-robin order.
+    shape choice v: Place two chunks on each device in a V: down the devices and back.
+    recompute flag: Keep only the inputs; backward passes rerun the forward pass.
+    memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: as in the problem of the plan.
     [{METHOD}]
-    objective choice makespan|span|period: What to minimise; default: the makespan, or the period.
+    objective choice makespan|span|period: What to minimise; default: the makespan, or in steady state the period.
     """
 )
 METHOD_OPTIONS = declared(
     """
-    planner text NAME: Another way to a schedule; `plan planners` lists them.
-    formulation text NAME: A model to solve; `plan formulations` lists them.
+    planner text NAME: How to find the schedule; `plan planners` lists the planners.
+    formulation text NAME: The formulation to solve; `plan formulations` lists them.
     """,
     panel=METHOD,
 )
@@ -73,7 +72,7 @@ METHOD_OPTIONS = declared(
     f"""
     [{OUTPUT}]
     output output --output -o: Write the result as JSON.
-    problem_output output: Write the schedule problem, for plan verify, show and solve.
+    problem_output output: Write the schedule problem, for `plan verify`, `plan show` and `plan solve`.
     """
 )
 def command(
@@ -91,10 +90,10 @@ def command(
     picture: Picture = None,
     progress: Progress = None,
 ) -> None:
-    """Find the best schedule for the stages of a plan, within the memory of the devices.
+    """Find the best schedule for the stages of a plan within the device memory.
 
-    The plan was made for a schedule of its own, mostly 1F1B. Here its stages become blocks of work, whose order is
-    open; the answer says what it gains over the plan's own schedule and over the best of the published rules.
+    A plan is made for one schedule, usually 1F1B. This command keeps its stages and looks for a better order of their
+    passes. It reports the gain over the plan's own schedule and over the best published rule.
     """
     if "split_backward" in blocks:
         blocks["split_backward"] = _shares(blocks["split_backward"])
@@ -153,15 +152,15 @@ def _gain(study: ScheduleStudy) -> str | None:
     here = f"{name} {amount(value, unit)}, at most {memory.text(peak)} on a device"
 
     def against(rival: Rival, what: str) -> str:
-        more = "" if rival.fits else ", more than there is"
+        more = "" if rival.fits else ", which does not fit"
         told = f"{amount(rival.value, unit)}, {memory.text(rival.peak)}{more}"
         return f"{_difference(value, rival.value)} {what} ({told})"
 
     told = [against(study.own, "the plan's own schedule")] if study.own is not None else []
     if study.rule is None:
-        told.append("no named rule is made for this shape and memory")
+        told.append("no published rule fits this shape and memory")
     else:
-        told.append(against(study.rule, f"{study.rule.name}, the best named rule that fits"))
+        told.append(against(study.rule, f"{study.rule.name}, the best published rule that fits"))
     return f"{here}: {'; '.join(told)}"
 
 

@@ -114,7 +114,7 @@ def _whole_size(text: str) -> int:
     amount = quantities.size(text)
     if 0 < amount < MEMORY.least:
         raise ValueError(
-            f"{text!r} means {amount:g} bytes, in which no process runs; write {amount:g}GB if that is meant."
+            f"{text!r} means {amount:g} bytes, too little for any process; write {amount:g}GB if you mean that."
         )
     return math.ceil(amount)
 
@@ -136,7 +136,7 @@ def list_of(what: str) -> Callable[[str], tuple[int, ...]]:
     def parser(text: str) -> tuple[int, ...]:
         numbers = quantities.whole_numbers(text)
         if numbers is None:
-            raise typer.BadParameter(f"{text!r} is no list of {what} like 1,2,4.")
+            raise typer.BadParameter(f"{text!r} is not a list of {what} such as 1,2,4.")
         return numbers
 
     return parser
@@ -168,7 +168,7 @@ def readable(context: typer.Context, path: str | None) -> str | None:
     if path != "-" or context.resilient_parsing:
         return path
     if STDIN in context.params.values():
-        raise UsageError("Two files are to be read from standard input; give one of them by its name.")
+        raise UsageError("Two files cannot both be read from standard input; give one of them by name.")
     return STDIN
 
 
@@ -421,7 +421,7 @@ def with_narrow_options(command: Command) -> Command:
         "option",
         list[str],
         metavar="NAME=VALUE",
-        help="An option of one method, or of one source of problems; see `plan planners NAME`. Repeatable.",
+        help="An option of one method or of one input format; see `plan planners NAME`. Repeatable.",
     )
     dropped = {parameter.name for parameter in narrow.values()} | {"option"}
     kept = [parameter for name, parameter in signature.parameters.items() if name not in dropped]
@@ -453,7 +453,7 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
 
 def _no_such(name: str, narrow: Table, context: typer.Context) -> str:
     if f"--{name}" in {flag for parameter in context.command.params for flag in parameter.opts}:
-        return f"{show(name)} is an option of its own; write --{name}."
+        return f"{show(name)} is a separate option; write --{name}."
     known = did_you_mean(name, narrow) or f"; --option takes {', '.join(sorted(narrow))}"
     return f"There is no option {show(name)}{known}."
 
@@ -478,7 +478,7 @@ def modern(words: Sequence[str], narrow: Table) -> Iterator[str]:
         if text is None:
             yield word
         else:
-            say_note(f"--{name} is written --option {text} now.")
+            say_note(f"--{name} is now written --option {text}.")
             yield from ("--option", text)
 
 

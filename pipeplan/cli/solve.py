@@ -105,18 +105,17 @@ METHOD, OUTPUT = "Method", "Output"
 @with_limits()
 @described(
     f"""
-    instance input INSTANCE: A file, - or a packaged name; default: an example.
+    instance input INSTANCE: File, - (stdin) or packaged name; default: example.
     output output --output -o: Write the result as JSON.
     [{METHOD}]
     formulation text NAME: The model to solve; see `plan formulations`.
-    planner text NAME: The way to a plan; see `plan planners`.
+    planner text NAME: How to find the plan; see `plan planners`.
     solver text NAME: The solver; see `plan solvers`.
     warm_start text auto|dp|none|FILE: The plan to start from. dp: the best chain of stages; FILE: a plan or result.
-    cross_check flag: Prove it with a second exact method as well.
+    cross_check flag: Also prove it with a second exact method.
     [{OUTPUT}]
     log output: Write the solver's own log to this file.
-    export_model output: Write the model as .mps or .lp before solving it, and beside it FILE.md, which says what its
-        names mean.
+    export_model output: Write the model as .mps or .lp before solving it, and FILE.md, which explains its names.
     """,
     formulation={"autocompletion": lambda: [*FORMULATIONS]},
     planner={"autocompletion": lambda: [*PLANNERS]},
@@ -143,7 +142,7 @@ def command(
 ) -> None:
     """Plan an instance: prove the best plan, or find the best within the limits.
 
-    --help-all lists all options; `plan planners NAME` explains a method's.
+    --help-all lists all options; `plan planners NAME` explains those of a method.
     """
     if export_model is not None:
         from ..studies import export

@@ -52,14 +52,16 @@ ON_CURVES = ("devices", "bandwidth", "batch", "levels", *(option.name for option
 @with_limits("rel_gap", "time_limit_s", "threads", "seed")
 @described(
     f"""
-    instance input INSTANCE: A chain: a file, - for standard input, or a packaged name.
+    instance input INSTANCE: A chain: a file, - for standard input, or the name of a packaged instance.
     [Curves]
-    method texts NAME: A method to draw, ilp-beaumont and cp-beaumont included; repeatable; default:
+    method texts NAME: A planner to draw, or a formulation (ilp-beaumont or cp-beaumont); repeatable; default:
         exact-beaumont and the baselines.
-    memory texts SIZE: A memory limit in place of --points: 8GiB; repeatable.
-    points int: How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.
+    memory texts SIZE: A memory limit, instead of --points: 8GiB; repeatable.
+    points int: Number of memory limits to try, from the smallest with a plan to the one where more does not help;
+        default: 8.
     [{OUTPUT}]
-    output output --output -o: Write each point at once, as a JSON line; an interrupted run continues from it.
+    output output --output -o: Write each point as a JSON line as soon as it is known; an interrupted run can continue
+        from this file.
     resume flag --resume/--no-resume: Continue from an existing --output.
     csv output: Write the points as a table.
     picture picture: Draw the curves: .svg, .png or .pdf.
@@ -80,10 +82,10 @@ def pareto(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, a curve for each method.
+    """Draw the period of a chain against memory, with one curve per method.
 
-    Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
-    run and shows the points so far.
+    The referee recomputes every plan. The time limit applies to each point (default: 60 s). Ctrl-C ends the run and
+    shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
     problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
@@ -91,11 +93,11 @@ def pareto(
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(
-            f"plan pareto is for chain problems; {problem.name} is a {problem.kind} problem, whose curve plan memory "
-            "draws."
+            f"plan pareto is for chain problems; {problem.name} is a {problem.kind} problem, so use plan memory "
+            "instead."
         )
     if memory and points is not None:
-        raise UsageError("--memory and --points both say where the points lie; give one of them.")
+        raise UsageError("--memory and --points both choose the points; give one of them.")
     chosen = tuple(sorted({size(text) for text in memory or ()}))
     check_memory(problem, "--memory", *chosen)
     settings = Settings(
@@ -107,7 +109,7 @@ def pareto(
     answer = _answer(problem, settings, output, resume, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
-        say_note(f"interrupted: the curves are not complete{goes_on}")
+        say_note(f"interrupted: the curves are incomplete{goes_on}")
     if csv is not None:
         write_csv(answer, csv)
     from ..show.front import of_chain
@@ -162,10 +164,10 @@ USUAL_LIMIT_S = 60.0
 @with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 @described(
     f"""
-    points int: Amounts of memory for which the best value is sought; 0: only the least memory is.
+    points int: Number of memory sizes at which to find the best value; 0: find only the smallest memory.
     [{METHOD}]
-    formulation text NAME: The model that finds the values.
-    planner text NAME: The planner that finds the values.
+    formulation text NAME: The formulation to use.
+    planner text NAME: The planner to use.
     [{OUTPUT}]
     output output --output -o: Write the answer as JSON.
     picture picture: Draw the curves: .svg, .png or .pdf.
@@ -186,15 +188,15 @@ def memory(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Find the least memory per device with a plan, and what more of it is worth.
+    """Find the smallest memory per device for which a plan exists, and show what additional memory gains.
 
-    The instance's own memory does not count. The time limit (60 s unless given) is for all together; Ctrl-C shows what
-    is known by then.
+    The memory given in the instance is ignored. The time limit applies to the whole command (default: 60 s); Ctrl-C
+    shows the results so far.
     """
     if picture is not None and not points:
-        raise UsageError("--picture draws the curve, and with --points 0 there is none; drop one of them.")
+        raise UsageError("--picture draws the curve, but with --points 0 there is none; drop one of them.")
     if on.memory_bytes not in (None, math.inf):
-        raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
+        raise UsageError("plan memory finds out how much memory is needed; drop --memory.")
     if holds_profile(instance):
         on = replace(on, memory_bytes=math.inf)
     on, own = with_micro_batch(instance, on, own)
@@ -208,7 +210,7 @@ def memory(
     if output is not None:
         write_json(output, study.to_json())
     if not study.complete:
-        say_note("the answer is not complete: the search was interrupted, or its time was over")
+        say_note("the answer is incomplete: the search was interrupted or reached its time limit")
     from ..show.front import of_memory
 
     show_front(of_memory(study), study.to_json() if json else None, picture)

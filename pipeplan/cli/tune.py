@@ -33,22 +33,22 @@ COMMAND = "A command to run"
 @with_limits("time_limit_s")
 @described(
     f"""
-    model argument MODEL|CAMPAIGN: A model, with which a campaign begins, or the file of a campaign, which goes on.
+    model argument MODEL|CAMPAIGN: A model, to start a campaign, or the file of a campaign, to continue it.
     [Campaign]
     output output --output -o: The file of a new campaign; default: campaign.json.
-    within share --within SHARE: The answer may be slower than the fastest by this share; default: 2%.
-    rho share --rho SHARE: The form of the model may be wrong by this share for each configuration; default: what
-        a fit leaves on published runs, 10% where there are none.
-    common_factor float FACTOR: All times together may be off by this factor; default: 1.65.
-    runs int --runs N: The most runs of the campaign; default: 12.
+    within share --within SHARE: How much slower than the fastest the answer may be; default: 2%.
+    rho share --rho SHARE: Assumed model error for each configuration, after fitting; default: the error of a fit on
+        published runs, or 10% if there are none.
+    common_factor float FACTOR: Assumed error that all predicted times share, as a factor; default: 1.65.
+    runs int --runs N: Maximum number of runs; default: 12.
     [{RUNS}]
-    measured texts FILE: Runs that were made, a table or a log of Megatron or torchtitan; repeatable.
+    measured texts FILE: Your measured runs: a table, or a Megatron or torchtitan log; repeatable.
     [{COMMAND}]
-    run_command text --command WORDS: Run this for each configuration and read its output: './train.sh {{flags}}', or
-        {{toml}}, {{json}} or {{words}} by framework.
-    run_limit_s duration --run-limit TIME: End a run after this time; default: 1h.
-    dry_run flag: Print the command of the next run, and run nothing.
-    retry flag: Make runs again that failed.
+    run_command text --command WORDS: Command to run for each configuration, whose output is read: './train.sh
+        {{flags}}'; some frameworks take {{toml}}, {{json}} or {{words}} instead.
+    run_limit_s duration --run-limit TIME: Stop a run after this time; default: 1h.
+    dry_run flag: Print the command of the next run without running it.
+    retry flag: Repeat failed runs.
     """
 )
 def command(
@@ -70,27 +70,28 @@ def command(
     json: Json = False,
     progress: Progress = None,
 ) -> None:
-    """Find the runs that decide which configuration is the fastest, and know when no other can be faster.
+    """Choose which configurations to run, one after another, until the fastest one is proven.
 
-    A campaign is a file: begin it with a model, then name the file with --measured or --command. Exit codes: 0 the
-    fastest is certain, or the campaign has begun; 1 it is open; 2 bad input; 130 interrupted.
+    A campaign is stored in a file. Start one by naming a model; after that, name the file, with --measured or
+    --command. Exit codes: 0 the fastest configuration is proven, or a new campaign was started; 1 not yet decided; 2
+    bad input; 130 interrupted.
     """
     from ..studies.trials import Command
     from ..studies.tune import Desk, alone, is_campaign, read_campaign, with_measured
 
     limits_for(limits)
     if common_factor is not None and not 1 <= common_factor < math.inf:
-        raise UsageError(f"--common-factor is {common_factor:g}; give a factor from 1 on.")
+        raise UsageError(f"--common-factor is {common_factor:g}; give a factor of at least 1.")
     common = None if common_factor is None else math.log(common_factor)
     if model is None:
-        raise UsageError("Name a model, as in plan configure, or the file of a campaign.")
+        raise UsageError("Name a model, as for plan configure, or the file of a campaign.")
     if is_campaign(model):
         _refuse_options({**given, **scope, **limits, "output": output})
         path, begins = model, False
     else:
         path, begins = output or "campaign.json", True
         if Path(path).exists():
-            raise UsageError(f"{path} exists; go on with plan tune {path}, or give another file with -o.")
+            raise UsageError(f"{path} exists; continue it with plan tune {path}, or give another file with -o.")
     problem = problem_of_options(model, given) if begins else None
     with alone(path):
         campaign = read_campaign(path) if problem is None else _begun(problem, scope, rho, limits, progress)
@@ -118,7 +119,7 @@ def command(
 def _refuse_options(given: Mapping[str, Any]) -> None:
     """A campaign has its own problem and scope."""
     for name in (key for key, value in given.items() if value):
-        raise UsageError(f"{flag_of(name)} is for new campaigns; drop it, or begin another with plan tune MODEL.")
+        raise UsageError(f"{flag_of(name)} is for new campaigns; drop it, or start another with plan tune MODEL.")
 
 
 def _begun(
@@ -167,7 +168,7 @@ def _run(
     from ..studies.tune import USUAL_LIMIT_S, CommandRunner, Made, best_seconds, go_on
 
     if desk.campaign.command not in (None, ready.digest):
-        say_note("the command is another one than before; the runs of both count")
+        say_note("the command differs from the earlier one; the runs of both count")
     begun, known = now(), Moment(0.0)
     try:
         with graceful(), reporter(progress) as watch:
@@ -185,8 +186,8 @@ def _run(
 
             runner = CommandRunner(ready, USUAL_LIMIT_S if run_limit_s is None else run_limit_s, heard)
             for made in runner.resume(desk):
-                say_note(f"run {made.id} had been started before: {made.said}")
+                say_note(f"run {made.id} was started earlier: {made.said}")
             return go_on(desk, runner, told)
     except KeyboardInterrupt:
-        say_note(f"interrupted; plan tune {desk.path} --command ... goes on with the campaign")
+        say_note(f"interrupted; plan tune {desk.path} --command ... continues the campaign")
         raise typer.Exit(INTERRUPTED) from None

@@ -44,7 +44,7 @@ def even_split(problem: Problem, rules: Rules, plans_of: str = "even_plans") -> 
 MOST_NAMED = 48
 # Amounts that differ by a smaller relative share are called the same.
 SAME = 5e-4
-BLOCKS = "an even split of the blocks (as many numbered blocks on each device, as frameworks divide them)"
+BLOCKS = "an even split of the blocks (equally many numbered blocks on each device, as in frameworks)"
 # From this share of its limit on, memory is called nearly full.
 FULL = 0.95
 # From this ratio on, a split is said to take so many times as long, not to be so many per cent slower.
@@ -53,10 +53,10 @@ PASSES = {"forward": "forward passes", "backward": "backward passes"}
 # Why a run that proved nothing has no plan.
 NO_PLAN = {
     Stop.TIME: "the time limit was reached first",
-    Stop.MEMORY: "the method needed more memory than its limit",
+    Stop.MEMORY: "the method exceeded its memory limit",
     Stop.INTERRUPTED: "the search was interrupted",
     Stop.ERROR: "the method failed",
-    Stop.COMPLETED: "the method knows none that fits",
+    Stop.COMPLETED: "the method found none that fits",
 }
 
 
@@ -110,7 +110,7 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
     split = f"an even split ({words})" if words else "an even split"
     parts = []
     if other is None and words:
-        parts.append(f"no even split that was tried fits ({words})")
+        parts.append(f"no even split ({words}) that was tried is valid")
     if other is not None:
         differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
         parts.append(_compared(split + differs, other, plan, value))
@@ -146,13 +146,11 @@ def how_good(problem: Problem, result: Result) -> str:
         found = no_plan(problem, own).rstrip(".")
         if own.objective is not None:
             found = f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
-        return (
-            f"feasible, not proven, and no plan that the method considers; among those that it considers: {found}"
-        )
+        return f"feasible, not proven, and outside the plans that the method considers; among those: {found}"
     if result.gap is None:
-        return "how far it is from the best plan is not known"
+        return "the distance from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
-        more = f" ({result.wider} asks for more)" if result.wider else ""
+        more = f" (for more plans, use {result.wider})" if result.wider else ""
         return optimal() + (f" among {among}{more}" if among else "")
     return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
 
@@ -206,7 +204,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "gap": "unknown" if result.gap is None else percent(max(0.0, result.gap)),
         "scope": result.scope,
         "in scope": found,
-        "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
+        "wider": result.scope and result.wider and f"for more plans, use {result.wider}",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
         "start": f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else ""),
         "cross-check": None if result.cross_check is None else check_in_words(result.cross_check),
@@ -291,7 +289,7 @@ class Iteration:
     tokens_per_second: float | None
 
     def in_words(self) -> str:
-        usual = f" ({FOR_EACH_STAGE} for each stage; plan simulate takes any number)" if self.is_usual_count else ""
+        usual = f" ({FOR_EACH_STAGE} per stage; plan simulate takes any number)" if self.is_usual_count else ""
         rates: tuple[tuple[float | None, str], ...] = (
             (self.samples_per_second, "samples"),
             (self.tokens_per_second, "tokens"),
@@ -305,7 +303,7 @@ class Iteration:
         facts = ", ".join([amount(self.time, self.time_unit), *(f"{rate} {what}/s" for rate, what in texts)])
         return (
             f"one iteration of {several(self.count, singular(self.counted))}{usual}: {facts}; "
-            f"devices of the plan idle {percent(self.idle)} of it"
+            f"the plan's devices are idle for {percent(self.idle)} of that time"
         )
 
 
@@ -350,7 +348,7 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
     used = len(stages.shared) or sum(stage.devices for stage in stages.stages)
     if used >= available:
         return None
-    return f"the plan uses {used} of {several(available, 'device')}; the others are left over"
+    return f"the plan uses {used} of {several(available, 'device')}; the others stay unused"
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.amounts import Amount
-from ..instances.least_memory import at_least, in_one_unit, option, said
+from ..instances.least_memory import in_one_unit, option, said
 from ..instances.registry import Problem
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy, worse
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 FREE = "without a limit"
 # Share of the width by which curves go on behind the last point, so that the last step is seen.
 BEYOND = 0.05
-LEGEND = "*: proven; %: gap to the bound; -: no plan"
+LEGEND = "gap: * is proven optimal, % is the distance to the bound"
 # A smaller gap is shown as smaller, never as nothing.
 LEAST_GAP = 0.001
 # The heading of a column, and what it says of a point.
@@ -142,7 +143,7 @@ def of_chain(curve: Curve) -> Front:
         memory=memory,
         rules=rules,
         sentences=sentences,
-        legend=f"{LEGEND}; 2x: repeats itself after 2 batches",
+        legend=f"{LEGEND}; 2x: the pattern has 2 batches",
     )
     return replace(front, what=f"{sizes}; {value}{front.times().inside}")
 
@@ -155,7 +156,7 @@ def of_memory(study: MemoryStudy) -> Front:
     problem, least, points = study.problem, study.least, study.points
     value = "value" if not points else str(module_of(problem).value_name(rules_of(problem, study.options)))
     times = Times.of((point.value for point in points), problem.time_unit)
-    exact = "" if least.memory_bytes is None else f"; {option(least.memory_bytes, least.counted)} asks for it"
+    exact = "" if least.memory_bytes is None else f"; use {option(least.memory_bytes, least.counted)}"
     return Front(
         problem,
         "memory of a device",
@@ -163,7 +164,7 @@ def of_memory(study: MemoryStudy) -> Front:
         (Series(str(study.method), points, f"{value}{times.inside}"),),
         memory=memory_unit(least.counted).like(point.limit for point in points),
         what=f"{said(least)}{exact}",
-        columns=(("less time", lambda point, times: _less(point, points[0].value)),),
+        columns=(("time saved", lambda point, times: _less(point, points[0].value)),),
         sentences=(_closing(study),) if points else (),
         texts=in_one_unit((point.limit for point in points), least.counted),
     )
@@ -179,13 +180,14 @@ def _closing(study: MemoryStudy) -> str:
     """A sentence that says from where on more memory does not help, and below which amount it is known to help."""
     best, counted = study.no_more_helps, study.least.counted
     if best is None:
-        return "what more memory is worth was not found in time"
+        return "the time limit came before the gain from more memory was known"
     value, amounts = best.value, in_one_unit((point.limit for point in study.points), counted)
+    lower = in_one_unit((point.limit for point in study.points), counted, math.floor)
     slower = [p for p in study.points if p.bound is not None and value is not None and worse(p.bound, value)]
     if not best.certified:
         return f"with more than {amounts[best.limit]} nothing better was found ({study.method}, not proven)"
-    words = f"from {amounts[best.limit]} on more memory does not help (proven by {study.method})"
-    return f"{words}; with {at_least(slower[-1].limit, counted)} it still does" if slower else words
+    words = f"above {amounts[best.limit]}, more memory does not help (proven by {study.method})"
+    return f"{words}; at {lower[slower[-1].limit]} it still does" if slower else words
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------
@@ -207,7 +209,7 @@ def draw_front_table(front: Front) -> None:
             others = (text(point, times) for _, text in front.columns for point in points.values())
             rows.append((front.limit_text(limit), *cells, *others))
         draw_rows(["memory", *headings, *(heading for heading, _ in front.columns)], rows)
-        put(front.legend)
+        put(front.legend + "; -: no plan" * any(point.value is None for _, point in front.points))
     put(*front.sentences, soft=True)
 
 

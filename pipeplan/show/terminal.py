@@ -102,8 +102,8 @@ def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: s
     lines, is_whole = [], len(windows) == 1
     if timeline.steady is not None:
         blanks = " " * int((timeline.steady - timeline.start) / step)
-        at = f"{indent}{blanks}^ from here" if is_whole else f"from {amount(timeline.steady, unit)}"
-        lines.append(f"{at} on everything repeats")
+        at = f"{indent}{blanks}^ after this" if is_whole else f"after {amount(timeline.steady, unit)}"
+        lines.append(f"{at}, everything repeats")
     if is_whole:
         start = number(timeline.start)
         lines.append(f"{indent}{start}{number(timeline.end):>{WIDTH - len(start)}}")
@@ -111,7 +111,7 @@ def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: s
         count = windows[0][1]
         texts = ([number(start) for start, _ in windows], timeline.windows)
         lines += [indent + " ".join(f"{word:<{count}}" for word in words) for words in texts]
-        lines.append(f"three windows of {amount(count * step, unit)} each; what runs between them is left out")
+        lines.append(f"three windows of {amount(count * step, unit)} each; the time between them is left out")
     return [*lines, *filter(None, [timeline.marks, timeline.summary])]
 
 
@@ -255,8 +255,8 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
 
 # What the sizes of a model count, where their names say too little.
 COUNTED = {
-    "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
-    "groups": "nodes that must share a device are one",
+    "rows": "as given to the solver, for plans up to the best known value; an exported model has no such limit",
+    "groups": "nodes that must share a device count as one",
     "nets": "outputs that may have to be moved",
     "arcs": "pairs of groups, the first before the second",
 }
@@ -319,13 +319,13 @@ def say_proof_check(check: ProofCheck) -> None:
 def say_differences(differences: Sequence[str]) -> None:
     """Print what a result's file claims and the referee does not find."""
     put(*(f"  - {difference}" for difference in differences))
-    put("claims: the file differs from what was recomputed" if differences else "", style="bold red")
+    put("claims: the file differs from the recomputed values" if differences else "", style="bold red")
 
 
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
     """Print whether the referee accepts the plan, with the value recomputed here."""
     if plan is None:
-        put("verified: nothing, no plan was found", style="bold")
+        put("verified: nothing, because no plan was found", style="bold")
     elif violations:
         put(*(f"  - {violation}" for violation in violations[:MOST_VIOLATIONS]))
         more = len(violations) - MOST_VIOLATIONS
@@ -384,8 +384,8 @@ def draw_profile(profile: Profile) -> None:
     table = new_table(padding=1)
     times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
     passes, kept = (("forward", "backward"), ("saved",)) if profile.training else (("forward",), ())
-    put(f"times{times.inside}")
-    for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
+    put(f"times{times.inside}, sizes of weights and saved activations")
+    for i, heading in enumerate(("node", *passes, "share", "weights", *kept)):
         table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
     for row in report["nodes"][:SHOWN_NODES]:
         costs = (times.text(row[side], digits=4) for side in passes)
@@ -394,22 +394,22 @@ def draw_profile(profile: Profile) -> None:
         table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
     draw_table(table)
     left = len(report["nodes"]) - SHOWN_NODES
-    put(f"... and {several(left, 'more node')}; --json has all of them" if left > 0 else "")
+    put(f"... and {several(left, 'more node')}; --json lists all" if left > 0 else "")
 
 
 def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
-    unit, shape = profile.time_unit, "in a row" if facts["row"] else "that form a graph"
-    twice = f", {size(profile.tied_bytes)} of them in a second node as well" if profile.tied else ""
+    unit, shape = profile.time_unit, "in sequence" if facts["row"] else "that form a graph"
+    twice = f", of which {size(profile.tied_bytes)} also occur in a second node" if profile.tied else ""
     passes = f"forward {amount(facts['forward'], unit, 4)}"
     if profile.training:
-        kept = f"; {size(facts['saved_bytes'])} saved between them"
+        kept = f"; {size(facts['saved_bytes'])} of activations saved between them"
         passes += f", backward {amount(facts['backward'], unit, 4)}{kept}"
     entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
     source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
     return [
         f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
         f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}",
-        f"parameters {size(facts['parameter_bytes'])}{twice}",
+        f"weights {size(facts['parameter_bytes'])}{twice}",
         *([f"source: {source}"] if source else []),
     ]
 
@@ -448,8 +448,8 @@ def sentences(report: RunReport) -> Iterator[str]:
             yield _checked(case, case.check)
     off = report.context - 1
     yield (
-        f"in the run, passes took {percent(abs(off))} {'more' if off >= 0 else 'less'} time than the profile says; "
-        "--save-profile keeps these times"
+        f"in the run, passes took {percent(abs(off))} {'more' if off >= 0 else 'less'} time than in the profile; "
+        "--save-profile stores these times"
     )
     yield from report.notes
 
@@ -463,8 +463,8 @@ def _outcome(case: CaseReport) -> str:
     if case.clean:
         return f"{start}; clean, {off}"
     return (
-        f"{start}; the machine was busy ({case.ratio:.2f} s of wall time for each second of CPU time), so the virtual "
-        f"clock is judged, {virtual}: {off}"
+        f"{start}; the machine was busy ({case.ratio:.2f} s of wall time per second of CPU time), so the virtual "
+        f"clock counts, {virtual}: {off}"
     )
 
 

@@ -51,7 +51,9 @@ def learnt_in_words(before: Verdict, verdict: Verdict) -> str:
 def _left(verdict: Verdict) -> str:
     more = f", and {several(len(verdict.may), 'configuration')} may be faster by more than allowed"
     regret = (
-        "is not known yet" if verdict.regret is None else f"is within {per_cent(verdict.regret)} of the fastest"
+        "cannot be compared with the fastest yet"
+        if verdict.regret is None
+        else f"is within {per_cent(verdict.regret)} of the fastest"
     )
     return regret + (more if verdict.may else "")
 
@@ -61,18 +63,18 @@ def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     problem, first = campaign.problem, campaign.candidates[0]
     yield (
         f"{problem.model.name} on {problem.devices} {problem.gpu.name}, {problem.framework}: "
-        f"{several(len(campaign.candidates), 'candidate')} within {per_cent(list_share(campaign))} of the best, which "
-        f"is predicted to take {first.seconds:.4g} s an iteration."
+        f"{several(len(campaign.candidates), 'candidate')} within {per_cent(list_share(campaign))} of the best, "
+        f"which is predicted to take {first.seconds:.4g} s per iteration."
     )
     yield (
-        f"Assumed: the form of the model is right within {per_cent(verdict.rho)} for each configuration, and all times "
-        f"are off by at most {math.exp(campaign.common):.3g} times together."
+        f"Assumed: after fitting, each predicted time is right within {per_cent(verdict.rho)}; before it, all times "
+        f"together may be off by a factor of {math.exp(campaign.common):.3g}."
     )
     if campaign.proxies:
         count = several(len(campaign.proxies), "proxy")
-        yield f"What {count} took counts within {per_cent(TWICE * verdict.rho)}."
+        yield f"The measured times of {count} count within {per_cent(TWICE * verdict.rho)}."
     if campaign.undecided:
-        yield f"The search has left {several(campaign.undecided, 'choice')} open: nothing is claimed of them."
+        yield f"The search left {several(campaign.undecided, 'choice')} undecided; nothing is claimed about them."
     if verdict.best is not None and not verdict.certified:
         best = campaign.candidates[verdict.best].plan
         took = f"{shortest_words(problem, best)}, {best_seconds(campaign, best):.4g} s"
@@ -93,8 +95,8 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     cheap = _proxy(campaign, verdict)
     if cheap is not None:
         yield (
-            f"Or first a proxy ({cheap['differs']}): {cheap['seconds']:.4g} s an iteration, "
-            f"{per_cent(cheap['share'])} of the GPU time, which counts within {per_cent(TWICE * verdict.rho)}:"
+            f"Or run a proxy first ({cheap['differs']}): {cheap['seconds']:.4g} s per iteration and "
+            f"{per_cent(cheap['share'])} of the GPU time; its time counts within {per_cent(TWICE * verdict.rho)}:"
         )
         yield _on_one_line(cheap["flags"])
 
@@ -166,7 +168,7 @@ def campaign_page(campaign: Campaign) -> str:
     parts = [
         html.header(
             title,
-            html.paragraph(done or "Not certain yet.", "verdict " + ("yes" if done else "no")),
+            html.paragraph(done or "Not decided yet.", "verdict " + ("yes" if done else "no")),
             html.published(),
         ),
         html.section("What is known", html.listed(summary(campaign, verdict))),
@@ -177,7 +179,7 @@ def campaign_page(campaign: Campaign) -> str:
         real = tuple((float(n), run.seconds or 0.0) for n, run in measured)
         told = tuple((float(n), campaign.candidates[campaign.numbers[run.plan]].seconds) for n, run in measured)
         lines = [html.Line("measured", real), html.Line("predicted before any run", told)]
-        curve = html.line_chart(lines, "Seconds of each run", "run", "seconds of an iteration")
+        curve = html.line_chart(lines, "Seconds of each run", "run", "seconds per iteration")
         parts.append(html.section("Times", curve))
     if len(falling) > 1:
         allowed = tuple((n, 100 * campaign.within) for n, _ in falling)
@@ -199,12 +201,12 @@ def _runs(campaign: Campaign) -> Any:
          "" if run.peak_bytes is None else f"{run.peak_bytes / GIB:.1f}", run.name, run.said]
         for run in campaign.runs
     ]  # fmt: skip
-    head = ("run", "configuration", "state", "seconds", "predicted", "peak GiB", "read from", "what was said")
-    return html.table(head, rows, "Every run, in the order in which it was written down")
+    head = ("run", "configuration", "state", "seconds", "predicted", "peak GiB", "read from", "message")
+    return html.table(head, rows, "All runs, in the order in which they were recorded")
 
 
 def _apart(campaign: Campaign) -> Iterator[str]:
-    return (f"{own.name} is kept apart: {own.why}." for own in campaign.apart)
+    return (f"{own.name} is not used: {own.why}." for own in campaign.apart)
 
 
 def _possible(campaign: Campaign, verdict: Verdict) -> Any:
@@ -216,4 +218,4 @@ def _possible(campaign: Campaign, verdict: Verdict) -> Any:
     caption = "Configurations that may still be the fastest by more than allowed" + f", and {more} more" * (
         more > 0
     )
-    return html.table(("configuration", "expected by all runs", "GiB"), rows, caption)
+    return html.table(("configuration", "expected after all runs", "GiB"), rows, caption)

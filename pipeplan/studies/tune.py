@@ -458,7 +458,7 @@ def _why_apart(campaign: Campaign, run: Run) -> str:
     other = [key for key in ours | theirs if ours.get(key) != theirs.get(key)]
     if other:
         return f"it is a run of another problem ({', '.join(other)})"
-    return "" if run.plan in campaign.numbers else f"{words_of(run.plan)} is no candidate of this campaign"
+    return "" if run.plan in campaign.numbers else f"{words_of(run.plan)} is not a candidate of this campaign"
 
 
 def _cheap(whole: TrainingProblem, run: Run, name: str) -> Cheap | None:
@@ -500,7 +500,7 @@ def go_on(
     while not verdict.certified and verdict.next is not None:
         count, most = len(desk.campaign.finished), desk.campaign.most_runs
         if count >= most:
-            return verdict, f"{several(count, 'run')} of {most} are made; --runs {2 * most} allows for more"
+            return verdict, f"{several(count, 'run')} of {most} done; --runs {2 * most} allows more"
         made = runner(desk, desk.campaign.candidates[verdict.next].plan)
         if made.state == "interrupted":
             return verdict, f"run {made.id} was not measured: {made.said}"
@@ -509,7 +509,7 @@ def go_on(
         failures = failures + 1 if made.state == "failed" else 0
         if failures == MOST_FAILURES and not verdict.certified:
             failed = f"{failures} runs failed one after another"
-            return verdict, f"{failed}; mend the command, and give --retry to run them again"
+            return verdict, f"{failed}; fix the command, and use --retry to run them again"
     return verdict, None if verdict.certified else "no run that is left would say more"
 
 
@@ -606,7 +606,7 @@ def shortest_words(problem: TrainingProblem, plan: Configuration) -> str:
         except InputError:
             continue
         words = fewer if same else words
-    return " ".join(words) or "data parallelism alone"
+    return " ".join(words) or "only data parallelism"
 
 
 def certificate(campaign: Campaign, verdict: Verdict) -> str | None:
@@ -615,11 +615,11 @@ def certificate(campaign: Campaign, verdict: Verdict) -> str | None:
         return None
     best, problem = campaign.candidates[verdict.best].plan, campaign.problem
     count = len(campaign.finished)
-    left = f" ({several(campaign.undecided, 'choice')} that the search left open not counted)"
+    left = f" ({several(campaign.undecided, 'choice')} that the search left undecided are not counted)"
     left = left if campaign.undecided else ""
     return (
         f"{problem.model.name} on {problem.devices} {problem.gpu.name} with {problem.framework}: "
-        f"{shortest_words(problem, best)} takes {best_seconds(campaign, best):.4g} s an iteration, and "
+        f"{shortest_words(problem, best)} takes {best_seconds(campaign, best):.4g} s per iteration, and "
         f"{several(count, 'run')} {'prove' if count > 1 else 'proves'} that none of the {len(campaign.candidates)} "
         f"configurations within {per_cent(list_share(campaign))} of the predicted best{left} is faster by more than "
         f"{per_cent(campaign.within)}, if the model's form is right within {per_cent(verdict.rho)} for each of them."

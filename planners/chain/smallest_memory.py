@@ -301,8 +301,8 @@ def explain(
     found = smallest_memory(problem, limits)
     if found.memory_bytes <= memory:
         return (
-            f"patterns exist from {amount(found.memory_bytes)} of memory per GPU on, so {amount(memory)} is enough, "
-            "but this method cannot make any; --planner exact-beaumont finds them",
+            f"patterns need {amount(found.memory_bytes)} of memory per GPU, so {amount(memory)} is enough, but this "
+            "method cannot find one; use --planner exact-beaumont",
         )
     return tuple(_sentences(problem, found, limits, proven or found.lower_bytes > memory))
 
@@ -312,7 +312,7 @@ def _sentences(problem: ChainProblem, found: ChainMemory, limits: SolveOptions, 
     fits = "no pattern fits" if proven else "perhaps no pattern fits"
     yield (
         f"{fits} {amount(problem.memory_bytes)} of memory per GPU: one batch at a time on the best allocation "
-        f"needs {said(found)} in memory mode {problem.memory_mode}, and 1F1B never needs less"
+        f"needs {said(found)} in memory mode {problem.memory_mode}, and 1F1B needs at least as much"
     )
     yield binding(found)
     helping = list(_remedies(problem, found, limits))
@@ -322,8 +322,8 @@ def _sentences(problem: ChainProblem, found: ChainMemory, limits: SolveOptions, 
 def said(found: ChainMemory) -> str:
     """The value, with what is known about smaller ones."""
     if found.proven:
-        return f"{amount(found.memory_bytes)} (proven to be the least)"
-    return f"{amount(found.memory_bytes)} (the least lies between {amount(found.lower_bytes)} and that)"
+        return f"{amount(found.memory_bytes)} (proven to be the minimum)"
+    return f"{amount(found.memory_bytes)} (the minimum lies between {amount(found.lower_bytes)} and that)"
 
 
 def binding(found: ChainMemory) -> str:
@@ -344,14 +344,14 @@ def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -
     if problem.weight_copies > 1 and any(problem.weights):
         once = smallest_memory(problem.replace(weight_copies=1), limits)
         yield (
-            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g}, "
+            f"fewer copies of the weights: with weight_copies 1 instead of {problem.weight_copies:g}, "
             f"{amount(once.memory_bytes)} is enough"
         )
     if problem.memory_mode == "reserved" and not problem.exclusive_buffers:
         inputs = smallest_memory(problem.replace(memory_mode="inputs"), limits)
         if inputs.memory_bytes < found.memory_bytes:
             yield (
-                "memory mode inputs, if slots and the tensors of running tasks have memory of their own: "
+                "memory mode inputs, if slots and the tensors of running tasks have separate memory: "
                 f"{amount(inputs.memory_bytes)} is enough"
             )
 
@@ -361,7 +361,7 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
     assert problem.memory_bytes is not None
     gpus = problem.gpus
     if gpus >= problem.layers:
-        yield "not more GPUs: each layer could have one already"
+        yield "more GPUs would not help: each layer could have one already"
         return
     while gpus < problem.layers:
         gpus = min(2 * gpus, problem.layers)
@@ -369,7 +369,7 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
         if needed <= problem.memory_bytes:
             yield f"--devices {gpus}, with which {amount(needed)} is enough"
             return
-    yield f"not more GPUs alone: even {gpus}, one per layer, would need {amount(needed)}"
+    yield f"more GPUs alone are not enough: even {gpus}, one per layer, would need {amount(needed)}"
 
 
 def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:

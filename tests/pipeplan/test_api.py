@@ -148,7 +148,9 @@ def test_an_argument_of_another_type_ends_in_a_sentence(function: Callable[..., 
 @pytest.mark.parametrize(("function", "argument"), taking("problem"))
 def test_a_name_that_no_instance_has(function: Callable[..., Any], argument: str) -> None:
     for given in ("nowhere", Path("nowhere"), "", "golden-5"):
-        with pytest.raises(pipeplan.UsageError, match=r"no file and no packaged instance .*packaged_names\(\)"):
+        with pytest.raises(
+            pipeplan.UsageError, match=r"neither a file nor a packaged instance.*packaged_names\(\)"
+        ):
             call(function, **{argument: given})
     with pytest.raises(pipeplan.InputError, match=r"nowhere\.json: file does not exist"):
         call(function, **{argument: Path("nowhere.json")})

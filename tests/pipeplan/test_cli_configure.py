@@ -42,8 +42,8 @@ def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Pl
         RECIPE,
     ))  # fmt: skip
     answer = in_one_line(said.out)
-    assert answer.startswith(f"{RECIPE}: fits; its fullest rank, on stage 0, holds ")
-    has(answer, "of 79.65 GiB", "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b")
+    assert answer.startswith(f"{RECIPE}: fits; its fullest rank (stage 0) needs ")
+    has(answer, "(a GPU has 79.65 GiB)", "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b")
 
 
 @pytest.mark.slow
@@ -117,19 +117,19 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     told = plan("configure", tiny, *SMALL, "--json").json
     VALIDATOR.validate(told)
     assert f"in full: {told['best']['words']}" in text
-    assert text.index("an iteration takes") < text.index("memory of a rank") < text.index("shortlist")
-    assert f"the fastest one is among these {len(told['shortlist'])}" in text
+    assert text.index("an iteration takes") < text.index("memory per rank") < text.index("shortlist")
+    assert f"the fastest configuration is among these {len(told['shortlist'])}" in text
     assert f"{told['considered']:,} choices in the scope: {told['cannot_fit']:,} cannot fit" in text
     assert told["gap"] == pytest.approx(0, abs=1e-6)
     assert told["best"]["fits"] == "yes"
     others = told["cover"]["others"]
     assert others["choices"] == told["considered"]
-    assert f"no other of the {others['choices']:,} choices is faster than" in text
+    assert f"No other of the {others['choices']:,} choices is ever more than" in text
     assert ("proven for all of them" in text) == (others["open"] == 0)
     conditions = [own["best_if"] for own in told["cover"]["families"] if own["words"] != told["best"]["words"]]
     for own in [own for own in conditions if own is not None][:3]:
         side = "below" if own["below"] else "above"
-        assert f"is {side} {own['value']:.3g}; {own['known']:.3g} is believed." in text
+        assert f"is {side} {own['value']:.3g}; assumed: {own['known']:.3g}." in text
     assert text.count("is faster only if") == min(3, len([own for own in conditions if own is not None]))
 
 
@@ -144,7 +144,7 @@ def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configurat
     text = done(plan("configure", tiny, *SMALL)).out
     left = len(families) - 10
     assert ("more; --all" in in_one_line(text)) == (left > 0)
-    (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "alike" in line)
+    (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "similar" in line)
     table = text[text.index(heading) :].splitlines()[2 : 2 + min(10, len(families))]
     rows = [int(row.split()[0]) for row in table]
     seconds, fit = ([own[key] for own in told["shortlist"]] for key in ("seconds", "fits"))
@@ -153,7 +153,7 @@ def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configurat
     )
     assert [row.split()[1] for row in table] == [f"{seconds[row - 1]:.4g}" for row in rows]
     every = done(plan("configure", tiny, *SMALL, "--all")).out
-    assert "alike" not in every
+    assert "similar" not in every
     assert "families" not in every
 
 
@@ -281,7 +281,7 @@ def test_multi_token_prediction_is_named_unless_it_is_asked_for(plan: Plan) -> N
     asked = ("--judge", "expert=8", "--json")
     usual = done(plan("configure", *cut, *asked))
     without = done(plan("configure", *cut, *asked, "--prediction-layers", "0"))
-    told = "deepseek-v3 has 1 layer for multi-token prediction; --prediction-layers 0 leaves it out"
+    told = "deepseek-v3 has 1 layer for multi-token prediction; use --prediction-layers 0 to leave it out"
     assert told in in_one_line(usual.err)
     assert "multi-token" not in without.err
     fullest = [max(rank["bytes"] for rank in own.json["judged"][0]["ranks"]) for own in (usual, without)]
@@ -458,7 +458,7 @@ def test_units_move_from_the_fullest_stage(plan: Plan) -> None:
 def test_where_nothing_helps_it_is_said(plan: Plan) -> None:
     said = plan("configure", *LLAMA, "--memory", "2GiB", "--judge", "tensor=2")
     assert said.code == 1
-    assert "neither recomputation, sharding, another layout nor another degree make it fit" in in_one_line(said.out)
+    assert "no single change (recomputation, sharding, layout or degrees) makes it fit" in in_one_line(said.out)
 
 
 # ---- the problem ---------------------------------------------------------------------------------------
@@ -509,7 +509,7 @@ def test_switches_change_what_is_held(plan: Plan) -> None:
 
 def test_the_links_that_were_assumed_are_told(plan: Plan) -> None:
     asked = ("--sequence", "8192", "--batch", "64", "--judge", "tensor=2")
-    told = "Note: links are those of usual nodes, 8x450GB/s,2x50GB/s; --levels says otherwise\n"
+    told = "Note: assuming the links of typical nodes, 8x450GB/s,2x50GB/s; use --levels to change this\n"
     assert plan("configure", "llama-3-8b", "--devices", "2x8xh100-80gb", *asked).err == told
     levels = ("--levels", "8x450GB/s,2x50GB/s")
     assert plan("configure", "llama-3-8b", "--devices", "16xh100-80gb", *levels, *asked).err == ""

@@ -264,7 +264,7 @@ def test_what_instances_are_made_of_stands_beside_or_below_the_numbers(
 ) -> None:
     narrow = plan("instances").out.splitlines()
     assert not any("made of" in line for line in narrow)
-    assert "tiny-graph: two branches and a join by hand, for teaching" in narrow
+    assert "tiny-graph: two hand-written branches and a join, for teaching" in narrow
     monkeypatch.setenv("COLUMNS", "160")
     wide = plan("instances").out.splitlines()
     assert any(line.startswith("tiny-graph ") and line.rstrip().endswith("for teaching") for line in wide)

@@ -248,13 +248,13 @@ def test_terminal_and_picture_show_one_view_of_a_plan(
 @pytest.mark.slow
 def test_the_pipeline_is_unrolled_on_demand(plan: Plan, pattern: Path) -> None:
     said = plan("show", "golden-4", pattern, "--unrolled").out
-    has(said, "gpu0 |00", "^ from here on everything repeats")
+    has(said, "gpu0 |00", "^ after this, everything repeats")
 
 
 def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None:
     said = plan("solve", "golden-4", "--memory", 8)
     told = plan("solve", "golden-4", "--memory", 8, "--json").json["messages"]
-    assert any("needs 29 B (proven to be the least)" in message for message in told)
+    assert any("needs 29 B (proven to be the minimum)" in message for message in told)
     assert all(f"Note: {message}" in said.err for message in told)
 
 

@@ -23,8 +23,9 @@ LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29
 def test_the_answer_is_one_sentence_for_every_kind(plan: Plan, instance: str) -> None:
     least = LEAST[instance]
     said = done(plan("memory", instance, "--points", 0, "--time-limit", "600s"))
-    assert said.out.startswith(f"{instance}: {least} bytes of memory per device is the least with a plan (proven")
-    assert f"--memory {least} asks for it" in said.out
+    start = f"{instance}: {least} bytes of memory per device is the smallest amount with a plan (proven"
+    assert said.out.startswith(start)
+    assert f"; use --memory {least}" in said.out
     assert plan("solve", instance, "--memory", f"{least}B", "--time-limit", "600s").code == 0
     assert plan("solve", instance, "--memory", f"{least - 1}B", "--time-limit", "600s").code in (1, 2)
 
@@ -34,9 +35,7 @@ def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tm
     answer, curve = tmp_path / "answer.json", tmp_path / "curve.svg"
     asked = ("memory", "tiny-stages", "--time-limit", "600s")
     said = done(plan(*asked, "-o", answer, "--picture", curve))
-    assert (
-        "from 50 bytes on more memory does not help (proven by dp-piper); with 30 bytes it still does" in said.out
-    )
+    assert "above 50 bytes, more memory does not help (proven by dp-piper); at 30 bytes it still does" in said.out
     assert curve.read_text().lstrip().startswith("<?xml")
     stored = json.loads(answer.read_text())
     told = plan(*asked, "--json").json
@@ -71,7 +70,7 @@ def test_where_no_memory_is_enough_the_reason_is_said(plan: Plan, words: str) ->
     said = plan(*words.split())
     assert said.code == 1
     assert f"no amount of memory is {NONE_IS_ENOUGH[words]}" in said.out
-    assert ("not complete" in said.err) == ("--time-limit" in words)
+    assert ("incomplete" in said.err) == ("--time-limit" in words)
 
 
 @pytest.mark.slow
@@ -87,7 +86,7 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
     assert process.returncode in (0, 130)
     assert (least["stop"], least["proven"]) == ("interrupted", False)
     assert least["lower_bytes"] > 0
-    assert "not complete" in err
+    assert "incomplete" in err
 
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
@@ -184,5 +183,5 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     assert process.returncode == 0
     assert points(path)[: len(done)] == done
     assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
-    assert "interrupted: the curves are not complete; the same command continues from" in said
+    assert "interrupted: the curves are incomplete; the same command continues from" in said
     assert "contiguous" in shown

@@ -79,7 +79,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
     (tmp_path / "train.py").write_text(TRAINER.replace("0.14 +", "0.2 +"), encoding="utf-8")
     said = done(plan("tune", *MODEL, "-o", "c.json", "--within", "3%", "--runs", 20))
     has(in_one_line(said.out), "candidates within", "Next run:", "--tensor-model-parallel-size")
-    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json exists; go on with plan tune c.json")
+    refused(plan("tune", *MODEL, "-o", "c.json"), "c.json exists; continue it with plan tune c.json")
     before = Path("c.json").read_bytes()
     dry = done(plan("tune", "c.json", *COMMAND, "--dry-run"))
     assert dry.out.startswith(f"{sys.executable} train.py tensor=")
@@ -97,7 +97,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
 def test_a_campaign_that_is_open_says_what_is_next_and_ends_with_1(plan: Plan, campaign: Path) -> None:
     said = plan("tune", campaign, *COMMAND, "--runs", 1)
     assert said.code == 1
-    has(in_one_line(said.out), "run 1: ", "it excludes", "Next run: ", "Stopped: 1 run of 1 are made; --runs 2")
+    has(in_one_line(said.out), "run 1: ", "it excludes", "Next run: ", "Stopped: 1 run of 1 done; --runs 2")
     assert plan("tune", campaign).code == 1
 
 
@@ -108,9 +108,7 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     model = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", "4096", "--batch", "128")
     fixed = ("--fix", "tensor=2", "--fix", "virtual=1", "--fix", "zero=1")
     said = done(plan("tune", *model, *fixed, "-o", "c.json"))
-    has(
-        in_one_line(said.out), "Or first a proxy (8 layers, 8 GPUs, ", "which counts within 20 %:", "--num-layers 8"
-    )
+    has(in_one_line(said.out), "Or run a proxy first (8 layers, 8 GPUs, ", "counts within 20 %:", "--num-layers 8")
     proposed = plan("tune", "c.json", "--json").json["proxy"]
     assert 0 < proposed["share"] < 0.25
     words = dict(word.split("=") for word in proposed["words"].split())
@@ -120,8 +118,8 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     said = plan("tune", "c.json", "--measured", "runs.csv")
     assert said.code == 1
     has(in_one_line(said.err), "row 2 is a proxy (8 layers, 8 GPUs, ", "only its time counts")
-    has(in_one_line(said.out), "What 1 proxy took counts within 20 %.")
-    assert "Or first a proxy" not in said.out, "it was made"
+    has(in_one_line(said.out), "The measured times of 1 proxy count within 20 %.")
+    assert "Or run a proxy first" not in said.out, "it was made"
     (kept,) = read_campaign("c.json").proxies
     assert (kept.layers, kept.devices, kept.seconds) == (8, 8, 0.5)
     again = plan("tune", "c.json", "--measured", "runs.csv")
@@ -184,7 +182,7 @@ def test_what_failed_is_run_again_when_it_is_asked_for(plan: Plan, campaign: Pat
     Path("train.py").write_text(good.replace("for n in", "raise SystemExit('no --such-flag')\nfor n in"))
     said = plan("tune", campaign, *COMMAND)
     assert said.code == 1
-    has(in_one_line(said.out), "exit code 1: no --such-flag", "mend the command, and give --retry")
+    has(in_one_line(said.out), "exit code 1: no --such-flag", "fix the command, and use --retry")
     Path("train.py").write_text(good)
     plan("tune", campaign, *COMMAND, "--retry", "--runs", 1)
     states = [run.state for run in runs_of(campaign)]
@@ -233,15 +231,15 @@ def test_options_of_the_problem_are_for_new_campaigns(plan: Plan, campaign: Path
     for words in (("--devices", "8xh100-80gb"), ("--fix", "tensor=2"), ("-o", "b.json"), ("--time-limit", "5")):
         refused(plan("tune", campaign, *words), f"{words[0]}".replace("-o", "--output"), "is for new campaigns")
     refused(plan("tune", campaign, "--rho", "50%"), "begin a campaign with that rho")
-    refused(plan("tune", campaign, "--common-factor", "0.5"), "give a factor from 1 on")
+    refused(plan("tune", campaign, "--common-factor", "0.5"), "give a factor of at least 1")
     refused(plan("tune", campaign, "--command", "true"), "--command names no configuration")
     refused(plan("tune"), "Name a model")
     refused(plan("tune", "nowhere.json", *MODEL[1:], "-o", "b.json"), "does not exist")
-    refused(plan("report", campaign, "tiny-chain"), "A campaign brings its problem along")
+    refused(plan("report", campaign, "tiny-chain"), "A campaign contains its problem")
 
 
 def test_the_page_shows_times_the_regret_and_what_is_possible(begun: Campaign) -> None:
-    assert "Not certain yet." in campaign_page(begun)
+    assert "Not decided yet." in campaign_page(begun)
     campaign = begun
     for n, own in enumerate(begun.candidates[:4], 1):
         campaign = campaign.with_run(Made(n, own.plan, "measured", seconds=1.2 * own.seconds, peak_bytes=1e9))
@@ -361,7 +359,7 @@ def test_a_run_that_outlives_plan_tune_is_waited_for_and_two_do_not_work_at_once
     second = driven(campaign)
     Path("wait").unlink()
     _, err = second.communicate(timeout=PATIENCE_S)
-    assert "run 1 had been started before: the median of 3 iterations" in err
+    assert "run 1 was started earlier: the median of 3 iterations" in err
     started = Path("started").read_text().splitlines()
     assert len(set(started)) == len(started)
     assert started[0] == words_of(run.plan)

@@ -247,5 +247,5 @@ def _notes(profile: Profile, known: list[KnownGpu], bandwidth: float | None, ins
     if bandwidth is not None:
         yield (
             f"links are taken as {written_bytes(bandwidth)}/s, the slowest of these GPUs' own "
-            f"{'inside a node' if inside else 'between nodes'}; --bandwidth says otherwise"
+            f"{'inside a node' if inside else 'between nodes'}; use --bandwidth to change this"
         )

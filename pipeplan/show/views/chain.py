@@ -30,7 +30,7 @@ ALWAYS = 1e-9
 TERM_NAMES = {"kept": "kept activations"}
 
 # The even plans in words.
-EVEN = "as many layers on each GPU"
+EVEN = "equally many layers on each GPU"
 
 
 def even_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
@@ -62,14 +62,14 @@ MEMORY = {
     "crosses to another GPU",
     "strict": "weights, kept activations, what the running task reads and writes, and tensors on their way",
     "inputs": "weights and kept activations",
-    "weights": "weights alone",
+    "weights": "only weights",
 }
 
 
 def assumptions(problem: ChainProblem, rules: Rules) -> tuple[str, ...]:
     return (
         "The same pattern repeats in every period; a GPU runs one task at a time, and links work beside the GPUs.",
-        f"Memory counts {MEMORY[problem.memory_mode]}; each byte of weights is held {problem.weight_copies:g} times.",
+        f"Memory counts {MEMORY[problem.memory_mode]}; weights are held {problem.weight_copies:g} times.",
     )
 
 
@@ -116,7 +116,7 @@ def _limits(problem: ChainProblem, evaluation: PatternEvaluation) -> str:
     busy = max(times) / evaluation.period
     if busy >= 1 - ALWAYS:
         return f"{name} limits the pipeline and is always busy"
-    return f"waiting for data or memory limits the pipeline, {name} is busy for {percent(busy)} of the time"
+    return f"waiting for data or memory limits the pipeline: {name} is busy for only {percent(busy)} of the time"
 
 
 def _row(problem: ChainProblem, use: GpuUse, evaluation: PatternEvaluation) -> Row:
@@ -170,12 +170,12 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
     labels = [(activity, str(activity.batch)) for activity in unroll(problem, plan, begin, end)]
     return Timeline(
-        "from the first batch on, by batch number",
+        "starting with the first batch, by batch number",
         *_lanes_and_bars(problem, plan, labels, begin, end),
         end,
         begin,
         colours=COLOURS,
-        marks=f"from the first batch on; {MARKS}",
+        marks=f"starting with the first batch; {MARKS}",
         period=period,
         steady=steady if begin < steady < end else None,
     )

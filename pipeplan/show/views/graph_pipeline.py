@@ -20,7 +20,7 @@ MAX_READERS_SHOWN = 6
 # Makes plans that anyone would try first, for comparison, from a problem.
 even_plans = stage_graphs
 # The even plans in words.
-EVEN = "as many operators on each device, one stage behind the other"
+EVEN = "equally many operators on each device, in one sequence of stages"
 
 
 def even_differs(plan: StageGraphPlan, even: StageGraphPlan) -> str:
@@ -98,7 +98,8 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
         ),
-        legend=f"b, held: samples; load (transfers and synchronisation included): "
+        legend="d: devices; b: micro-batch in samples; k: passes in a row; held: samples in flight; "
+        f"load (transfers and synchronisation included): "
         f"{time_scale(evaluation.time_per_sample, unit)[1] or 'time'} per sample",
         timelines=(timeline,),
         memory=memory,

@@ -17,11 +17,11 @@ TITLES = (
     "best configuration",
     "s",
     "tokens/s",
-    "of all",
+    "share",
     "fewer replicas",
-    "s",
-    "tokens/s",
-    "of all",
+    "s (fewer)",
+    "tokens/s (fewer)",
+    "share (fewer)",
 )
 
 
@@ -35,7 +35,7 @@ def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
         tokens = tokens_per_second(own)
         return [f"{own.timing.seconds:.4g}", f"{tokens:,.0f}", percent(tokens / all_tokens)]
 
-    put("if nodes are lost", style="bold")
+    put("when nodes are lost (s: per iteration; share: of all tokens/s)", style="bold")
     rows = []
     for rung in rungs:
         best = "none" if rung.best is None else shortly(rung.best.plan)
@@ -51,9 +51,9 @@ def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
                     f"{memory_in_words(own)}."
                 )
     put(
-        f"fewer replicas: {shortly(whole.plan)} with less data parallelism and the largest batch that divides; GPUs "
-        "that make no whole replica are idle. The best configuration keeps the batch.",
-        "" if all(rung.finished for rung in rungs) else "Searches were cut short: better ones may exist.",
+        f"fewer replicas: {shortly(whole.plan)} with less data parallelism, and the largest batch that the replicas "
+        "divide evenly; left-over GPUs stay idle. The best configuration keeps the batch.",
+        "" if all(rung.finished for rung in rungs) else "A search was cut short: better configurations may exist.",
     )
 
 

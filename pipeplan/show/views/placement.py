@@ -32,8 +32,8 @@ PIECE_MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 MOST_NAMED = 40
 OF_ONE_SAMPLE = (
     "One sample is run at a time.",
-    "A piece of an accelerator begins when all that it reads is there, and delivers everything at its end.",
-    "The CPUs are one pool that is never full: a node runs there as soon as its inputs are there.",
+    "A piece on an accelerator starts when all its inputs have arrived, and delivers all its outputs at its end.",
+    "The CPUs are one pool of unlimited size: a node runs there as soon as its inputs have arrived.",
 )
 
 
@@ -63,9 +63,9 @@ def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
     """Words on what works longest: a piece, or the CPUs."""
     longest = max(rows, key=lambda row: row.load, default=None)
     if longest is None or pool_s > longest.load:
-        return f"the CPUs work for {amount(pool_s, unit)} of it, longer than any piece of an accelerator"
+        return f"the CPUs work for {amount(pool_s, unit)} of it, longer than any piece on an accelerator"
     nodes = "" if longest.held is None else f" ({longest.held.named('node', MOST_NAMED)})"
-    return f"{longest.title}{nodes} takes {amount(longest.load, unit)} of it, the longest part"
+    return f"{longest.title}{nodes} takes {amount(longest.load, unit)} of it, the longest piece"
 
 
 def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
@@ -156,7 +156,7 @@ def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEva
 
 
 # The even plans in words.
-EVEN = "as many nodes on each accelerator"
+EVEN = "equally many nodes on each accelerator"
 
 
 def even_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
@@ -258,14 +258,14 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
         busy.sort(key=lambda name: nodes.first(devices[name].nodes))
     rows = tuple(_device_row(problem, devices[name], loads[name], evaluation, nodes) for name in busy)
     value, idle = evaluation.objective(rules.objective), len(plan.devices) - len(busy)
-    stages = "none, the devices depend on each other in a circle"
+    stages = "none, because the devices depend on each other in a cycle"
     if order is not None:
         stages = " -> ".join([*busy[:MOST_TOLD], *(["..."] if len(busy) > MOST_TOLD else [])])
     legend = []
     if any(device.accelerator_type and device.nodes for device in plan.devices):
-        legend.append("type: of accelerators that are not of the first type")
+        legend.append("type: shown for accelerators of other types than the first")
     if any(_implied(problem, device) for device in plan.devices):
-        legend.append("each backward node is on the device of its forward node")
+        legend.append("each backward node is on the same device as its forward node")
     return PlanView(
         value=f"{amount(value, unit)} per micro-batch",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",

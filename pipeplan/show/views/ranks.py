@@ -14,7 +14,9 @@ from ..words import amount, is_noise, percent, plain, several
 # Short titles of columns for a terminal.
 SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 SHORT_TITLES |= {"pipeline": "sending", "idle": "waiting"}
-WAITING = "sending: how much messages between stages delay the iteration; waiting: for other stages otherwise"
+WAITING = (
+    "sending: delay of the iteration by messages between stages; waiting: for other stages for any other reason"
+)
 # What a rank spends its time on, in the order of the tables.
 SPENT = (
     *("products", "attention", "memory", "measured", "recomputation", "host"),
@@ -33,7 +35,7 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     pools, sorts = own.problem.pools, own.problem.sorts(own.plan.degrees.pipeline, own.plan.first_pool)
     names = ["a GPU"] if len(pools) == 1 else [pool.gpu.name for pool in pools]
     limits = [f"{name} has {(pool.memory_bytes or 0) / GIB:.2f}" for name, pool in zip(names, pools, strict=True)]
-    put("memory of a rank in GiB, by stage" + ("" if limit is None else f"; {', '.join(limits)}"), style="bold")
+    put("memory per rank in GiB, by stage" + ("" if limit is None else f" ({', '.join(limits)})"), style="bold")
     parts = tuple(own.memory[0].parts)
     rows = [
         (
@@ -52,9 +54,9 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
     if reserve := own.problem.reserve_bytes:
-        allocated = f"torch.cuda.max_memory_allocated has no reserve, {gib(reserve)} less"
-        put(f"sum: as nvidia-smi shows it; {allocated}; the error of the reserve is not measured")
-    put("time of a rank in seconds of an iteration", style="bold")
+        allocated = f"torch.cuda.max_memory_allocated leaves out the reserve ({gib(reserve)})"
+        put(f"sum: as in nvidia-smi; {allocated}, whose error is not measured")
+    put("time per rank and iteration in seconds, by stage", style="bold")
     spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
     times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]

@@ -47,15 +47,15 @@ def facts(problem: ScheduleProblem) -> dict[str, Any]:
     return {
         "blocks": f"{several(len(problem.blocks), 'block')} of a micro-batch ({made})",
         "devices": f"{several(len(problem.devices), 'device')}, memory {' to '.join(ends) or 'without limit'}",
-        "micro-batches": "the steady state alone" if batches is None else str(batches),
+        "micro-batches": "steady state only" if batches is None else str(batches),
         "work": f"{amount(float(max(problem.loads)), problem.time_unit)} on the fullest device, for each micro-batch",
     }
 
 
 def assumptions(problem: ScheduleProblem, rules: Rules) -> tuple[str, ...]:
     return (
-        "All micro-batches are alike; a device runs one block at a time, and a block occupies all its devices at once.",
-        "Memory is taken as a block starts and given back as it ends; what it needs only while it runs counts as well.",
+        "Micro-batches are all the same; a device runs one block at a time; a block occupies all its devices at once.",
+        "Memory is taken when a block starts and freed when it ends; what it needs only while it runs counts too.",
     )
 
 
@@ -202,7 +202,9 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
             bars += [Bar(device, *run, COLOUR_OF[block.kind]) for device in block.devices]
     kinds = {block.kind for block in problem.blocks}
     return Timeline(
-        "one iteration, by number of the micro-batch" if steady is None else "from micro-batch 0 on, by its number",
+        "one iteration, by number of the micro-batch"
+        if steady is None
+        else "starting with micro-batch 0, by its number",
         tuple(device.name for device in problem.devices),
         in_order(bars),
         stop,

@@ -29,7 +29,7 @@ from . import MOST_TOLD, Graph, PlanView, Row, Table, shares_of_blocks
 USUAL = ("weights synchronised as published", "memory counted on all levels")
 
 # The even plans in words.
-EVEN = "as many layers in each stage, the same degrees for all"
+EVEN = "equally many layers in each stage, the same degrees for all"
 # Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
 # same plan.
 MOST_LAYERS = 50_000
@@ -93,7 +93,7 @@ def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
 def scope_in_words(problem: StagingProblem, scope: str) -> str:
     """A scope as a part of a sentence, without the theory of downsets and without its usual parts."""
     row = all(v == u + 1 for u, v in problem.arcs)
-    cut = "all ways to cut the row into stages" if row else "all ways to cut the graph into stages in a row"
+    cut = "all ways to cut the layers into stages" if row else "all ways to cut the graph into a sequence of stages"
     within = " and these into stages on each level" if problem.levels else ""
     rest = "".join(f", {part}" for part in scope.split(", ")[1:] if part not in USUAL)
     return cut + within + rest
@@ -149,8 +149,8 @@ def _slots(
 def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
     """The meaning of columns whose titles do not say it."""
     again = any("again" in row.cells for row in rows)
-    held = f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
-    return held + ("; again: layers that recompute their activations" if again else "")
+    held = f"d, t: data- and tensor-parallel degree; held: micro-batches in flight, of {problem.micro_batches}"
+    return held + ("; again: layers that recompute their activations, of all" if again else "")
 
 
 def _stage_row(

@@ -83,13 +83,13 @@ def _cluster(problem: TrainingProblem) -> str:
 
 def assumptions(problem: TrainingProblem, rules: Rules) -> tuple[str, ...]:
     return (
-        "Times follow from shapes and from the problem's efficiencies, and the ranks of a stage are alike.",
-        "Tokens are routed to experts evenly, up to the problem's factor for imbalance.",
+        "Times follow from shapes and from the problem's efficiencies, and all ranks of a stage are the same.",
+        "Tokens are routed to experts evenly, except for the problem's imbalance factor.",
     )
 
 
 def value_name(rules: Rules) -> str:
-    return "time of an iteration"
+    return "time per iteration"
 
 
 def view(problem: TrainingProblem, plan: Configuration, rules: Rules) -> PlanView:
@@ -104,8 +104,8 @@ def view(problem: TrainingProblem, plan: Configuration, rules: Rules) -> PlanVie
         sentences=(words_of(plan), memory_in_words(own), *_told(own)),
         limits=_limits(own),
         each=f"pipeline stage of {several(plan.degrees.stage_ranks, 'GPU')}",
-        legend=f"load: what a rank is busy with in an iteration of {several(own.micro_batches, 'micro-batch')}; "
-        "tensor, context, expert and data are communication that nothing hides; memory: at the fullest moment",
+        legend=f"load: busy time of a rank in an iteration of {several(own.micro_batches, 'micro-batch')}; "
+        "tensor, context, expert and data are communication that is not hidden; memory: the peak",
         timelines=(_timeline(plan, own),),
     )
 
@@ -204,7 +204,7 @@ def _bars(plan: Configuration, own: ConfigurationEvaluation, micro_batches: int)
 # Parts of a loss below this share of the whole time are summed up in one.
 WORTH_TELLING = 0.002
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
-PART_WORDS = {"transient": "memory that is needed for a moment", "reserve": "the reserve"}
+PART_WORDS = {"transient": "temporary memory", "reserve": "the reserve", "optimizer": "optimizer state"}
 # Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
 LETTERS = {"t": "tensor", "c": "context", "p": "pipeline", "v": "virtual", "e": "expert", "et": "expert_tensor"}
 LETTERS["d"] = "data"
@@ -228,10 +228,10 @@ def memory_in_words(own: ConfigurationEvaluation) -> str:
     full = own.fullest
     part = max(full.parts, key=lambda name: full.parts[name])
     share = percent(full.parts[part] / full.bytes)
-    limit = "" if own.limit_bytes is None else f" of {own.limit_bytes / GIB:.2f}"
+    limit = "" if own.limit_bytes is None else f" (a GPU has {own.limit_bytes / GIB:.2f} GiB)"
     return (
-        f"its fullest rank, on stage {full.rank}, holds {full.bytes / GIB:.2f}{limit} GiB, "
-        f"{share} of it {PART_WORDS.get(part, part)}"
+        f"its fullest rank (stage {full.rank}) needs {full.bytes / GIB:.2f} GiB{limit}, "
+        f"{share} of which is {PART_WORDS.get(part, part)}"
     )
 
 
@@ -243,7 +243,7 @@ def time_in_words(own: ConfigurationEvaluation) -> str:
 def _rates(own: ConfigurationEvaluation) -> str:
     """What passes through, and the share of the peak where that is known."""
     timing = own.timing
-    rate = f"{timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU"
+    rate = f"{timing.tokens_per_second_per_gpu:,.0f} tokens/s per GPU"
     if timing.mfu is None:
         return rate
     return f"{rate}, {timing.mfu * own.problem.peak / 1e12:,.0f} TFLOP/s, MFU {percent(timing.mfu)}"
@@ -257,9 +257,9 @@ def change_in_words(judged: Judged) -> str:
     missed = f"rank {rank} is over by {gib(over)}"
     if over <= 0:
         error = percent(both_sides(judged.memory_error).more)
-        missed = f"rank {rank} has {gib(-over)} left, less than the {error} by which memory may be wrong"
+        missed = f"rank {rank} has {gib(-over)} left, less than the assumed error of {error}"
     if change is None:
-        return f"{missed}; neither recomputation, sharding, another layout nor another degree make it fit."
+        return f"{missed}; no single change (recomputation, sharding, layout or degrees) makes it fit."
     more = change.seconds / judged.evaluation.timing.seconds - 1
     longer = "as long" if is_noise(more) else f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
     return (
@@ -278,7 +278,7 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     if best is None:
         yield from _nothing(answer, report)
         return
-    cut = "" if report.finished else "Cut short, the best so far: "
+    cut = "" if report.finished else "The search was cut short; the best so far is "
     yield f"{cut}{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
     if answer.preferred is not None and answer.preferred.near > 1:
@@ -291,21 +291,21 @@ def best_in_words(answer: Answer) -> Iterator[str]:
             longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
             yield f"{gpus} alone: {amount(seconds, 's', 4)}, which is {longer}."
     if met(best.timing.seconds, report.bound):
-        yield "Proven: no configuration of the scope that fits for sure is faster."
+        yield "Proven: no configuration in the scope that is certain to fit is faster."
     else:
         yield (
-            f"Proven: no configuration of the scope that fits for sure takes less than {amount(report.bound, 's', 4)}, "
-            f"which is {percent(report.gap or 0.0)} less."
+            f"Proven: no configuration in the scope that is certain to fit takes less than "
+            f"{amount(report.bound, 's', 4)} ({percent(report.gap or 0.0)} less)."
         )
 
 
 def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
-    what = "the simplest" if own.prefer == "simplest" else "the one that holds least"
+    what = "the simplest" if own.prefer == "simplest" else "the one that needs the least memory"
     if own.fastest.plan == best.plan:
-        return f"It is the fastest, and {what} of {own.near} that take at most {percent(NEAR)} longer."
+        return f"It is the fastest, and {what} of the {own.near} that are at most {percent(NEAR)} slower."
     more = percent(best.timing.seconds / own.fastest.seconds - 1)
     return (
-        f"It is {what} of {own.near} that take at most {percent(NEAR)} longer than the fastest, and takes {more} "
+        f"It is {what} of the {own.near} that are at most {percent(NEAR)} slower than the fastest: it takes {more} "
         f"longer than {shortly(own.fastest.plan)}."
     )
 
@@ -319,9 +319,9 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
         yield "No configuration that fits was found before the search ended."
     elif not report.nothing_fits:
         left = f"{report.fit:,} of {considered}"
-        yield f"No configuration that fits was found, and {left} may have one: no bound excludes them."
+        yield f"No configuration that fits was found, but {left} may still have one: no bound rules them out."
     else:
-        yield f"No configuration of the scope fits for sure, out of {considered}."
+        yield f"No configuration in the scope is certain to fit, out of {considered}."
     if nearest is None or nearest.limit_bytes is None:
         return
     over, holds = (
@@ -331,8 +331,8 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
     if nearest.fit(answer.asked.memory_error) == "yes":
         yield f"This configuration fits, but the search did not look at it: {holds}."
     else:
-        missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, too little for the error of memory"
-        yield f"The nearest miss is {holds}, and so it {missing}."
+        missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, less than the assumed error"
+        yield f"The nearest miss is {holds}; it {missing}."
     yield f"in full: {words_of(nearest.plan)}"
 
 
@@ -352,26 +352,24 @@ def list_in_words(answer: Answer) -> str:
     asked, count, report = answer.asked, len(answer.listed), answer.report
     if report is None or not report.finished:
         return (
-            f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
+            f"The search was cut short: these {count} are those it has found, and the fastest may be none of them."
         )
     left = len(report.unlisted)  # choices of which the search knows too little
-    whose, them = ("1 choice is", "it") if left == 1 else (f"{left:,} choices are", "them")
-    unknown = (
-        f"{whose} not excluded: no layout of {them} that belongs in the list was found, and no bound rules one out."
-    )
+    whose = "1 choice is" if left == 1 else f"{left:,} choices are"
+    unknown = f"{whose} undecided: no layout good enough for the list was found, but no bound rules one out."
     margin = both_sides(asked.memory_error)
     if answer.best is None:
-        may = f"None of these {count} fits for sure; they fit if memory is wrong by up to {percent(margin.less)}."
+        may = f"None of these {count} is certain to fit; they fit if memory is off by up to {percent(margin.less)}."
         return f"{may} {unknown}" if left else may
     listed = f"these {count}" if count > 1 else "this one"
-    among, has, takes = f"among {listed}" if count > 1 else listed, "the list has", "takes"
+    among, has, takes = f"among {listed}" if count > 1 else listed, "the list contains", "takes"
     if left:
-        among, has, takes = f"among {listed} and {left:,} that are not excluded", "together they are", "may take"
+        among, has, takes = f"among {listed} or in an undecided choice", "together they are", "may take"
     memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
     memory = percent(margin.more) if margin.more == margin.less else memory
     theorem = (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{memory}, the fastest one is {among}: {has} every choice of degrees, "
+        f"{memory}, the fastest configuration is {among}: {has} every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
     )
     return " ".join(filter(None, (theorem, unknown if left else "", _one_name(answer))))
@@ -384,11 +382,11 @@ def model_in_words(problem: TrainingProblem) -> str:
         return ""
     parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
     of_both = "" if problem.second is None else ", the mean of all GPUs"
-    trained = "" if problem.adapter_rank is None else f", trains adapters of rank {problem.adapter_rank} alone,"
+    trained = "" if problem.adapter_rank is None else f", trains only adapters of rank {problem.adapter_rank}"
     return (
         f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
-        f"{operations / tokens / 1e9:,.3g} GFLOP a token: MFU counts products and attention, without recomputation, of "
-        f"{problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}{of_both}."
+        f"{operations / tokens / 1e9:,.3g} GFLOP per token. MFU counts matrix products and attention, without "
+        f"recomputation, relative to {problem.peak / 1e12:,.4g} dense TFLOP/s in {problem.precision}{of_both}."
     )
 
 
@@ -396,15 +394,15 @@ def errors_in_words(problem: TrainingProblem) -> str:
     """How far predictions of such problems were off on published runs, and where that stands."""
     if problem.second is not None:
         return " ".join(map(errors_in_words, problem.pools))
-    own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16 bits"
-    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and the like; {ACCURACY}"
+    own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16-bit"
+    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and similar GPUs; {ACCURACY}"
     if own is None:
-        return f"How accurate? Nobody's runs were compared, so the errors allowed for are a guess ({whose})."
-    peaks = "" if own.memory is None else f", and {own.peaks:,} held at most {percent(own.memory)} more"
+        return f"How accurate? No published runs to compare with, so the assumed errors are a guess ({whose})."
+    peaks = "" if own.memory is None else f", and memory at most {percent(own.memory)} above ({own.peaks:,} runs)"
     dense, more = (" without experts", "; expect more here") if problem.model.experts is not None else ("", "")
     runs = f"{several(own.runs, 'published run', ',')}{dense}"
-    times = f"{runs} took within {percent(own.time)} of their predicted time{more}"
-    return f"How accurate? Nine in ten of {times}{peaks} ({whose})."
+    times = f"the measured time was within {percent(own.time)} of the prediction{more}"
+    return f"How accurate? For nine in ten of {runs}, {times}{peaks} ({whose})."
 
 
 def _one_name(answer: Answer) -> str:
@@ -413,8 +411,8 @@ def _one_name(answer: Answer) -> str:
     for own in answer.listed:
         if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
             return (
-                f"With data={own.plan.degrees.data} nothing is divided among data-parallel ranks, so that stages of "
-                f"ZeRO are the same: such a choice is listed once, as zero={own.plan.zero}."
+                f"With data={own.plan.degrees.data} nothing is divided among data-parallel ranks, so all ZeRO stages "
+                f"are the same; such a choice is listed once, as zero={own.plan.zero}."
             )
     return ""
 
@@ -427,8 +425,8 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
     eps = answer.measured.eps
     if eps is not None and eps < answer.asked.error == USUAL_ERROR:
         yield (
-            f"The list allows for {percent(USUAL_ERROR)} and not {percent(eps)}: these runs do not show that other "
-            "configurations come as near; --error says otherwise."
+            f"The list allows for an error of {percent(USUAL_ERROR)} instead of {percent(eps)}, because these runs do "
+            "not show that other configurations are predicted as well; use --error to change this."
         )
 
 
@@ -436,14 +434,15 @@ def counted_in_words(answer: Answer) -> str:
     """A phrase on how many choices there were, how many cannot fit, and which bounds discarded the others."""
     report = answer.report
     assert report is not None, "asked of a search"
-    by = ", ".join(f"{count:,} by the bound of {name}" for name, count in report.discarded.items() if count)
+    by = ", ".join(f"{count:,} by the {name} bound" for name, count in report.discarded.items() if count)
+    by = by.replace("ramp", "fill-and-drain")
     if not report.considered:
         return "0 choices in the scope."
     parts = [f"{report.unfit:,} cannot fit"]
     if report.unlisted and report.finished:
-        parts.append(f"{len(report.unlisted):,} not excluded")
+        parts.append(f"{len(report.unlisted):,} undecided")
     if by:
-        parts.append(f"discarded as too slow: {by}")
+        parts.append(f"ruled out as too slow: {by}")
     if not report.finished:
         parts.append(f"{report.undecided:,} not decided")
     return f"{several(report.considered, 'choice', ',')} in the scope: {'; '.join(parts)}."
@@ -456,17 +455,17 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
         return ""
     seconds, least = judged.evaluation.timing.seconds, best.timing.seconds
     if judged.plan == best.plan:
-        return "This is the best configuration of the scope."
+        return "This is the best configuration in the scope."
     slower = seconds - least
     large = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
     rest = slower - sum(large.values())
     order = sorted(large, key=lambda name: -abs(large[name]))
     parts = [f"{name} {large[name]:+.3g} s" for name in order]
     if abs(rest) >= WORTH_TELLING * least:
-        parts.append(f"all else {rest:+.3g} s")
+        parts.append(f"the rest {rest:+.3g} s")
     word = "slower" if slower >= 0 else "faster"
-    told_parts = ", ".join(parts) or "no part is worth telling"
-    return f"Against the best it is {percent(abs(slower) / least)} {word} ({slower:+.4g} s): {told_parts}."
+    told_parts = ", ".join(parts) or "no part differs much"
+    return f"Compared with the best it is {percent(abs(slower) / least)} {word} ({slower:+.4g} s): {told_parts}."
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------
@@ -520,10 +519,10 @@ def _draw_list(answer: Answer, every: bool) -> None:
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
     ]
     best = [i for i, own in enumerate(shown) if answer.best is not None and own.plan == answer.best.plan]
-    draw_rows(list(cells[0]), [list(line.values()) for line in cells], "recompute,best if,layout", best)
+    draw_rows(list(cells[0]), [list(line.values()) for line in cells], "recompute,fastest if,layout", best)
     left = len(answer.listed) - len(shown)
     if every:
-        put(f"... and {left} more; --json has all of them" if left else "")
+        put(f"... and {left} more; --json lists all" if left else "")
     else:
         put(*_families_in_words(answer, len(shown)))
     put(list_in_words(answer))
@@ -540,9 +539,9 @@ def list_cells(
         more = seconds / least - 1  # negative for what is faster and only may fit, or is less simple
         yield {
             "s": f"{seconds:.4g}",
-            "more": "" if is_noise(more) else percent(more),
+            "slower": "" if is_noise(more) else percent(more),
             "GiB": f"{full.bytes / GIB:.1f}",
-            "fits": _fits(answer, full),
+            "fits (GiB)": _fits(answer, full),
             **{letter: str(getattr(plan.degrees, name)) for letter, name in degrees.items()},
             **{"b": str(plan.micro_batch), "zero": str(plan.zero)},
             "recompute": recompute_word(plan),
@@ -560,7 +559,7 @@ def _fits(answer: Answer, full: RankMemory) -> str:
     held, limit = full.bytes, full.limit
     if limit is None or full.fit(answer.asked.memory_error) == "yes":
         return "yes"
-    return f"{(limit - held) / GIB:.1f} left" if held <= limit else f"over {(held - limit) / GIB:.1f}"
+    return f"{(limit - held) / GIB:.1f} free" if held <= limit else f"{(held - limit) / GIB:.1f} over"
 
 
 def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEvaluation]]:
@@ -568,12 +567,12 @@ def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEva
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
     for i in answer.printed:
         own, member = answer.families[i], members.get(i)
-        wins = "" if member is None else _wins(member.wins) if member.wins else "several change"
+        wins = "" if member is None else _wins(member.wins) if member.wins else "several differ"
         if answer.best is not None and own.best.plan == answer.best.plan:
-            wins = "as believed"
+            wins = "as assumed"
         elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
             wins = "it fits" if own.best.seconds < answer.report.best.seconds else wins
-        beside = {"alike": str(own.alike or ""), "best if": wins}
+        beside = {"similar": str(own.alike or ""), "fastest if": wins}
         yield beside, evaluate_configuration(answer.problem, own.best.plan)
 
 
@@ -584,31 +583,32 @@ def _wins(wins: Condition) -> str:
 
 def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
     """What the words beside the rows mean, and what is proven of them."""
+    yield "one row per family; row: number in the whole list, for plan export --row"
     if any(own.alike for own in answer.families[:shown]):
-        yield "alike: how many more of the list differ in layout or number of chunks alone"
+        yield "similar: how many others on the list differ only in layout or number of chunks"
     if (left := len(answer.families) - shown) > 0:
-        yield f"... and {several(left, 'family')} more; --all shows each configuration"
+        yield f"... and {several(left, 'more family')}; --all lists every configuration"
     cover = answer.cover
     if cover is not None and cover.families > 1:
-        those = f"one of these {len(cover.members)}" if len(cover.members) > 1 else "this one"
+        these = f"the best of these {len(cover.members)}" if len(cover.members) > 1 else "this one"
         yield (
-            f"best if: wherever this cluster's efficiencies lie, {those} is nearly the best of {cover.families} "
-            f"families: within {percent(cover.delta)} at the {cover.points} points that were tried, and within "
-            f"{percent(cover.proven)} anywhere, which is proven, by the model."
+            f"fastest if: efficiencies of this cluster that make a row the fastest. Whatever they are, {these} is "
+            f"close to the fastest of {cover.families} families: within {percent(cover.delta)} at the {cover.points} "
+            f"points tried, and within {percent(cover.proven)} everywhere (proven for the model)."
         )
         others, left = cover.others, cover.others.open
         proven = "all of them" if not left else f"all but {left:,} of them"
         yield (
-            f"Wherever the efficiencies lie, no other of the {several(others.choices, 'choice', ',')} is faster than "
-            f"{those} by more than {percent(others.within)}: that is proven for {proven}."
+            f"No other of the {several(others.choices, 'choice', ',')} is ever more than {percent(others.within)} "
+            f"faster than {these}; this is proven for {proven}."
         )
         yield from _conditions(answer)
     best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
         less, longer = 1 - answer.fullest(own.plan).full / best.fullest.full, own.seconds / best.timing.seconds - 1
         yield (
-            f"Should the best not fit in reality: {shortly(own.plan)} holds {percent(less)} less, and takes "
-            f"{percent(longer)} longer."
+            f"If the best does not fit after all, try {shortly(own.plan)}: it needs {percent(less)} less memory and "
+            f"takes {percent(longer)} longer."
         )
 
 
@@ -643,12 +643,12 @@ def _cut(layout: str) -> str:
 # The most rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a
 # judged one.
 MOST_SHOWN, MOST_DETAILED, MOST_BARS, MOST_STAGES = 100, 20, 6, 32
-ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
+ALIKE = "Memory of each rank by part, against the limit of a GPU; all ranks of a stage are the same:"
 TIMES = (
-    "Seconds of an iteration, the mean over all stages, by the referee. Computation is the model's own work; tensor, "
-    "context, expert and data are communication that nothing hides; the bubble is waiting that even stages have too."
+    "Seconds per iteration, averaged over all stages, as recomputed by the referee. Computation is the model's own "
+    "work; tensor, context, expert and data are communication that is not hidden; even equal stages have the bubble."
 )
-SORTS = "Press a heading to sort the table by its column, and once more to reverse the order."
+SORTS = "Click a heading to sort the table by its column; click again to reverse the order."
 # A relative difference of a stored time from the referee's that is rounding alone.
 ROUNDING = 1e-6
 # Parts of a time that are drawn as one, or under another name; the others have their own.
@@ -667,13 +667,13 @@ def choice_sections(answer: Answer) -> list[Element]:
     if answer.best is not None or answer.judged:
         letters = paragraph(f"Letters beside the bars: {LEGEND}.", "note")
         amounts = [Amount(name, drawn_parts(own)) for name, own in _compared(answer)]
-        bars = lanes_chart(amount_lanes(amounts, "Time of an iteration by part", "time", "s"))
+        bars = lanes_chart(amount_lanes(amounts, "Time per iteration by part", "time", "s"))
         parts.append(section("Time by part", paragraph(TIMES), letters, bars))
     return parts + ([section("Shortlist", *_shortlist(answer))] if answer.listed else [])
 
 
 def _left(count: int) -> Node:
-    return paragraph(f"... and {count:,} more, which the data below have.", "note") if count > 0 else None
+    return paragraph(f"... and {count:,} more, listed in the data below.", "note") if count > 0 else None
 
 
 # ---- the shortlist ---------------------------------------------------------------------------------------
@@ -682,14 +682,14 @@ def _left(count: int) -> Node:
 def _shortlist(answer: Answer) -> Iterator[Node]:
     yield paragraph(list_in_words(answer))
     yield paragraph(errors_in_words(answer.problem))
-    yield paragraph(f"As the search counted: {counted_in_words(answer)}", "note")
+    yield paragraph(f"Counted by the search: {counted_in_words(answer)}", "note")
     differences = [
-        f"row {row}: {claimed.seconds!r} s, the referee computes {own.timing.seconds!r} s"
+        f"row {row}: {claimed.seconds!r} s, but the referee computes {own.timing.seconds!r} s"
         for row, (claimed, own) in enumerate(zip(answer.listed, answer.shortlist, strict=False), 1)
         if not math.isclose(claimed.seconds, own.timing.seconds, rel_tol=ROUNDING)
     ]
     if differences:
-        yield paragraph("The file claims other times:", "verdict no")
+        yield paragraph("The file claims different times:", "verdict no")
         yield listed(differences)
     yield paragraph(SORTS, "controls note")
     yield tag("div", {"class": "dense many"}, _list_table(answer))
@@ -708,10 +708,10 @@ def _list_table(answer: Answer) -> Element:
     ]
     times = "times are the referee's"
     if len(shown) > len(first):
-        times = f"times of rows 1 to {len(first)} are the referee's, those of the others are what the search said"
+        times = f"times of rows 1 to {len(first)} are the referee's, the others are from the search"
     meaning = (
-        f"s: seconds, {times}; more: than the best that fits for sure; GiB: what the fullest rank holds, recomputed "
-        f"for all; {LEGEND}; layout: units of each chunk, 3×2 is three chunks of two"
+        f"s: seconds, {times}; slower: than the best that is certain to fit; GiB: memory of the fullest rank, "
+        f"recomputed for all; {LEGEND}; layout: units of each chunk, 3×2 means three chunks of two"
     )
     return table(list(rows[0]), [list(row.values()) for row in rows], meaning)
 

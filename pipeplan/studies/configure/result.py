@@ -212,7 +212,7 @@ def row_of(result: Result, row: int) -> tuple[TrainingProblem, Configuration, st
     held = f"its fullest rank holds {own.fullest.bytes / GIB:.2f}{limit} GiB"
     if own.limit_bytes is not None and own.fullest.bytes > own.limit_bytes:
         held += ", which does not fit by the prediction"
-    return problem, own.plan, f"row {row} takes {own.timing.seconds:.4g} s an iteration, and {held}"
+    return problem, own.plan, f"row {row} takes {own.timing.seconds:.4g} s per iteration, and {held}"
 
 
 def _listed(problem: TrainingProblem, where: str, value: object) -> FoundConfiguration:

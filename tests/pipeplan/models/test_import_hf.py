@@ -141,7 +141,7 @@ def test_without_transformers_a_sentence_says_what_to_install(
 
 def test_a_trace_that_takes_long_names_what_takes_moments(plan: Plan, config: Callable[..., Path]) -> None:
     asked = ("import", "hf", config(), "--sequence", 16, *DEVICE, "--json")
-    note = "--no-trace calculates from the shapes, in moments, with other nodes and times"
+    note = "--no-trace calculates at once from the shapes, with different nodes and times"
     assert note in " ".join(plan(*asked).err.split())
     for more in (["--no-trace"], ["--trace"], ["--activations", "eager"]):
         assert "--no-trace" not in done(plan(*asked, *more)).err

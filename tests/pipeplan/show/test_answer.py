@@ -47,22 +47,22 @@ def sentence(problem: Any, **asked: Any) -> str:
     ("tiny-chain", "dp",
      "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
     ("tiny-chain", "dp",
-     "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
-     "--non-contiguous asks for more); this is"),
+     "; optimal, proven among contiguous plans, which form a chain of stages (for more plans, use "
+     "--formulation ip-tarnawski --non-contiguous); this is"),
     ("tiny-chain", "latency-greedy",
      "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
     ("golden-4", "exact-beaumont",
      "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among"),
-    ("golden-4", "exact-beaumont", "an even split (as many layers on each GPU) would be 38.5 % slower."),
-    ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
+    ("golden-4", "exact-beaumont", "an even split (equally many layers on each GPU) would be 38.5 % slower."),
+    ("golden-4", "contiguous", "; the distance from the best plan is not known; an"),
     ("tiny-levels", "dp-piper",
      "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
-    ("tiny-levels", "dp-piper", "; this is an even split (as many layers in each stage, the same degrees"),
+    ("tiny-levels", "dp-piper", "; this is an even split (equally many layers in each stage, the same degrees"),
     ("tiny-graph", "graphpipe", " per iteration: stage "),
-    ("tiny-stages", "equi", "; this is an even split (as many layers in each stage, the same degrees for all)."),
-    ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
+    ("tiny-stages", "equi", "; this is an even split (equally many layers in each stage, the same degrees for all)."),
+    ("tiny-chain", "one-device", "No plan was found: the method found none that fits."),
     ("memory-tight", "greedy",
-     "; no even split that was tried fits (as many nodes on each accelerator)."),
+     "; no even split (equally many nodes on each accelerator) that was tried is valid."),
 ])  # fmt: skip
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
     said = sentence(load_packaged(name), planner=planner)
@@ -154,7 +154,7 @@ def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_sam
     assert iteration_of(problem, plan) == found
     assert said.in_words() == (
         f"one iteration of 8 micro-batches: {found.iteration:.7g} s, {8 / found.iteration:.4g} micro-batches/s; "
-        f"devices of the plan idle {100 * found.bubble:.3g} % of it"
+        f"the plan's devices are idle for {100 * found.bubble:.3g} % of that time"
     )
     of_four, each = describe_iteration(problem, plan, Samples(4, training=True, tokens=1000)), 32 / found.iteration
     assert f", {each:.4g} samples/s, {1000 * each:.4g} tokens/s; " in of_four.in_words()
@@ -164,7 +164,7 @@ def test_the_time_is_that_of_the_simulator_and_a_micro_batch_of_four_is_four_sam
     ("resnet50-inference", "greedy", None),
     ("zero-bubble-4x12", "1f1b", None),  # a schedule
     ("golden-4", "exact-beaumont",
-     "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"),
+     "one iteration of 8 micro-batches (4 per stage; plan simulate takes any number): 109;"),
 ])  # fmt: skip
 def test_a_plan_that_does_not_say_how_many_micro_batches_is_simulated_with_some_or_has_no_iteration(
     name: str, planner: str, words: str | None

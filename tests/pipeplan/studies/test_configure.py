@@ -61,7 +61,9 @@ def test_a_difference_below_rounding_is_no_difference() -> None:
     assert report.best is not None
     report = replace(report, bound=report.best.seconds * (1 - 2e-16))
     answer = Answer(problem, asked, report=report)
-    assert list(best_in_words(answer))[-1] == "Proven: no configuration of the scope that fits for sure is faster."
+    assert (
+        list(best_in_words(answer))[-1] == "Proven: no configuration in the scope that is certain to fit is faster."
+    )
     assert counted_in_words(answer).startswith("1 choice in the scope")
 
 
@@ -79,7 +81,7 @@ def test_what_is_preferred_fits_takes_little_longer_and_says_so(prefer: Prefer) 
     else:
         assert own.best.fullest.bytes <= fastest.fullest.bytes
     assert own.preferred is not None
-    assert any("at most 1 % longer" in sentence for sentence in best_in_words(own)) == (own.preferred.near > 1)
+    assert any("at most 1 % slower" in sentence for sentence in best_in_words(own)) == (own.preferred.near > 1)
     assert any(row.best.plan == own.best.plan for row in own.families), "it stands for its family"
     assert own.result.bound == answer.result.bound
     assert own.to_json()["preferred"]["fastest"]["words"] == words_of(fastest.plan)
@@ -201,10 +203,10 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
     told = less.to_json()
     jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
     assert [(own["zero"], own["bound"]) for own in told["not_excluded"]] == [(last.plan.zero, 1.5)]
-    assert f"among these {len(listed)} and 1 that are not excluded" in list_in_words(less)
-    assert "1 choice is not excluded: no layout of it" in list_in_words(less)
-    assert "1 not excluded" in counted_in_words(less)
-    assert "not excluded" not in list_in_words(answer) + counted_in_words(answer)
+    assert f"among these {len(listed)} or in an undecided choice" in list_in_words(less)
+    assert "1 choice is undecided: no layout good enough" in list_in_words(less)
+    assert "1 undecided" in counted_in_words(less)
+    assert "undecided" not in list_in_words(answer) + counted_in_words(answer)
 
 
 def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) -> None:
@@ -213,10 +215,10 @@ def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) 
     gamma = ParallelismChoice(own.degrees, own.micro_batch, own.zero, own.schedule)
     report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
     open_end = Answer(answer.problem, ASKED, (), report)
-    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 138 of 150 ")
+    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, but 138 of 150 ")
     assert result_of(open_end, 1.0).stop == Stop.COMPLETED
     closed = Answer(answer.problem, ASKED, (), replace(report, unsettled=(), nothing_fits=True))
-    assert next(best_in_words(closed)).startswith("No configuration of the scope fits for sure")
+    assert next(best_in_words(closed)).startswith("No configuration in the scope is certain to fit")
     assert result_of(closed, 1.0).stop == Stop.INFEASIBLE
 
 
@@ -229,7 +231,7 @@ def test_the_list_holds_what_takes_no_longer_than_the_theorem_says(answer: Answe
 
 def test_a_list_of_one_is_called_so(answer: Answer) -> None:
     one = replace(answer, report=replace(answer.report, listed=answer.report.listed[:1], unsettled=()))
-    assert "the fastest one is this one: the list has" in list_in_words(one)
+    assert "the fastest configuration is this one: the list contains" in list_in_words(one)
 
 
 def test_everything_is_counted_in_words(answer: Answer) -> None:
@@ -296,7 +298,7 @@ def test_where_nothing_fits_there_is_no_best() -> None:
     assert (told["fit"], told["shortlist"]) == (0, [])
     assert told["nearest"]["fits"] == "no"
     answer, missing, _ = best_in_words(nothing)
-    assert answer.startswith("No configuration of the scope fits for sure")
+    assert answer.startswith("No configuration in the scope is certain to fit")
     assert "lacks" in missing
 
 

@@ -115,4 +115,4 @@ def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypat
 
 def test_counted_rows_say_whose_they_are(plan: Callable[..., Any], tmp_path: Path) -> None:
     said = plan("solve", "tiny-chain", "--variant", "plain", "-v", "--export-model", tmp_path / "m.lp")
-    assert re.search(r"rows +\d+ \(as the solver was given them", " ".join(said.out.split()))
+    assert re.search(r"rows +\d+ \(as given to the solver", " ".join(said.out.split()))

@@ -92,7 +92,7 @@ FEW = ("--fix", "zero=1", "--fix", "context=1", "--fix", "pipeline=1")
 
 def test_the_command_prints_a_table_and_json(plan: Plan) -> None:
     text = in_one_line(done(plan(*QUESTION.split(), *FEW, "--lose", "0..1")).out)
-    assert "if nodes are lost" in text
+    assert "when nodes are lost" in text
     assert "fewer replicas: tensor=8 data=2" in text
     told = done(plan(*QUESTION.split(), *FEW, "--lose", "1", "--json")).json
     jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)

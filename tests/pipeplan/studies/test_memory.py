@@ -96,6 +96,6 @@ def written(problem: ScheduleProblem, folder: Path) -> Path:
 
 def test_the_command_says_the_unit(plan: Callable[..., Any], tmp_path: Path) -> None:
     said = done(plan("memory", written(SMALL, tmp_path), "--points", 2))
-    assert "small: 2 half-activation of memory per device is the least with a plan (proven" in said.out
+    assert "small: 2 half-activation of memory per device is the smallest amount with a plan (proven" in said.out
     assert "more memory does not help" in said.out
     assert "bytes" not in said.out

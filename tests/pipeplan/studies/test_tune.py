@@ -206,7 +206,7 @@ def test_no_memory_is_a_result_and_two_failures_in_a_row_end_it() -> None:
 
     tuned = pipeplan.tune(PROBLEM, run=broken)
     assert [run.said for run in tuned.campaign.runs] == ["the function raised ValueError: no such flag"] * 2
-    assert "mend the command" in str(tuned.stopped)
+    assert "fix the command" in str(tuned.stopped)
     assert tuned.certificate is None
 
 
@@ -276,7 +276,7 @@ def test_rows_become_runs_and_others_are_kept_apart(begun: Campaign, tmp_path: P
     ]
     assert [own.name for own in campaign.apart] == ["a.csv, row 5", "a.csv, row 6"]
     assert any("of another problem (sequence)" in note for note in told)
-    assert any("is no candidate of this campaign" in note for note in told)
+    assert any("is not a candidate of this campaign" in note for note in told)
     assert any("has no time" in note for note in told)
     again, told = with_measured(campaign, [str(tmp_path / "a.csv")])
     assert again == campaign

@@ -87,7 +87,7 @@ def test_where_only_rounded_numbers_fit_there_is_no_plan() -> None:
     operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("d", 0.0, 1e-9))
     problem = GraphPipelineProblem(operators, (), 1, 1, memory_bytes=1e16, workspace_bytes=1e-9)
     result = solve(problem, planner="graphpipe", limits=LIMITS)
-    enough = "9095 TiB of memory per device is the least with a plan (proven); give --memory 9095TiB"
+    enough = "9095 TiB of memory per device is the smallest amount with a plan (proven); give --memory 9095TiB"
     assert (result.stop, result.found, result.messages) == (Stop.COMPLETED, Found.NOTHING, (ROUNDED_MEMORY, enough))
     assert solve(problem.replace(memory_bytes=10000000000000002.0), planner="graphpipe", limits=LIMITS).verified
 

@@ -53,7 +53,8 @@ def test_one_micro_batch_alone_says_how_much_a_pipeline_needs() -> None:
     found = pipeplan.smallest_memory(divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10), LIMITS)
     assert (found.memory_bytes, found.lower_bytes, found.proven) == (2, 2, True)
     assert said(found) == (
-        "2 half-activation of memory per device is the least with a plan (proven, by block 'F0' on 'd0' alone)"
+        "2 half-activation of memory per device is the smallest amount with a plan "
+        "(proven, by block 'F0' on 'd0' alone)"
     )
     assert found.to_json()["counted"] == "half-activation"
 
@@ -61,7 +62,7 @@ def test_one_micro_batch_alone_says_how_much_a_pipeline_needs() -> None:
 def test_bytes_are_said_as_ever() -> None:
     large = divided_pipeline(equal_stages(2, 1, 1, 1, 4e9, 2e9), 3, None, memory_unit="bytes")
     found = pipeplan.smallest_memory(large, LIMITS)
-    assert said(found).startswith("4 GB of memory per device is the least with a plan (proven")
+    assert said(found).startswith("4 GB of memory per device is the smallest amount with a plan (proven")
     assert "counted" not in found.to_json()
 
 
@@ -94,5 +95,5 @@ def test_a_block_that_fits_nowhere_is_named() -> None:
     tight = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 1)
     first, second = explain(tight, {}, LIMITS, True)
     assert first == "block 'F0' alone needs 2 half-activation of 'd0', whose memory is 1 half-activation"
-    assert "2 half-activation of memory per device is the least with a plan" in second
+    assert "2 half-activation of memory per device is the smallest amount with a plan" in second
     assert Fraction(2) == pipeplan.smallest_memory(tight, LIMITS).memory_bytes

@@ -48,7 +48,7 @@ def test_baselines_say_it_too(planner: str) -> None:
 def test_a_baseline_that_fails_where_patterns_exist_names_who_finds_them() -> None:
     problem = theory.lemma_2().problem
     messages = run(problem, planner="contiguous").messages
-    assert any("--planner exact-beaumont finds them" in message for message in messages)
+    assert any("use --planner exact-beaumont" in message for message in messages)
     assert run(problem, planner="exact-beaumont").verified
 
 
@@ -62,7 +62,7 @@ def test_remedies_are_computed() -> None:
     problem = ChainProblem((1,) * 4, (1,) * 4, (0,) * 5, (2,) * 4, gpus=2, memory_bytes=6, name="heavy")
     remedies = explain(problem, {}, LIMITS, True)[-1]
     assert "--devices 4, with which 6 B is enough" in remedies
-    assert "with weight_copies 1 in place of 3, 4 B is enough" in remedies
+    assert "with weight_copies 1 instead of 3, 4 B is enough" in remedies
     assert run(problem.replace(gpus=4)).verified
     assert run(problem.replace(weight_copies=1)).verified
 

@@ -125,7 +125,7 @@ def test_a_plan_for_mixed_gpus_is_compared_with_the_even_split(plan: Plan) -> No
 def test_a_placement_says_what_accelerators_without_a_type_are(plan: Plan) -> None:
     gpus = ("--kind", "placement", "--bandwidth", "12GB/s")
     mixed = plan("solve", "llama-3-8b", "--inference", "--devices", "2xa100-80gb,2xt4-16gb", *gpus)
-    assert "type: of accelerators that are not of the first type" in " ".join(mixed.out.split())
+    assert "type: shown for accelerators of other types than the first" in " ".join(mixed.out.split())
     alike = plan("solve", "llama-3-8b", "--inference", "--devices", "4xa100-80gb", *gpus)
     assert alike.code == 0
     assert "type:" not in alike.out

@@ -317,7 +317,7 @@ def test_efficiencies_are_named_for_every_degree() -> None:
 def test_links_that_take_no_time_make_it_free_and_that_is_said_first(plan: Plan) -> None:
     cluster = ("--devices", 4, "--memory", "80GB", "--tensor-parallel", "1,2", "--planner", "equi")
     said = plan("solve", "llama-3-8b", *cluster, "--bandwidth", "100GB/s")
-    assert "exchange what it sends 2 times in each pass" in " ".join(said.err.split())
+    assert "exchange its output 2 times in each pass" in " ".join(said.err.split())
 
 
 # ---- devices without work ------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def test_what_is_missing(method: dict[str, str]) -> None:
 
 def test_what_would_be_enough_is_and_a_byte_less_is_not() -> None:
     (message,) = pipeplan.solve(PROBLEM.replace(memory_bytes=11.0)).messages
-    assert message == "18 bytes of memory per device is the least with a plan (proven); give --memory 18"
+    assert message == "18 bytes of memory per device is the smallest amount with a plan (proven); give --memory 18"
     (message,) = pipeplan.solve(PROBLEM.replace(memory_bytes=11.0), planner="equi").messages
     assert message.startswith("no equal stages fit, not even the smallest: A device of stage ")
     assert message.endswith("more than its memory of 11 bytes")

@@ -136,7 +136,7 @@ def test_nothing_is_trained_in_inference() -> None:
 
 FLAT = DIAMOND.replace(nodes=tuple(replace(node, forward=1.0, backward=1.0) for node in DIAMOND.nodes))
 CHOICES: list[tuple[Profile, dict[str, Any], str, str]] = [
-    (ROW, {}, "staging", "its layers stand in a row"),
+    (ROW, {}, "staging", "its layers form a sequence"),
     (ROW, {"levels": ((2, 1e3),), "bandwidth": None}, "staging", "--levels is given"),
     (DIAMOND, {"data_parallel": True, "efficiency": 0.9, "tensor_parallel": (1, 2)}, "staging",
      "--data-parallel and --tensor-parallel and --option efficiency are given"),
@@ -144,7 +144,7 @@ CHOICES: list[tuple[Profile, dict[str, Any], str, str]] = [
     (ROW, {"in_flight": 2}, "placement", "--option in-flight is given"),
     (DIAMOND, {}, "graph-pipeline", "its layers form a graph and times depend on the number of samples"),
     (without_backward_passes(DIAMOND), {}, "placement", "its layers form a graph"),
-    (ROW, {"recompute": True}, "staging", "its layers stand in a row"),
+    (ROW, {"recompute": True}, "staging", "its layers form a sequence"),
     (FLAT, {}, "placement", "its layers form a graph"),
     (FLAT, {"batch": 4}, "graph-pipeline", "its layers form a graph and --batch is given"),
 ]  # fmt: skip
@@ -154,7 +154,7 @@ CHOICES: list[tuple[Profile, dict[str, Any], str, str]] = [
 def test_a_kind_is_chosen_and_the_reason_said(profile: Profile, given: dict[str, Any], kind: str, why: str) -> None:
     lowered = lower(profile, **{**ON, **given})
     assert lowered.problem.kind == kind
-    assert lowered.notes[0].startswith(f"planned as a {kind} problem, because {why}; --kind names another")
+    assert lowered.notes[0].startswith(f"planned as a {kind} problem, because {why}; use --kind for another kind")
     named = lower(profile, **{**ON, **given}, kind=kind)
     assert (named.problem, named.notes) == (lowered.problem, lowered.notes[1:])
 

@@ -147,8 +147,11 @@ def test_a_profile_is_shown_without_a_cluster(plan: Plan, tmp_path: Path) -> Non
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0] == "diamond: a profile of 4 nodes that form a graph, without a cluster"
     words = " ".join(lines)
-    assert "a micro-batch of 2 samples: forward 7.5 ms, backward 16 ms; 49 B saved between them" in words
-    assert "parameters 15 B, 4 B of them in a second node as well" in words
+    assert (
+        "a micro-batch of 2 samples: forward 7.5 ms, backward 16 ms; 49 B of activations saved between them"
+        in words
+    )
+    assert "weights 15 B, of which 4 B also occur in a second node" in words
     assert "stem 1 2 12.8 % 5 B 30 B" in lines
     report = plan("show", path, "--json").json
     assert report["profile"]["hash"] == DIAMOND.hash

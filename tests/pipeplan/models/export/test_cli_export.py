@@ -101,12 +101,12 @@ def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
     assert plan("solve", "t.csv", *TWO, *reading, "-o", "t.json").code == 0
     assert plan("export", "t.json", "t.csv", "--to", "vllm", *reading).out == "VLLM_PP_LAYER_PARTITION=1,1\n"
     assert plan("import", "megatron-layout", "1,1", "t.csv", *TWO, *reading, "-o", "today.json").code == 0
-    refused(plan("export", "t.json", "--to", "vllm", "--inference"), "say how PROFILE is read")
+    refused(plan("export", "t.json", "--to", "vllm", "--inference"), "are for reading PROFILE")
 
 
 BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     "unknown target": (("export", "best.json", "my.json", "--to", "megatronn"), "did you mean 'megatron'?"),
-    "no target": (("export", "best.json", "my.json"), "Say for which framework: --to is one of torch, torchtitan,"),
+    "no target": (("export", "best.json", "my.json"), "Name the framework: --to is one of torch, torchtitan,"),
     "no such result": (("export", "gone.json", "my.json", "--to", "vllm"), "gone.json: file does not exist"),
     "a problem for a profile": (("export", "best.json", "best.json", "--to", "vllm"),
      "schema is 'pipeplan.result/1'"),

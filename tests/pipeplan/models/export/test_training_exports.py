@@ -307,7 +307,7 @@ def test_a_row_of_the_shortlist_is_exported(plan: Plan, tmp_path: Path) -> None:
     told = done(plan("export", str(path), "--to", "megatron", "--row", "2"))
     read = configuration_from_flags(problem_from_json(problem), told.out)
     assert words_of(read.configuration) == listed[1]["words"]
-    assert f"row 2 takes {listed[1]['seconds']:.4g} s an iteration" in told.err
+    assert f"row 2 takes {listed[1]['seconds']:.4g} s per iteration" in told.err
     refused(plan("export", str(path), "--to", "megatron", "--row", "0"), f"the shortlist has {len(listed)} rows")
 
 

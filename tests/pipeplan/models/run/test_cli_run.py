@@ -179,7 +179,7 @@ def test_ctrl_c_ends_all_processes(files: dict[str, str]) -> None:
     finally:
         process.kill()
     assert process.returncode == 130
-    assert error.decode() == "Error: interrupted before there was anything to show.\n"
+    assert error.decode() == "Error: interrupted before there was any result.\n"
     end = time.monotonic() + 600
     while any(os.path.exists(f"/proc/{rank}") for rank in ranks) and time.monotonic() < end:
         time.sleep(0.05)

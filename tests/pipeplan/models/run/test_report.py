@@ -77,6 +77,6 @@ def test_gains_are_of_one_clock() -> None:
 
 def test_a_report_in_words() -> None:
     words = " ".join(sentences(whole_report(3.0)))
-    assert "the machine was busy (3.00 s of wall time for each second of CPU time)" in words
+    assert "the machine was busy (3.00 s of wall time per second of CPU time)" in words
     assert "gain over the even split: predicted 1.000, measured 2.0" in words
-    assert "passes took 2 % more time than the profile says" in words
+    assert "passes took 2 % more time than in the profile" in words
