@@ -185,9 +185,9 @@ def command(
         from ..planners.training.pools import WAY_IN_WORDS
 
         rate = problem.second.bandwidth / 1e9
-        say_note(f"links are those of usual nodes, and between both sorts {rate:g}GB/s, the slower network")
+        say_note(f"assuming the links of typical nodes, and {rate:g}GB/s between the two sorts")
         if wanted:
-            say_note(f"with GPUs of two sorts the scope has {WAY_IN_WORDS} alone")
+            say_note(f"with GPUs of two sorts, the search considers only {WAY_IN_WORDS}")
     elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
         say_note(f"assuming the links of typical nodes, {links}; use --levels to change this")
