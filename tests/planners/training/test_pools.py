@@ -68,7 +68,7 @@ def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) ->
 
 
 def test_a_scope_without_anything_says_why() -> None:
-    pooled, alone = random_pooled(0), random_pooled(0).pools[0]
+    pooled, alone = random_pooled(1), random_pooled(1).pools[0]
     for problem, fixed, said in (
         (pooled, {"virtual": "2"}, "1F1B and one chunk a rank alone"),
         (alone, {"first-pool": "2"}, "no second sort of GPUs"),
