@@ -12,6 +12,7 @@ from ...instances.training.plan import Configuration, Degrees, Recompute, diviso
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import framework_faults, shape_faults
 from ...instances.training.scope import Scope
+from .pools import WAY_IN_WORDS
 from .space import all_words
 
 # The most candidates that are looked at: each breaks a rule, and any of them is an example.
@@ -32,6 +33,8 @@ def why_empty(problem: TrainingProblem, scope: Scope) -> str:
     tried = [_faults(problem, plan) for plan in islice(_candidates(problem, scope, known), MOST_TRIED)]
     nearest = min((broken for broken in tried if broken.faults), default=None)
     why = "The forbidden values leave nothing; drop a --forbid." if nearest is None else str(nearest.faults[0])
+    if problem.second is not None and not all(broken.faults for broken in tried):
+        why = f"With GPUs of two sorts the search looks at {WAY_IN_WORDS} alone; drop what asks for anything else."
     return f"{answer} {why}"
 
 
@@ -58,6 +61,7 @@ def _known(problem: TrainingProblem) -> dict[str, list[str]]:
         "micro-batch": divisors(problem.batch),
         "zero": sorted(problem.states, key=lambda zero: zero != problem.rules.usual_zero),
         "schedule": list(problem.rules.schedules),
+        "first-pool": range(1, len(problem.pools) + 1),
         "recompute": [Recompute(word).word for word in all_words(problem)],
     }
     return {key: list(map(str, each)) for key, each in values.items()}
@@ -75,7 +79,7 @@ def _candidates(problem: TrainingProblem, scope: Scope, known: dict[str, list[st
     """Configurations with values that the scope takes, whatever rules they break."""
     left = {key: _left(known, scope, key) for key in known}
     whole = {key: list(map(int, left[key])) for key in left if key not in ("schedule", "recompute")}
-    word = read_recompute("recompute", left["recompute"][0])
+    word, first = read_recompute("recompute", left["recompute"][0]), whole["first-pool"][0]
     for t, c, p in product(whole["tensor"], whole["context"], whole["pipeline"]):
         d = int(scope.fix.get("data", max(1, problem.devices // (t * c * p))))
         shards = [s for s in whole["expert-tensor"] if s in (1, t) or "expert-tensor" in scope.fix]
@@ -95,7 +99,7 @@ def _candidates(problem: TrainingProblem, scope: Scope, known: dict[str, list[st
             layout = even_layout(problem, degrees.chunks) or (
                 spread(units, degrees.chunks) if degrees.chunks <= units else ()
             )
-            yield Configuration(degrees, b, zero, schedule, layout, (word,) * len(layout))
+            yield Configuration(degrees, b, zero, schedule, layout, (word,) * len(layout), first)
 
 
 def _faults(problem: TrainingProblem, plan: Configuration) -> _Broken:

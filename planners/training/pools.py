@@ -49,7 +49,6 @@ class PooledSpace(Space):
 
     def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
         super().__init__(problem, scope)
-        self.orders = tuple(first for first in (1, 2) if scope.takes("first-pool", first))
         self.makers = [CaseMaker(pool, self.maker.row_of, self.maker.words, problem) for pool in problem.pools]
         self.maker = self.makers[0]
 

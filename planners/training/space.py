@@ -68,7 +68,8 @@ class Space:
     def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
         self.problem, self.scope = problem, scope
         self.units = len(problem.model.units)
-        self.orders: tuple[int, ...] = (1,)
+        sorts = range(1, len(problem.pools) + 1)
+        self.orders = tuple(first for first in sorts if scope.takes("first-pool", first))
         """Which sorts of GPUs may have the first stages."""
         self.words = tuple(self._words())
         rows = list(self._rows())

@@ -106,7 +106,7 @@ def test_beside_the_best_stands_what_holds_a_tenth_less() -> None:
     answer = configure(tiny())
     for own in answer.listed:
         leaner = answer.leaner(own.plan)
-        held = [answer.held(each.plan) <= 0.9 * answer.held(own.plan) for each in answer.listed]
+        held = [answer.fullest(each.plan).full <= 0.9 * answer.fullest(own.plan).full for each in answer.listed]
         assert (leaner is None) == (not any(held))
         assert leaner is None or leaner is answer.listed[held.index(True)], "the fastest of them"
     assert answer.cover is not None

@@ -8,6 +8,7 @@ from problems.pooled_trainings import random_pooled
 
 from pipeplan.instances.training.referee import evaluate_configuration, verify_configuration
 from pipeplan.instances.training.scope import Scope
+from pipeplan.planners.training.empty import why_empty
 from pipeplan.planners.training.pools import search_of, space_of
 from pipeplan.planners.training.search import Settings
 
@@ -64,3 +65,14 @@ def test_the_best_configuration_is_that_of_enumeration() -> None:
 def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) -> None:
     fit = [compare(seed) for seed in range(start, start + 10)]
     assert any(fit)
+
+
+def test_a_scope_without_anything_says_why() -> None:
+    pooled, alone = random_pooled(1), random_pooled(1).pools[0]
+    for problem, fixed, said in (
+        (pooled, {"virtual": "2"}, "1F1B and one chunk a rank alone"),
+        (alone, {"first-pool": "2"}, "no second sort of GPUs"),
+    ):
+        scope = Scope(fixed)
+        assert not space_of(problem, scope).sizes.sum()
+        assert said in why_empty(problem, scope)
