@@ -400,6 +400,12 @@ def test_a_script_that_asks_slurm_for_nodes_says_them(plan: Plan) -> None:
     )
     again = done(plan("configure", "--devices", "a100-80gb", "--judge", "bare.sh", "--json")).json
     assert again["judged"][0]["seconds"] == told["judged"][0]["seconds"]
+    Path("other.sh").write_text(SLURM_SCRIPT.replace("$SLURM_NNODES", "$NODES").replace("#SBATCH", "#"), "utf-8")
+    refused(
+        plan("configure", "--devices", "a100-80gb", "--judge", "other.sh"),
+        "--devices",
+        "give their number and name",
+    )
 
 
 # ---- the least change ----------------------------------------------------------------------------------
@@ -458,9 +464,7 @@ def test_units_move_from_the_fullest_stage(plan: Plan) -> None:
 def test_where_nothing_helps_it_is_said(plan: Plan) -> None:
     said = plan("configure", *LLAMA, "--memory", "2GiB", "--judge", "tensor=2")
     assert said.code == 1
-    assert "neither recomputation, sharding, another layout nor another degree make it fit" in in_one_line(
-        said.out
-    )
+    assert "neither recomputation, sharding, another layout nor another degree make it fit" in in_one_line(said.out)
 
 
 # ---- the problem ---------------------------------------------------------------------------------------
