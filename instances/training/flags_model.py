@@ -62,17 +62,19 @@ def job_in(text: str) -> Job:
     nodes, gpus = flags.processes("nnodes", "nproc-per-node")
     if gpus is None:
         nodes, gpus = flags.processes("num-nodes", "num-gpus")
+    gpus = None if nodes is None else gpus  # a variable without a value says how many
     if gpus is None and (world := flags.maybe("world-size")) is not None:
         nodes, gpus = 1, world
     if gpus is None and is_path(text):
         given = dict(line.split("=") for line in slurm_values(read_text(text)).split())
         nodes, gpus = (whole_number(given.get(f"SLURM_{name}", "")) for name in ("NNODES", "GPUS_PER_NODE"))
+    model: Model | None = None
+    missing: tuple[str, ...] = ("model.name", "model.flavor")
     if framework == "torchtitan":
-        model, missing = model_by_name(flags), ("model.name", "model.flavor")
-        batch, sequence = _torchtitan_batch(flags, None if gpus is None else gpus * (nodes or 1)), 2_048
-        sequence = flags.maybe("training.seq-len") or sequence
+        model, batch = model_by_name(flags), _torchtitan_batch(flags, None if gpus is None else gpus * (nodes or 1))
+        sequence: int | None = flags.maybe("training.seq-len") or 2_048
     else:
-        model, missing = None, tuple(name for name in SHAPES if flags.maybe(name) is None)
+        missing = tuple(name for name in SHAPES if flags.maybe(name) is None)
         if all(flags.maybe(name) is None for name in VOCABULARY):
             missing = (*missing, VOCABULARY[0])
         if not missing:

@@ -400,6 +400,12 @@ def test_a_script_that_asks_slurm_for_nodes_says_them(plan: Plan) -> None:
     )
     again = done(plan("configure", "--devices", "a100-80gb", "--judge", "bare.sh", "--json")).json
     assert again["judged"][0]["seconds"] == told["judged"][0]["seconds"]
+    Path("other.sh").write_text(SLURM_SCRIPT.replace("$SLURM_NNODES", "$NODES").replace("#SBATCH", "#"), "utf-8")
+    refused(
+        plan("configure", "--devices", "a100-80gb", "--judge", "other.sh"),
+        "--devices",
+        "give their number and name",
+    )
 
 
 # ---- the least change ----------------------------------------------------------------------------------
