@@ -122,8 +122,9 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
 def by_weights(model: Model, chunks: int) -> tuple[int, ...]:
     """Units of each chunk as nanotron's `build_model` has them: a chunk ends with the unit by which the weights of
     products up to there exceed its part of all. Later chunks have at least one unit each."""
-    assert model.attention is not None and model.mlp is not None, "nanotron's models are dense"
     own, mlp = model.attention, model.mlp
+    assert own is not None, "a model of shapes has attention"
+    assert mlp is not None, "nanotron has no layers with experts here"
     layer = 4 * own.heads * own.head_size * model.hidden + (2 + mlp.gated) * mlp.hidden * model.hidden
     weights = [{"embedding": 0, "head": model.vocabulary * model.hidden}.get(unit, layer) for unit in model.units]
     counts, total = [0], 0
