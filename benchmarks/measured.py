@@ -60,6 +60,8 @@ class Run:
     seconds: float | None
     peak_bytes: float | None = None
     failed: bool = False
+    of_first: bool = False
+    """Is the peak that of the first rank, and not of the fullest one?"""
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,10 @@ def playbook_run(row: Cells) -> Run | None:
         framework="nanotron",
         efficiencies={"network": 0.62},
     )
-    # nanotron prints GiB and calls them GB.
+    # The first rank of nanotron prints GiB and calls them GB.
     peak = float(row["peak_gb"]) * GIB if row["peak_gb"] else None
-    failed = row["outcome"] != "ok"
-    return run_of(row, problem, number(row, "zero", 0), seconds_of(row), peak_bytes=peak, failed=failed)
+    more = {"peak_bytes": peak, "failed": row["outcome"] != "ok", "of_first": True}
+    return run_of(row, problem, number(row, "zero", 0), seconds_of(row), **more)
 
 
 def bigscience_run(row: Cells) -> Run | None:
@@ -296,8 +298,9 @@ def time_errors(runs: Sequence[Run], model: Callable[[Run], float] = predicted) 
 
 
 def peak_bytes(run: Run) -> float:
-    """Of the fullest rank, with the reserve: these peaks are what the driver or PyTorch's allocator had reserved."""
-    return max(rank.bytes for rank in memory_of_ranks(run.problem, run.plan))
+    """With the reserve: these peaks are what the driver or PyTorch's allocator had reserved."""
+    ranks = memory_of_ranks(run.problem, run.plan)
+    return max(rank.bytes for rank in ranks[: 1 if run.of_first else None])
 
 
 def memory_errors(runs: Sequence[Run]) -> list[float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ..base.errors import InputError
 from ..physics.optimizers import KEPT
 from ..physics.schedules import SCHEDULES, run_by
-from .model import INSIDE, MODULES, Model
+from .model import INSIDE, MODULES, Mlp, Model
 from .plan import FULL
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
     units, layers = len(problem.model.units), problem.model.layers
     if problem.rules.even_by == "units" or problem.model.own:
         return spread(units, chunks) if chunks <= units else None
-    if problem.rules.even_by == "weights":
-        return by_weights(problem.model, chunks) if chunks <= units else None
+    if problem.rules.even_by == "weights" and problem.model.mlp is not None:
+        return by_weights(problem.model, problem.model.mlp, chunks) if chunks <= units else None
     if layers % chunks:
         return None
     counts = [layers // chunks] * chunks
@@ -119,12 +119,11 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
     return tuple(counts)
 
 
-def by_weights(model: Model, chunks: int) -> tuple[int, ...]:
+def by_weights(model: Model, mlp: Mlp, chunks: int) -> tuple[int, ...]:
     """Units of each chunk as nanotron's `build_model` has them: a chunk ends with the unit by which the weights of
     products up to there exceed its part of all. Later chunks have at least one unit each."""
-    assert model.attention is not None
-    assert model.mlp is not None, "nanotron's models are dense"
-    own, mlp = model.attention, model.mlp
+    own = model.attention
+    assert own is not None, "a model of shapes has attention"
     layer = 4 * own.heads * own.head_size * model.hidden + (2 + mlp.gated) * mlp.hidden * model.hidden
     weights = [{"embedding": 0, "head": model.vocabulary * model.hidden}.get(unit, layer) for unit in model.units]
     counts, total = [0], 0

@@ -400,9 +400,10 @@ def _layout_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Vi
         even = even_layout(problem, plan.degrees.chunks)
         if plan.layout != even:
             own, wanted = ("/".join(map(str, layout or ())) for layout in (plan.layout, even))
+            evenly = "by their weights" if problem.rules.even_by == "weights" else "evenly"
             yield Violation(
                 "layout",
-                f"{name} divides layers evenly, embedding and head included, and here they are {own}; choose "
+                f"{name} divides layers {evenly}, embedding and head included, and here they are {own}; choose "
                 f"layout={wanted}.",
             )
     if {*ends_of(plan.layout)} & uncut(problem, plan.degrees):
