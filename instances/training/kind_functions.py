@@ -22,7 +22,7 @@ from ..registry import TRAINING
 from .lengths import Length
 from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .plan import Configuration
-from .problem import Gpu, Level, Pool, TrainingProblem, check_hardware
+from .problem import Gpu, Level, Pool, TrainingProblem, check_hardware, refuse_two_sorts
 from .referee import memory_of_ranks
 
 # ---- problems in and out -------------------------------------------------------------------------------
@@ -71,14 +71,6 @@ def with_memory(problem: TrainingProblem, memory_bytes: float | None) -> Trainin
     if second is not None:
         second = replace(second, gpu=replace(second.gpu, memory_bytes=memory_bytes))
     return problem.replace(gpu=replace(problem.gpu, memory_bytes=memory_bytes), second=second)
-
-
-def refuse_two_sorts(problem: TrainingProblem, what: str) -> None:
-    """Refuse what is only known for GPUs of one sort."""
-    if problem.second is not None:
-        raise UsageError(
-            f"{problem.name} has GPUs of two sorts, for which there is no {what}; give GPUs of one sort."
-        )
 
 
 def held(problem: TrainingProblem, plan: Configuration, options: Mapping[str, Any]) -> Fraction:

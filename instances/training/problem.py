@@ -14,7 +14,7 @@ from typing import ClassVar
 from ..base.amounts import digest
 from ..base.checks import MAX_DEVICES, check_labels, check_limit, check_positive, check_text
 from ..base.cluster import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
-from ..base.errors import InputError, show
+from ..base.errors import InputError, UsageError, show
 from ..base.fields import check_members, check_numbers, plain
 from ..base.kind import AnyProblem
 from ..base.quantities import GIB, several
@@ -272,4 +272,12 @@ def _check_levels(problem: TrainingProblem) -> None:
             "levels",
             f"multiply to {several(product, 'GPU')}, not to {devices}",
             "give counts whose product is the number of GPUs",
+        )
+
+
+def refuse_two_sorts(problem: TrainingProblem, what: str) -> None:
+    """Refuse what is only known for GPUs of one sort."""
+    if problem.second is not None:
+        raise UsageError(
+            f"{problem.name} has GPUs of two sorts, for which there is no {what}; give GPUs of one sort."
         )

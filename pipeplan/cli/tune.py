@@ -129,7 +129,7 @@ def _begun(
     limits: Mapping[str, Any],
     progress: str | None,
 ) -> Campaign:
-    from ..instances.training.kind_functions import refuse_two_sorts
+    from ..instances.training.problem import refuse_two_sorts
     from ..studies.tune import campaign_of
 
     refuse_two_sorts(problem, "campaign of runs")

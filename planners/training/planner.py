@@ -12,9 +12,8 @@ from ...instances.base.quantities import several
 from ...instances.base.result import Stop, met
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.training.frameworks import even_layout
-from ...instances.training.kind_functions import refuse_two_sorts
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import TrainingProblem
+from ...instances.training.problem import TrainingProblem, refuse_two_sorts
 from ...instances.training.scope import Scope, scope_of
 from ..contract import Outcome, Request
 from .pools import WAY, WAY_IN_WORDS, search_of

@@ -173,7 +173,7 @@ def test_reports_and_starts_come_from_standard_input(
 
 def test_standard_input_is_read_once_and_its_mistakes_are_named(plan: Plan, piped: Callable[[bytes], None]) -> None:
     piped(b"{}")
-    refused(plan("verify", "-", "-"), "Two files are to be read from standard input")
+    refused(plan("verify", "-", "-"), "Two files cannot both be read from standard input")
     said = plan("solve", "-")
     assert said.code == 2
     assert said.err.startswith("Error: /dev/stdin: ")
@@ -221,12 +221,12 @@ def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_
     before = plan("solve", "tiny-graph", "--planner", "graphpipe", "--k", 2, "--join=tree", "--json")
     assert by_name.json["objective"] == before.json["objective"]
     assert before.err == (
-        "Note: --k is written --option k=2 now.\nNote: --join is written --option join=tree now.\n"
+        "Note: --k is now written --option k=2.\nNote: --join is now written --option join=tree.\n"
     )
     flags = plan("solve", "tiny-stages", "--uniform")
-    assert "--option uniform now" in flags.err
+    assert "now written --option uniform." in flags.err
     denied = plan("solve", "tiny-stages", "--uniform=false", "--no-k")
-    assert "--option uniform=false now" in denied.err
+    assert "now written --option uniform=false." in denied.err
     assert "There is no option '--no-k'" in denied.err
 
 

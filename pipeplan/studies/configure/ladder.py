@@ -15,9 +15,8 @@ from typing import Any
 
 from ...instances.base.errors import UsageError, show
 from ...instances.base.quantities import several, whole_number
-from ...instances.training.kind_functions import refuse_two_sorts
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import Level, TrainingProblem
+from ...instances.training.problem import Level, TrainingProblem, refuse_two_sorts
 from ...instances.training.referee import (
     ConfigurationEvaluation,
     evaluate_configuration,

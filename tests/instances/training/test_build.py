@@ -96,7 +96,7 @@ def test_packaged_problems_come_back_from_their_files(name: str) -> None:
 @pytest.mark.parametrize(("given", "said"), [
     ({"model": "llama-3-8"}, "There is no model named 'llama-3-8' (did you mean 'llama-3-8b'?); choose one of"),
     ({"model": "meta-llama/Llama-3"}, "There is no file or folder 'meta-llama/Llama-3'; save the model's config"),
-    ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
+    ({"model": "./nothing"}, "nothing: file does not exist; name a file, not a packaged instance."),
     ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
     ({"levels": "4x1GB/s"},
      "levels multiply to 4 GPUs, not to 8; give counts whose product is the number of GPUs."),

@@ -100,7 +100,7 @@ def test_the_command_prints_a_table_and_json(plan: Plan) -> None:
     assert (rung["lost_nodes"], rung["devices"], rung["fewer_replicas"]["batch"]) == (1, 8, 16)
     two = ("--judge", "tensor=8", "--judge", "tensor=4")
     refused(
-        plan(*QUESTION.split(), *FEW, "--lose", "1", *two), "--lose is about one configuration, and 2 are judged"
+        plan(*QUESTION.split(), *FEW, "--lose", "1", *two), "--lose needs a single configuration, but 2 are judged"
     )
 
 

@@ -222,7 +222,7 @@ def test_milliseconds_and_what_is_no_time_are_refused() -> None:
 
 def test_the_runs_of_a_campaign_have_an_end(tmp_path: Path) -> None:
     tuned = pipeplan.tune(PROBLEM, run=slower, runs=1, output=tmp_path / "c.json")
-    assert "1 run of 1 are made" in str(tuned.stopped) or tuned.certificate
+    assert "1 run of 1 done" in str(tuned.stopped) or tuned.certificate
     with pytest.raises(InputError, match="runs is 0"):
         pipeplan.tune(PROBLEM, run=slower, runs=0)
     with pytest.raises(InputError, match="within is 0"):

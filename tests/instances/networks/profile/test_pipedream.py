@@ -125,7 +125,7 @@ def test_the_lowering_gives_the_published_layer_graph(workloads: Path) -> None:
 def test_a_profile_says_how_many_samples_were_measured(plan: Any, profile_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.json"
     said = plan("import", "pipedream", profile_file, "--micro-batch", 4, "-o", out)
-    assert (said.code, said.out.partition(",")[0]) == (0, "a profile of 3 nodes with 32 B of parameters")
+    assert (said.code, said.out.partition(",")[0]) == (0, "a profile of 3 nodes with 32 B of weights")
     told, silent = load_profile(out), load_profile(profile_file)
     assert told == silent.replace(micro_batch=4, source={**silent.source, "samples": 4})
     said = plan("import", "pipedream", profile_file, "--micro-batch", 0, "-o", out)
