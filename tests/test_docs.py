@@ -480,7 +480,7 @@ def files_below(folder: Path) -> set[str]:
 def test_the_page_on_memory_names_functions_that_exist() -> None:
     code = "".join(
         (DOCS.parent / "instances/training" / f"{name}.py").read_text("utf-8")
-        for name in ("unit_costs", "cases", "referee")
+        for name in ("unit_costs", "unit_bytes", "cases", "referee")
     )
     named = set(re.findall(r"`(_?\w+_\w+)`", (DOCS / "training-memory.md").read_text("utf-8")))
     functions = {name for name in named if name.startswith("_") or name.endswith(("_of", "_rank"))}

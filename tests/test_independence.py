@@ -52,7 +52,7 @@ ZeRO divides, filled up to whole ones."""
 PHYSICS = "instances.physics."
 """Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
 
-COSTS = {f"instances.training.{name}" for name in ("unit_costs", "cases", "lengths")}
+COSTS = {f"instances.training.{name}" for name in ("unit_costs", "unit_bytes", "cases", "lengths")}
 """What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says
 so, and an oracle that shares none of it checks it."""
 

@@ -46,14 +46,13 @@ from .frameworks import hidden_shares
 from .model import MeasuredTime, OwnLayer, UnitType
 from .plan import FULL, Configuration, Degrees, chunks_of_ranks
 from .problem import TrainingProblem
+from .unit_bytes import BytesOfUnits, UnitBytes
 from .unit_costs import (
     LAYERS,
     PARTS,
-    BytesOfUnits,
     Cluster,
     Keys,
     SecondsOfUnits,
-    UnitBytes,
     UnitParameters,
     UnitSeconds,
     exposed,

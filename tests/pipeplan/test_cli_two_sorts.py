@@ -23,7 +23,11 @@ HALVES = "pipeline=2 layout=3/5 first-pool=1"
 
 def test_each_stage_is_on_one_sort_in_either_order(plan: Plan) -> None:
     said = done(plan(*ASKED, "--judge", HALVES, "--judge", "pipeline=2 layout=5/3 first-pool=2"))
-    rows = [line.split()[:3] for line in said.out.splitlines() if "-80gb " in line and line[:1].isdigit() and "and similar" not in line]
+    rows = [
+        line.split()[:3]
+        for line in said.out.splitlines()
+        if "-80gb " in line and line[:1].isdigit() and "and similar" not in line
+    ]
     assert rows == [
         ["0", "0-3", "a100-80gb"],
         ["1", "4-7", "h100-80gb"],

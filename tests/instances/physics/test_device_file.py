@@ -74,7 +74,7 @@ def test_its_efficiencies_count_for_more_than_a_framework_s_and_for_less_than_th
 
 CHANGES = {
     '"24GiB"->"24 gigs"': "device.memory_bytes is no amount: '24 gigs' is not a quantity like 80GiB; units: B, kB",
-    '"24GiB"->24': "device.memory_bytes is 24 bytes, which no hardware has; write 24GB if you mean 24,000,000,000 bytes",
+    '"24GiB"->24': "device.memory_bytes is 24 bytes, which no hardware has; write 24GB if you mean 24,000",
     '"24GiB"->true': "device.memory_bytes is true, not a number; give a finite number.",
     '"24GiB"->-1': "device.memory_bytes is negative (-1); give a finite number >= 0.",
     '"24GiB"->nan': "device.memory_bytes is NaN; give a finite number.",

@@ -176,7 +176,7 @@ def test_a_suite_without_methods_asks_for_some_and_may_have_instances_that_none_
     (Suite("s", (TINY,), (competitor("greedy"), competitor("latency-greedy"))),
      "judged by max-load and latency-greedy by latency"),
     (Suite("s", (TINY, CHAIN), (competitor("greedy"),)), "No method of the comparison plans chain"),
-    (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "'nowhere' is neither a file nor a packaged instance"),
+    (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "'nowhere' is neither a file nor a pack"),
     (Suite("s", (Instance("x", None, "a.json"),), (competitor("greedy"),)), "--workloads"),
     (Suite("s", (TINY,), (Competitor("x", planner="nobody"),)), "no formulation or planner 'nobody'"),
 ])  # fmt: skip
