@@ -14,8 +14,9 @@ from ..physics.efficiencies import HALF, SINGLE, TOKEN_COPIES
 from .model import Experts, UnitType
 from .plan import FULL
 from .problem import TrainingProblem
-from .unit_costs import WITH_ATTENTION, (
+from .unit_costs import (
     LAYERS,
+    WITH_ATTENTION,
     Keys,
     experts_of,
     has_experts,
