@@ -232,8 +232,15 @@ def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[
 
 
 def _same_letters(problem: TrainingProblem, flags: Flags, stages: tuple[str, ...]) -> None:
-    row = problem.model.letters
+    row, layers = problem.model.letters, flags.maybe("num-layers")
     if "".join(stages) != row:
+        if layers not in (None, problem.model.layers):
+            raise InputError(
+                flags.shown("num-layers"),
+                f"is {layers}, but {problem.model.name} has {problem.model.layers} layers: these flags are of "
+                "another model",
+                "judge them without MODEL, or give those of this model",
+            )
         raise flags.wrong(
             "layout",
             f"holds {len(''.join(stages))} letters that are not the model's {len(row)}",

@@ -158,10 +158,11 @@ def _read_profile(path: str | None, inference: bool, size: float | None) -> Prof
 
 
 def _write(exported: Exported, path: str) -> None:
-    """Write the one file under that name, or all of them into that folder."""
-
+    """Write the one file under that name, or all of them into that folder; a name without an ending is a new one."""
+    several = len(exported.files) > 1
     folder = Path(path).is_dir() or path.endswith(os.sep)
-    if not folder and len(exported.files) > 1:
+    folder = folder or (several and not Path(path).suffix and not Path(path).exists())
+    if not folder and several:
         raise UsageError(f"-o {path} is one file and there are {', '.join(exported.files)}; name a folder.")
     if not folder:
         write_text_atomically(path, exported.text)

@@ -360,8 +360,10 @@ class Fitted:
         for name, (before, after) in self.changes.items():
             said = self.said(name)
             by = f"; {len(said)} of {runs} depend on it, {said[0][0]} most" if said else ""
-            lines.append(f"{name} is {after:.4g} in place of {before:.4g}{by}.")
-        silent = [name for name in ABOUT if not self.said(name)] if self.fit is not None else []
+            if said or f"{after:.3g}" != f"{before:.3g}":
+                lines.append(f"{name} is {after:.4g} in place of {before:.4g}{by}.")
+        still = [name for name in ABOUT if name not in self.changes]
+        silent = [name for name in still if not self.said(name)] if self.fit is not None else []
         if silent:
             lines.append(f"No run depends on {', '.join(silent)}.")
         if self.seconds:

@@ -33,6 +33,12 @@ RECIPE = "tensor=4 context=2 pipeline=4 virtual=5 micro-batch=1"
 VALIDATOR = jsonschema.Draft202012Validator(read_schema("configurations-1"))
 
 
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What these tests write stands in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
 # ---- answers -------------------------------------------------------------------------------------------
 
 

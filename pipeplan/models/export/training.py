@@ -174,12 +174,13 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
     if options.micro_batches is not None:
         raise UsageError("A configuration has its own number of micro-batches; drop --micro-batches.")
     problem = problem.replace(framework=target)
-    faults = [str(fault).rstrip(".") for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan))]
     if problem.adapter_rank is not None and target != "deepspeed":
-        faults.append(
-            f"its own program trains all weights, and here adapters of rank {problem.adapter_rank} alone; give these "
-            "degrees to one that has adapters (Megatron-Bridge, NeMo), or export to deepspeed, whose program is yours"
+        raise UsageError(
+            f"{target}'s own program trains all weights, but this configuration trains only adapters of rank "
+            f"{problem.adapter_rank}; use its degrees in a program that has adapters (Megatron-Bridge, NeMo), or "
+            "export to deepspeed, whose program is yours."
         )
+    faults = [str(fault).rstrip(".") for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan))]
     if problem.model.own:
         faults.append("the model has measured layers, whose modules nobody named; give one with shapes")
     if faults:

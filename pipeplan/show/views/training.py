@@ -590,6 +590,8 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         yield f"... and {several(left, 'more family')}; --all lists every configuration"
     cover = answer.cover
     if cover is not None and cover.families > 1:
+        if not all(member.wins for member in cover.members):
+            yield "several differ: a row that is the fastest only if several efficiencies differ from their defaults"
         these = f"the best of these {len(cover.members)}" if len(cover.members) > 1 else "this one"
         yield (
             f"fastest if: efficiencies of this cluster that make a row the fastest. Whatever they are, {these} is "
@@ -608,7 +610,7 @@ def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
         less, longer = 1 - answer.fullest(own.plan).full / best.fullest.full, own.seconds / best.timing.seconds - 1
         yield (
             f"If the best does not fit after all, try {shortly(own.plan)}: it needs {percent(less)} less memory and "
-            f"takes {percent(longer)} longer."
+            f"takes {percent(abs(longer))} {'longer' if longer > 0 else 'less time'}."
         )
 
 

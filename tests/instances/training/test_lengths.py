@@ -53,7 +53,8 @@ def test_attention_alone_depends_on_the_lengths() -> None:
     assert model_operations(short) < model_operations(whole)  # type: ignore[operator]
 
 
-def test_the_command_says_how_uneven_ranks_are(plan: Plan) -> None:
+def test_the_command_says_how_uneven_ranks_are(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     Path("lengths.csv").write_text("length\n" + "1024\n" * 9 + "8192\n", "utf-8")
     (words, file) = (
         done(plan("configure", *LLAMA, "--lengths", own)) for own in ("1024x0.9,8192x0.1", "lengths.csv")

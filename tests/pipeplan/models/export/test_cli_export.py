@@ -183,3 +183,11 @@ def test_solve_says_which_framework_cannot_run_a_plan_as_its_export_does(plan: P
     assert "Note: megatron cannot say this plan: stage 1, with the node 'block 3', has 3 replicas" in trained
     assert "plan with --option uniform" in trained
     assert "cannot say" not in plan("solve", table, *on).err
+
+
+def test_several_files_go_into_a_folder_that_is_named_without_a_slash(plan: Plan, tmp_path: Path) -> None:
+    result = tmp_path / "best.json"
+    asked = ("llama-3-8b", "--devices", "8xh100-80gb", "--sequence", 2048, "--batch", 8, "--layers", 4)
+    done(plan("configure", *asked, "--framework", "deepspeed", "--judge", "zero=1", "-o", result))
+    done(plan("export", result, "--to", "deepspeed", "--launcher", "slurm", "-o", tmp_path / "job"))
+    assert {path.name for path in (tmp_path / "job").iterdir()} == {"launch.sh", "ds_config.json"}

@@ -276,7 +276,9 @@ def test_programs_that_train_all_weights_get_no_adapters(to: str) -> None:
     if to == "deepspeed":  # whose program is the user's
         assert "adapters of rank 16 are for your program" in export_files(plan, problem, to=to).notes[0]
         return
-    with pytest.raises(UsageError, match="trains all weights, and here adapters of rank 16 alone"):
+    with pytest.raises(
+        UsageError, match="trains all weights, but this configuration trains only adapters of rank 16"
+    ):
         export(plan, problem, to=to)
 
 
