@@ -187,23 +187,16 @@ def problem_of(
     `lengths` are those of documents, which are packed into sequences: "4096x0.9,32768x0.1", or a file.
     `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
-    pools = devices_by_gpu(devices) if gpu is None else (devices_and_gpu(devices_of_file(devices, gpu)),)
-    if len(pools) > 1:
-        _check_two(pools, levels)
+    pools = _pools(devices, gpu, levels)
     number, known = pools[0]
-    if framework not in FRAMEWORKS:
-        raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
-    rules = FRAMEWORKS[framework]
+    rules = _rules(framework)
     kernel = _kernel(attention_kernel, rules, flags)
     shapes = with_layers(model_of(model), layers, dense_layers, prediction_layers)
-    memory = known.memory_bytes if memory_bytes is None else memory_bytes
-    card = Gpu(known.name, memory, known.flops, known.memory_rate)
     rates = [_efficiencies(efficiencies, own, rules, kernel, attention_kernel) for _, own in pools]
-    second = None if len(pools) == 1 else _pool(pools, memory_bytes, rates[1])
     gpus = ",".join(f"{count}x{own.name}" for count, own in pools)
     problem = TrainingProblem(
         model=shapes,
-        gpu=card,
+        gpu=_card(known, memory_bytes),
         devices=sum(count for count, _ in pools),
         levels=_levels(levels, number, known),
         batch=batch,
@@ -215,11 +208,33 @@ def problem_of(
         efficiencies=rates[0],
         name=f"{shapes.name}-{gpus}" if name is None else name,
         adapter_rank=adapter_rank,
-        second=second,
+        second=None if len(pools) == 1 else _pool(pools, memory_bytes, rates[1]),
         lengths=() if lengths is None else read_lengths(lengths),
         **flags,
     )
     return check_hardware(problem)
+
+
+def _rules(framework: str) -> Framework:
+    if framework not in FRAMEWORKS:
+        raise InputError("framework", f"is {show(framework)}", "give " + " or ".join(FRAMEWORKS))
+    return FRAMEWORKS[framework]
+
+
+def _pools(devices: str, gpu: str | os.PathLike[str] | None, levels: GivenLevels) -> Sequence[tuple[int, KnownGpu]]:
+    """Numbers and sorts of GPUs, one or two; `gpu` is the file of a device."""
+    if gpu is not None:
+        return (devices_and_gpu(devices_of_file(devices, gpu)),)
+    pools = devices_by_gpu(devices)
+    if len(pools) > 1:
+        _check_two(pools, levels)
+    return pools
+
+
+def _card(known: KnownGpu, memory_bytes: float | None) -> Gpu:
+    return Gpu(
+        known.name, known.memory_bytes if memory_bytes is None else memory_bytes, known.flops, known.memory_rate
+    )
 
 
 def _check_two(pools: Sequence[tuple[int, KnownGpu]], levels: GivenLevels) -> None:

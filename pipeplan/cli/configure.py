@@ -146,19 +146,7 @@ def command(
         problem, asked = _with_fit(problem, asked, scope, saved_fit(efficiencies, problem))
     fit: Fitted | FittedSorts | None = None
     if measured:
-        from ..planners.training.measured import FittedSorts, fitted_by_sort, measured_runs, save_fit
-
-        runs = [run for path in measured for run in measured_runs(path, problem)]
-        fits = fitted_by_sort(problem, runs)
-        if fit_output is not None and len(fits) > 1:
-            raise UsageError(
-                "--fit-output writes the fit of one sort of GPU, and runs are on two; give those of one."
-            )
-        for own in fits.values():
-            problem, asked = _with_fit(problem, asked, scope, own)
-            fit = FittedSorts(fits) if problem.second is not None else own
-            if fit_output is not None:
-                save_fit(fit_output, problem, own)
+        problem, asked, fit = _fitted(problem, asked, scope, measured, fit_output)
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
@@ -181,12 +169,47 @@ def command(
         _save(answer, seconds, output)
     whole = answer.best if wanted else judged[0].evaluation
     rungs = _rungs(answer, whole, lost, scope, limits, progress)
+    _say_assumed(problem, given, wanted)
+    if json:
+        print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
+    else:
+        from ..show.views.training import draw_answer
+
+        draw_answer(answer, every)
+        if rungs and whole is not None:
+            from ..show.views.ladder import draw_ladder
+
+            draw_ladder(rungs, whole)
+    raise typer.Exit(_exit_code(answer))
+
+
+def _fitted(
+    problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], measured: Sequence[str], output: str | None
+) -> tuple[TrainingProblem, Asked, Fitted | FittedSorts | None]:
+    """The problem with the efficiencies that runs show, each sort of GPU by its own; `output`: a file for them."""
+    fit: Fitted | FittedSorts | None = None
+    from ..planners.training.measured import FittedSorts, fitted_by_sort, measured_runs, save_fit
+
+    runs = [run for path in measured for run in measured_runs(path, problem)]
+    fits = fitted_by_sort(problem, runs)
+    if output is not None and len(fits) > 1:
+        raise UsageError("--fit-output writes the fit of one sort of GPU, and runs are on two; give those of one.")
+    for own in fits.values():
+        problem, asked = _with_fit(problem, asked, scope, own)
+        fit = FittedSorts(fits) if problem.second is not None else own
+        if output is not None:
+            save_fit(output, problem, own)
+    return problem, asked, fit
+
+
+def _say_assumed(problem: TrainingProblem, given: Mapping[str, Any], searched: bool) -> None:
+    """Notes on what the command assumed because nobody gave it: links, prediction layers, efficiencies."""
     if problem.second is not None:
         from ..planners.training.pools import WAY_IN_WORDS
 
         rate = problem.second.bandwidth / 1e9
         say_note(f"assuming the links of typical nodes, and {rate:g}GB/s between the two sorts")
-        if wanted:
+        if searched:
             say_note(f"with GPUs of two sorts, the search considers only {WAY_IN_WORDS}")
     elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
         links = ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
@@ -206,17 +229,6 @@ def command(
         assumed = assumed_of(pool.gpu.name, peak)
         if assumed is not None and pool.efficiencies == unmeasured(peak):
             say_note(f"{assumed}; use --efficiency or --measured to set its own")
-    if json:
-        print_json({**answer.to_json(), **({"ladder": [rung.to_json() for rung in rungs]} if lost else {})})
-    else:
-        from ..show.views.training import draw_answer
-
-        draw_answer(answer, every)
-        if rungs and whole is not None:
-            from ..show.views.ladder import draw_ladder
-
-            draw_ladder(rungs, whole)
-    raise typer.Exit(_exit_code(answer))
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:

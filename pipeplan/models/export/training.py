@@ -269,19 +269,23 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
     )
     if problem.optimizer != USUAL_OPTIMIZER:  # which is Megatron's default
         words += re.split(" (?=--)", optimizer.megatron)
-    beside = "add your own flags for data, tokenizer and learning rate"
     if options.model_flags:
         words = _flags(**megatron_model(problem)) + words
-        beside += ", and those of your model that cost no time, such as --rotary-base and --norm-epsilon"
-    else:
-        beside += ", and for the model's shapes, which --with-model-flags writes"
-    notes = (_ranks_in_words(problem, plan), beside)
+    notes = (_ranks_in_words(problem, plan), _yours(options))
     if options.launcher is None:
         return Exported({MEGATRON_FILE: "\n".join(words) + "\n"}, notes)
     # Where ranks divide a layer, Megatron asserts that communication and computation are started in one order.
     connections = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if d.tensor * d.context > 1 else {}
     job = job_of(problem, '"${MEGATRON:-.}/pretrain_gpt.py"', words, **connections)
     return Exported(launched(job, options.launcher), notes)
+
+
+def _yours(options: ExportOptions) -> str:
+    """A note on the flags that an export to Megatron leaves to the user."""
+    beside = "add your own flags for data, tokenizer and learning rate"
+    if options.model_flags:
+        return f"{beside}, and those of your model that cost no time, such as --rotary-base and --norm-epsilon"
+    return f"{beside}, and for the model's shapes, which --with-model-flags writes"
 
 
 def _recompute_flags(problem: TrainingProblem, word: Recompute) -> dict[str, str | int]:
