@@ -26,6 +26,11 @@ def why_empty(problem: TrainingProblem, scope: Scope) -> str:
     asked = " ".join(f"{key}={value}" for key, value in scope.fix.items())
     answer = f"Nothing with {asked} can be run." if asked else "Nothing in the scope can be run."
     known = _known(problem)
+    for key in ("tensor", "context", "pipeline", "data"):
+        if key in scope.fix and scope.fix[key] not in known[key]:
+            return (
+                f"{answer} {scope.fix[key]} does not divide {problem.devices} GPUs; give {', '.join(known[key])}."
+            )
     for key in known:
         if not _left(known, scope, key):
             values = " or ".join(known[key][:FEW])

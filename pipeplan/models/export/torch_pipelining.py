@@ -50,7 +50,7 @@ def export(job: ToExport) -> Exported:
         loss = " my.py:loss" * outside
         each, servers = servers_of(job, job.plan.ranks) or (job.plan.ranks, 1)
         where = f"--nproc-per-node {each}" + f" --nnodes {servers}" * (servers > 1)
-        notes.append(f"torchrun {where} {FILE} my.py:build{loss} trains it")
+        notes.append(f"torchrun {where} {FILE} my.py:build{loss} trains it, with my.py for the file of your model")
         if outside:
             notes.append("my.py:loss is yours: it makes the loss of (output, *args, **kwargs)")
     return Exported(files, tuple(notes))

@@ -365,7 +365,9 @@ def _with_launcher(
         return Exported(files, notes)
     if options.launcher == "mcore":
         raise UsageError("--launcher mcore is Megatron's own; give torchrun or slurm.")
-    return Exported({**launched(job_of(problem, program, [argument]), options.launcher), **files}, notes)
+    scripts = launched(job_of(problem, program, [argument]), options.launcher)
+    beside = f"start {', '.join(scripts)} in its folder, where it looks for {', '.join(files)}"
+    return Exported({**scripts, **files}, (*notes, beside))
 
 
 # ---- torchtitan: a TOML file ---------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_deepspeed_divides_evenly_whoever_asks() -> None:
 
 NOTHING = [
     ("tensor=7", "", "megatron",
-     "The degrees make 7 ranks, and there are 8 GPUs; choose degrees that multiply to 8."),
+     "7 does not divide 8 GPUs; give 1, 2, 4, 8."),
     ("tensor=8 pipeline=2", "", "megatron", "The degrees make 16 ranks, and there are 8 GPUs"),
     ("zero=3", "", "megatron", "megatron has no ZeRO stage 3; choose zero=0 or zero=1."),
     ("", "zero=0 zero=1", "megatron", "Every value of zero is forbidden"),
