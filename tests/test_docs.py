@@ -371,7 +371,7 @@ def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -
     ideals = sorted(rows, key=lambda count: int(count.replace(",", "")))
     words = " ".join((DOCS / "why.md").read_text("utf-8").split())
     assert len(rows) == 9
-    assert f"each of the nine throughput inputs that we have, with {ideals[0]} to {ideals[-1]} ideals" in words
+    assert f"all nine throughput inputs available to us, which have {ideals[0]} to {ideals[-1]} [ideals]" in words
 
 
 def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
@@ -379,7 +379,7 @@ def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
         "analytic": r"\(analytic costs\)$",
         "by a generator": r"^(?:generator |random instance;)|^(?:two chains between|a chain of stages)",
         "by hand": r"hand-written|^exposes an erratum",
-        "examples of a paper": r"\(20\d\d\), ",
+        "examples from papers": r"\(20\d\d\), ",
         "the authors of Zero Bubble measured": r"the authors of Zero Bubble measured",
     }
     words = " ".join((DOCS / "faq.md").read_text("utf-8").replace("*", "").split())
@@ -393,7 +393,7 @@ def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
     for name in (
         "analytic costs",
         "by hand or by a generator",
-        "examples of a paper",
+        "examples from papers",
         "authors of Zero Bubble measured",
     ):
         assert name in words, name
