@@ -650,7 +650,10 @@ def test_the_headlines_of_the_page_of_evidence_are_those_of_the_raw_tables() -> 
         return [cell.strip() for cell in row[0].strip("|").split("|")]
 
     _, _, _, inputs, best, proven, to_best, to_bound, limit, *_ = cells("proofs", r"0\.1\.0 \| ")
-    assert f"Of {inputs} inputs, {best} reach the best known value and {proven} are proven optimal, within 10 s each" in said
+    assert (
+        f"Of {inputs} inputs, {best} reach the best known value and {proven} are proven optimal, within 10 s each"
+        in said
+    )
     assert limit.startswith("10 s")
     assert f"best known value is {to_best}, and the mean gap to the bound is {to_bound}" in said
     means = [cell.strip("+").partition(" (")[0] for cell in cells("leaderboard", "geometric mean")]
