@@ -81,7 +81,7 @@ def test_the_first_cell_says_what_is_learnt_and_what_is_needed(path: Path) -> No
     first = cells_of(path)[0].source
     if "exercises" not in path.stem:
         assert "\nYou will\n- " in first
-        assert re.search(r"^Needs: .*Time: about \d+ minutes\.", first, re.MULTILINE | re.DOTALL)
+        assert re.search(r"^You need .*Time: about \d+ minutes\.", first, re.MULTILINE | re.DOTALL)
 
 
 @lessons

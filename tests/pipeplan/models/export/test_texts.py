@@ -236,4 +236,7 @@ def test_the_script_of_torch_is_started_on_the_servers_of_the_plan() -> None:
     planned = planned_for(PLANS["staging"], devices=4, levels="2x300GB/s,2x50GB/s")
     for source, words in (({}, "my.py:build trains"), ({"loss": "mine"}, "my.py:build my.py:loss trains")):
         found = export_files(planned, LLAMA.replace(source=source), to="torch", micro_batches=4)
-        assert f"torchrun --nproc-per-node 2 --nnodes 2 train.py {words} it, with my.py for the file of your model" in found.notes
+        assert (
+            f"torchrun --nproc-per-node 2 --nnodes 2 train.py {words} it, with my.py for the file of your model"
+            in found.notes
+        )
