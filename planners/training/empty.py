@@ -39,7 +39,7 @@ def why_empty(problem: TrainingProblem, scope: Scope) -> str:
     nearest = min((broken for broken in tried if broken.faults), default=None)
     why = "The forbidden values leave nothing; drop a --forbid." if nearest is None else str(nearest.faults[0])
     if problem.second is not None and not all(broken.faults for broken in tried):
-        why = f"With GPUs of two sorts the search looks at {WAY_IN_WORDS} alone; drop what asks for anything else."
+        why = f"With GPUs of two sorts, the search considers only {WAY_IN_WORDS}; drop what asks for anything else."
     return f"{answer} {why}"
 
 

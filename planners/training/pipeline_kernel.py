@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.physics.tolerances import SAME, STEADY
+from ...instances.physics.tolerances import STEADY
 
 INFINITE = np.inf
 # Of more than LONG * LAG * p micro-batches those in the steady state are counted. The ends of a turn follow from those
@@ -164,23 +164,6 @@ def stage_bound(
     if k > 0:
         leave = max(leave, before[k, i - k] + down[k] + tail[sorts[0], 0, 0])
     return come + run + leave
-
-
-def prune(
-    p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any, cutoff: float
-) -> bool:
-    """Take out the stages by which no layout is below the cut-off; are there any?"""
-    size, found = cheapest.shape[1], False
-    for k in range(p):
-        for a in range(size):
-            for n in range(size - a):
-                i, j = k + a, k + a + n + 1
-                if cheapest[k, a, n] < INFINITE and (
-                    stage_bound(k, i, j, cheapest[k, a, n], p, m, sorts, forward, tail, down, least) >= cutoff
-                ):
-                    cheapest[k, a, n] = INFINITE
-                    found = True
-    return found
 
 
 def bound_tables(p: int, m: int, sorts: Any, forward: Any, cheapest: Any, tail: Any, down: Any, least: Any) -> Any:
@@ -335,20 +318,9 @@ def plan_row(
     if behind[0, 0] == INFINITE:
         return INFINITE, INFINITE, layout, 0
     least = fore, aft, before, behind
-    most = INFINITE
-    if forward.shape[0] > 1 and cutoff < INFINITE:  # sums are far too small where the faster sort has all units
-        most_asked = cutoff * (1 + SAME)
-        while prune(p, m, sorts, forward, cheapest, tail, down, least, most_asked):
-            most = most_asked
-            fore, aft = least_forward(p, sorts, forward, cheapest)
-            before, behind = least_sums(p, cheapest)
-            if behind[0, 0] == INFINITE:
-                return INFINITE, most, layout, 0
-            least = fore, aft, before, behind
     front, last = bound_tables(p, m, sorts, forward, cheapest, tail, down, least)
     units = forward.shape[1] - 1
     bound = max(front[p, units - p], chain_bound(p, m, aft[0, 0] + behind[0, 0], down) + tail[s, 0, 0])
-    bound = min(bound, most)
     if most_nodes < 0 or bound >= cutoff:
         return INFINITE, bound, layout, 0
     candidate = layout_of(p, last)

@@ -31,7 +31,7 @@ from .search import MOST_CASES, NODE_WORK, Search, _Word
 from .space import Column, Space
 
 # Schedule and number of chunks on a rank that are looked at.
-WAY, WAY_IN_WORDS = ("1f1b", 1), "1F1B and one chunk a rank"
+WAY, WAY_IN_WORDS = ("1f1b", 1), "1F1B with one chunk per rank"
 
 
 def space_of(problem: TrainingProblem, scope: Scope) -> Space:

@@ -110,9 +110,8 @@ SMALL = ("--devices", "4xrtx-3090", "--memory", "4GiB", "--sequence", 1024, "--b
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def tiny(tmp_path: Path) -> str:
     """The folder of a small model, from where commands run."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(TINY))
     return str(tmp_path)
 

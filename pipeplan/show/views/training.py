@@ -283,13 +283,14 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     yield f"in full: {words_of(best.plan)}"
     if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
-    for gpus, seconds in answer.alone.items():
-        if seconds is None:
-            yield f"{gpus} alone: nothing that fits was found."
+    for gpus, own in answer.alone.items():
+        short = "" if own.finished else " (the search was cut short, so a better configuration may exist)"
+        if own.seconds is None:
+            yield f"{gpus} alone: nothing that fits was found{short}."
         else:
-            more = seconds / best.timing.seconds - 1
+            more = own.seconds / best.timing.seconds - 1
             longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
-            yield f"{gpus} alone: {amount(seconds, 's', 4)}, which is {longer}."
+            yield f"{gpus} alone: {amount(own.seconds, 's', 4)}, which is {longer}{short}."
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration in the scope that is certain to fit is faster."
     else:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ...planners.training.cover import Cover
     from ...planners.training.measured import Fitted, FittedSorts
     from ...planners.training.search import Found, Report
+    from .search import Alone
 
 
 # Fields of a rank's time, in words.
@@ -291,9 +292,9 @@ class Answer(Displayed):
         return cover_of(Space(self.problem, scope_in(self.problem, self.asked)), plans, sure, limits)
 
     @cached_property
-    def alone(self) -> dict[str, float | None]:
-        """Where there are GPUs of two sorts: seconds of the best configuration on each sort without the other one, of
-        any schedule; None where nothing fits. Degrees and layouts that are asked for do not hold there."""
+    def alone(self) -> dict[str, Alone]:
+        """Where there are GPUs of two sorts: what each reaches without the other one, by any schedule. Degrees and
+        layouts that are asked for do not hold there."""
         if self.best is None or self.problem.second is None:
             return {}
         from .search import best_alone
@@ -387,7 +388,7 @@ class Answer(Displayed):
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
-            **({"alone": self.alone} if self.alone else {}),
+            **({"alone": {gpus: asdict(own) for gpus, own in self.alone.items()}} if self.alone else {}),
             **fitted,
         }
 

@@ -225,14 +225,14 @@ class _Trial:
     def can_run(self, plan: Configuration) -> bool:
         return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
 
-    def change(self, words: str, plan: Configuration, wanted: Fit) -> Change | None:
-        """The change by the referee's numbers; None where the plan cannot be run, or does not fit as wanted."""
+    def change(self, words: str, plan: Configuration, fit: Fit) -> Change | None:
+        """The change by the referee's numbers; None where the plan cannot be run, or its fit is another than `fit`."""
         if not self.can_run(plan) or self.fit(plan) == "no":
             return None
         fullest = fullest_of(memory_of_ranks(self.problem, plan))
-        if fullest.fit(self.memory_error) != wanted:
+        if fullest.fit(self.memory_error) != fit:
             return None
-        return Change(words, plan, wanted, fullest.bytes, Iteration(self.problem, plan).seconds())
+        return Change(words, plan, fit, fullest.bytes, Iteration(self.problem, plan).seconds())
 
 
 def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:

@@ -6,6 +6,8 @@ Where nothing fits, `nearest_miss` finds the configuration that lacks least memo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...instances.base.clock import now
@@ -70,14 +72,27 @@ def search_configurations(
 ALONE_S = 20.0
 
 
-def best_alone(problem: TrainingProblem, asked: Asked) -> float | None:
-    """Seconds of the best configuration that fits for sure, of what is found in ALONE_S; None: nothing."""
+@dataclass(frozen=True)
+class Alone:
+    """What the GPUs of one sort reach without the other one."""
+
+    seconds: float | None
+    """Of the best configuration that fits for sure; None: none was found."""
+    finished: bool
+    """Did the search end by itself? Else it was cut short, and a better one may exist."""
+
+
+def best_alone(problem: TrainingProblem, asked: Asked) -> Alone:
+    """The best configuration on GPUs of one sort, of any schedule; the search ends after ALONE_S, or by Ctrl-C."""
     scope, started = scope_in(problem, asked), now()
     kept = {key: value for key, value in scope.fix.items() if key in ("recompute", "zero", "micro-batch")}
     settings = Settings(asked.error, asked.memory_error, list_all=False)
     free = Scope(kept, scope.forbid, scope.layouts)
-    report = search_of(problem)(problem, free, settings, out_of_time=lambda: now() - started >= ALONE_S).run()
-    return None if report.best is None else report.best.seconds
+    search = search_of(problem)(problem, free, settings, out_of_time=lambda: now() - started >= ALONE_S)
+    with suppress(KeyboardInterrupt):
+        search.run()
+    best = search.report.best
+    return Alone(None if best is None else best.seconds, search.report.finished)
 
 
 # ---- where nothing fits ---------------------------------------------------------------------------------------

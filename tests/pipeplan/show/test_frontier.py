@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from frontier import LETTERS, PASSES, RULES, SHAPES, problem_of
+from frontier import LETTERS, PASSES, PICTURED, RULES, SHAPES, problem_of
 
 import pipeplan
 from pipeplan.instances.schedule.plan import SchedulePlan
@@ -80,3 +80,10 @@ def test_no_rule_lies_below_the_frontier_and_more_memory_is_never_worse() -> Non
 def test_most_points_are_proven() -> None:
     one = [own for point in GRID if point["shape"] == "one" for own in point["best"]]
     assert sum(own["bound"] >= own["time"] * (1 - 1e-9) for own in one) >= 0.75 * len(one)
+
+
+def test_the_line_of_the_picture_is_proven_whole() -> None:
+    (point,) = (
+        own for own in GRID if [own[key] for key in ("shape", "stages", "batches", "passes")] == list(PICTURED)
+    )
+    assert all(own["bound"] >= own["time"] * (1 - 1e-9) for own in point["best"])

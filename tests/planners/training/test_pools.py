@@ -61,6 +61,7 @@ def test_the_best_configuration_is_that_of_enumeration() -> None:
 
 
 @pytest.mark.sweeps
+@pytest.mark.slow(*map(str, range(24, 64, 10)))
 @pytest.mark.parametrize("start", range(4, 64, 10))
 def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) -> None:
     fit = [compare(seed) for seed in range(start, start + 10)]
@@ -70,7 +71,7 @@ def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) ->
 def test_a_scope_without_anything_says_why() -> None:
     pooled, alone = random_pooled(1), random_pooled(1).pools[0]
     for problem, fixed, said in (
-        (pooled, {"virtual": "2"}, "1F1B and one chunk a rank alone"),
+        (pooled, {"virtual": "2"}, "only 1F1B with one chunk per rank"),
         (alone, {"first-pool": "2"}, "no second sort of GPUs"),
     ):
         scope = Scope(fixed)
