@@ -7,8 +7,9 @@ Every variant of every packaged instance, and of every published input where the
 PIPEPLAN_WORKLOADS), is planned once by the default exact method of its kind. What was found is kept at once in
 `proofs_history.jsonl`, one line each, so that a run that was interrupted goes on when it is started again: lines of the
 same version and commit, with the same limits, stand. Those of the same version from another commit or with other
-limits give way; those of other versions stay for good, as the page shows what each release could do. `--page` plans
-nothing and writes the page anew. Nothing of a published input is kept but its name and figures.
+limits give way; those of other versions stay for good, as the page shows what each release could do (but for
+configurations of an older time model, whose seconds mean something else). `--page` plans nothing and writes the page
+anew. Nothing of a published input is kept but its name and figures.
 
 Best known are the values of `best_known.csv` (packaged) and of `published_best_known.csv`, and whatever a release found
 that is better.
