@@ -309,7 +309,7 @@ def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
 
 def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fit.json"
-    save_fit(path, short(), fit_of_all())
+    save_fit(path, short(), fitted(short(), made_up(short(), WORDS[0])))
     other = problem_of("llama-3-8b", "8xa100-80gb", batch=32, sequence=4096)
     with pytest.raises(InputError, match=r"gpu is h100-80gb, and the problem has a100-80gb"):
         saved_fit(path, other)

@@ -300,7 +300,7 @@ def test_racks_are_launched_by_their_hosts() -> None:
 def test_a_row_of_the_shortlist_is_exported(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "best.json"
     question = (
-        "configure gpt-3-175b --devices 64xa100-80gb --sequence 2048 --batch 64 --fix pipeline=8 --layers 16 --all"
+        "configure gpt-3-175b --devices 8xa100-80gb --sequence 2048 --batch 8 --fix pipeline=4 --layers 4 --all"
     )
     answer = done(plan(*question.split(), "-o", str(path))).out
     listed = json.loads(path.read_text("utf-8"))["choices"]["shortlist"]
