@@ -140,13 +140,13 @@ def _many_seeds(items: list[pytest.Item]) -> None:
 COMPILED = {
     "planners/chain": "chain", "formulations/beaumont": "chain", "planners/graph_pipeline": "graph_pipeline",
     "formulations/graphpipe": "graph_pipeline", "planners/staging": "staging", "formulations/piper": "staging",
-    "planners/placement": "placement", "planners/training": "training",
+    "planners/placement": "placement", "planners/training": "training", "pipeplan/studies": "studies",
 }  # fmt: skip
-"""Folders of tests that need machine code of their own, and what that code is called."""
+"""Folders of tests that need machine code or answers of their own, and what those are called."""
 
 
 def _compile_once(items: list[pytest.Item]) -> None:
-    """One worker runs a folder's tests, so that only it compiles; the others find the machine code on disk."""
+    """One worker runs a folder's tests, so that only it compiles and searches; the others find the code on disk."""
     for item in items:
         folder = item.path.parent
         group = COMPILED.get(folder.as_posix().removeprefix((ROOT / "tests").as_posix() + "/"))

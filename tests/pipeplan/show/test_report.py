@@ -27,6 +27,8 @@ from pipeplan.studies.compare.comparison import compare_suite, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import MOST_JUDGED
 
+pytestmark = pytest.mark.xdist_group("report")  # one worker searches
+
 HOSTILE = "<script>alert('x')</script>"
 
 

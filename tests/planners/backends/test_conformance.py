@@ -32,6 +32,8 @@ from pipeplan.planners.backends import (
 )
 from pipeplan.planners.backends.trust import SECOND_OPINION, second_opinion_limits
 
+pytestmark = pytest.mark.xdist_group("conformance")  # one worker starts each solver
+
 INF = float("inf")
 ONE_THREAD = SolveOptions(threads=1)
 

@@ -20,7 +20,7 @@ from pipeplan.instances.base import clock
 from pipeplan.planners import exact
 from pipeplan.planners.backends import Job, client
 
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.timing, pytest.mark.xdist_group("death")]
 
 # Problems that no bound or heuristic settles before a solver is asked; where there is nothing else, without a start.
 PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
