@@ -25,6 +25,8 @@ from pipeplan.studies.configure.answer import asked_of
 from pipeplan.studies.trials import birth_of
 from pipeplan.studies.tune import Campaign, Desk, Made, campaign_of, read_campaign
 
+pytestmark = pytest.mark.xdist_group("tune")  # one worker searches
+
 MODEL = ("llama-3-8b", "--layers", "2", "--devices", "2xh100-80gb", "--sequence", "2048", "--batch", "8", "--fix",
          "virtual=1")  # fmt: skip
 TRAINER = """

@@ -63,7 +63,9 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def begun() -> Campaign:
-    return campaign_of(PROBLEM, asked_of(PROBLEM), None, None, lambda record: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tune, "search_configurations", searched_once)
+        return campaign_of(PROBLEM, asked_of(PROBLEM), None, None, silent)
 
 
 @pytest.fixture
