@@ -112,15 +112,29 @@ def _begins(form: Any, *signs: str) -> bool:
     return isinstance(form, list) and form[0] in signs
 
 
-def with_letters(record: Any, letters: Mapping[str, str]) -> tuple[Any, dict[str, float]]:
-    """A frozen record with letters in place of those of its numbers that are not 0, and these numbers by letter."""
-    twin, numbers = copy(record), {}
-    for entry in fields(record):
-        number = getattr(record, entry.name)
-        if entry.name in letters and number:
-            numbers[letters[entry.name]] = number
-            object.__setattr__(twin, entry.name, Term(letters[entry.name], number))
+def with_letters(record: Any, letters: Mapping[str, Any]) -> tuple[Any, dict[str, float]]:
+    """A frozen record with letters in place of those of its numbers that are not 0, and these numbers by letter; for a
+    record in it `letters` has a table of its own."""
+    twin = copy(record)
+    numbers: dict[str, float] = {}
+    for name, letter in letters.items():
+        value = getattr(record, name)
+        if not value:
+            continue
+        if isinstance(letter, str):
+            inner, own = Term(letter, value), {letter: value}
+        else:
+            inner, own = with_letters(value, letter)
+        numbers |= own
+        object.__setattr__(twin, name, inner)
     return twin, numbers
+
+
+def plain(value: Any) -> Any:
+    """A formula, or a record of formulas, as JSON has it."""
+    if isinstance(value, Term):
+        return value.form
+    return {entry.name: getattr(value, entry.name) for entry in fields(value)}
 
 
 # ---- code that decides ------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ function valueOf(formula, letters) {
 // ---- the choice -------------------------------------------------------------------------------------------------------
 
 function lettersOf(tables, s) {
-  const model = tables.models[s.model], apart = s.tensor * s.context * s.pipeline;
-  const letters = { ...model.numbers, t: s.tensor, c: s.context, p: s.pipeline, v: s.virtual, d: s.gpus / apart, e: s.expert,
+  const apart = s.tensor * s.context * s.pipeline;
+  const letters = { ...tables.models[s.model].numbers, t: s.tensor, c: s.context, p: s.pipeline, v: s.virtual, d: s.gpus / apart, e: s.expert,
     t_e: s.expertTensor, b: s.microBatch, s: s.sequence, B: s.batch, z: s.zero, precision: tables.gpus[s.gpu].precision };
   for (const [letter, formula] of tables.derived) letters[letter] = valueOf(formula, letters);
   letters.d_e = Math.max(1, Math.floor(s.tensor * s.context * letters.d / (s.expert * s.expertTensor)));
@@ -42,7 +42,6 @@ function lettersOf(tables, s) {
 function faultOf(tables, s) {
   const framework = tables.frameworks[s.framework], rule = tables.schedules[s.schedule], letters = lettersOf(tables, s);
   const { t, c, p, v, d, b } = letters, by = tables.models[s.model].by[s.framework];
-  if (tables.gpus[s.gpu].refused.includes(s.gpus)) return `${s.gpus} ${s.gpu} do not fill whole nodes; choose another number of GPUs.`;
   if (!Number.isInteger(d)) return `${t} × ${c} × ${p} ranks do not divide ${s.gpus} GPUs; choose tensor, context and pipeline degrees whose product does.`;
   if (t * c * d % (s.expert * s.expertTensor)) return `Experts are divided among ${s.expert} × ${s.expertTensor} ranks, which do not divide the ${t * c * d} ranks of a stage; choose other expert degrees.`;
   if (s.batch % (d * b)) return `${d} replicas with micro-batches of ${b} do not divide ${s.batch} sequences; choose another batch or micro-batch.`;
@@ -167,17 +166,17 @@ const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 // Of one unit, where these modules are computed again: the tensors that a micro-batch leaves, and the moments of its way
 // back, each with the tensors that are still kept, those that are there again, and the formula of what is there besides.
-function keptOf(table, word, letters) {
-  const isLeft = (own) => (word.includes("full") ? own.layerInput : !own.droppedBy.some((name) => word.includes(name)));
+function keptOf([tensors, top, attention], word, letters) {
+  const isLeft = (own) => (word.includes("full") ? own.layer_input : !own.dropped_by.some((name) => word.includes(name)));
   const bytes = (some) => sumOf(some.map((own) => valueOf(own.bytes, letters)));
-  const left = table.tensors.filter(isLeft), again = table.tensors.filter((own) => !isLeft(own)), ended = "feed-forward";
-  const moments = [{ during: "its last part", kept: left, again: again.filter((own) => word.includes("full") || own.part === ended), top: table.top }];
-  if (table.attention !== null) {
+  const left = tensors.filter(isLeft), again = tensors.filter((own) => !isLeft(own)), ended = "feed-forward";
+  const moments = [{ during: "its last part", kept: left, again: again.filter((own) => word.includes("full") || own.part === ended), top }];
+  if (attention !== null) {
     const [kept, lost] = [left, again].map((some) => some.filter((own) => own.part !== ended));
-    moments.push({ during: "its attention", kept, again: lost, top: table.attention });
+    moments.push({ during: "its attention", kept, again: lost, top: attention });
   }
   for (const own of moments) Object.assign(own, { keptBytes: bytes(own.kept), beside: valueOf(own.top, letters) + bytes(own.again) });
-  return { left, stash: bytes(left), forWeights: bytes(left.filter((own) => own.forWeights)), moments };
+  return { left, stash: bytes(left), forWeights: bytes(left.filter((own) => own.for_weights)), moments };
 }
 
 // What one micro-batch keeps in a chunk, and the fullest moment of its backward pass.
@@ -257,7 +256,7 @@ function memoryOf(tables, s) {
     for (const type of own.flatMap((chunk) => chunks[chunk])) counts[type] = (counts[type] ?? 0) + 1;
     const parameters = parametersOf(tables, s, letters, counts);
     const most = fullestMoment(orderOf(s.schedule, rank, p, v, listed), own.map((chunk) => stashes[chunk]), rule.allFirst ? batches - listed : 0);
-    const standing = (name) => parameters.usual * (state[name][0] + state[name][1] / shards[0]) + parameters.experts * (state[name][0] + state[name][1] / shards[1]);
+    const standing = (name) => parameters.usual * (state[name].whole + state[name].shared / shards[0]) + parameters.experts * (state[name].whole + state[name].shared / shards[1]);
     const always = { workspace: tables.workspace, received: rank ? tables.half * letters["S′"] * letters.h : 0,
       cached: framework.cachedGradients ? tables.half * sumOf(parameters.shapes.map(([rows, columns]) => rows * columns)) : 0,
       gathered: tables.gatheredUnits * state.gathered * parameters.largest };
@@ -269,6 +268,6 @@ function memoryOf(tables, s) {
 
 // Whether a rank fits: "yes" for sure, "maybe" within the error of predicted memory, or "no".
 function fitOf(tables, s, bytes) {
-  const gpu = tables.gpus[s.gpu], [more, less] = gpu.errors[s.framework];
+  const gpu = tables.gpus[s.gpu], { more, less } = gpu.errors[s.framework];
   return bytes * (1 + more) <= gpu.bytes ? "yes" : bytes * (1 - less) > gpu.bytes ? "no" : "maybe";
 }

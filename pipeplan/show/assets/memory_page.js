@@ -9,6 +9,14 @@ const picked = { rank: null, part: "activations" }; // null: the fullest rank
 const USUAL = { model: "llama-3-70b", gpu: "h100-80gb", gpus: "64", framework: "megatron", schedule: "1f1b", optimizer: tables.usualOptimizer };
 const UNITS = { embedding: ["the embedding", "embeddings"], dense: ["a layer", "layers"], experts: ["a layer with experts", "layers with experts"],
   prediction: ["a prediction layer", "prediction layers"], head: ["the head", "heads"] };
+// What letters of formulas mean, as in `docs/training-memory.md`.
+const LETTERS = { t: "tensor degree", c: "context degree", p: "pipeline degree", d: "data-parallel replicas", e: "expert degree",
+  t_e: "tensor degree of experts", d_e: "replicas of experts", b: "sequences of a micro-batch", s: "tokens of a sequence",
+  S: "tokens of a micro-batch on a context rank", "S′": "the same on one tensor rank between products", h: "hidden size",
+  V: "words of the vocabulary", n_p: "learned positions", h_w: "size of the table of words", a: "attention heads", n: "size of a head",
+  k: "key-value heads", k_t: "key-value heads of a tensor rank", n_v: "size of a head's values", n_r: "part of a head with positions",
+  r_q: "rank of queries", r_kv: "rank of keys and values", f: "inner size of the MLP", E: "experts", κ: "experts for each token",
+  f_e: "inner size of an expert", f_s: "inner size of the shared experts" };
 const GIB = 2 ** 30;
 
 const gib = (bytes) => `${(bytes / GIB).toFixed(2)} GiB`;
@@ -78,7 +86,6 @@ function hideUnused(s) {
   for (const name of tables.modules) control[name].disabled = !able.includes(name) && !control[name].checked;
   for (const option of control.zero.options) option.disabled = !(option.value in framework.states[s.optimizer]);
   for (const option of control.schedule.options) option.disabled = !framework.schedules.includes(option.value);
-  for (const option of control.gpus.options) option.disabled = tables.gpus[s.gpu].refused.includes(Number(option.value));
 }
 
 function update() {
@@ -123,7 +130,7 @@ function tell(s) {
     return;
   }
   const most = fullestRank(), { d, b } = lettersOf(tables, s), limit = tables.gpus[s.gpu].bytes, fit = fitOf(tables, s, most.bytes);
-  const error = percent(tables.gpus[s.gpu].errors[s.framework][0]), left = limit - most.bytes, batches = s.batch / (d * b);
+  const error = percent(tables.gpus[s.gpu].errors[s.framework].more), left = limit - most.bytes, batches = s.batch / (d * b);
   answer.textContent = `The fullest GPU (stage ${most.rank}) needs ${gib(most.bytes)} of ${gib(limit)}.`;
   const words = { yes: `It fits, with ${gib(left)} to spare`, no: `Out of memory: ${gib(-left)} too much`,
     maybe: left >= 0 ? `It may fit: ${gib(left)} are left, and predictions may be wrong by ${error}` : `It may fit: ${gib(-left)} are too much, and predictions may be wrong by ${error}` };
@@ -217,7 +224,7 @@ function bytesOf(some) {
   return ["+", ...[...sums.values()].map(({ factor, rest }) => (factor === 1 && rest.length === 1 ? rest[0] : ["*", factor, ...rest]))];
 }
 
-const coefficient = ([whole, divided], shards) => ["+", whole, divided ? ["/", divided, shards] : 0];
+const coefficient = ({ whole, shared }, shards) => ["+", whole, shared ? ["/", shared, shards] : 0];
 const count = (value) => inNumbers(value);
 
 function standingLines(name, own, letters) {
@@ -288,7 +295,7 @@ function explain() {
   document.querySelector(".formulas").replaceChildren(...folded);
   const used = new Set([...document.querySelectorAll("[data-letters]")].flatMap((own) => own.dataset.letters.match(/[\p{L}′]+(_\p{L}+)?/gu) ?? []));
   for (const [letter, formula] of tables.derived.toReversed()) if (used.has(letter)) for (const name of JSON.stringify(formula).match(/[\p{L}′]+(_\p{L}+)?/gu)) used.add(name);
-  const known = Object.entries(tables.letters).filter(([letter]) => used.has(letter) && letter in letters);
+  const known = Object.entries(LETTERS).filter(([letter]) => used.has(letter) && letter in letters);
   document.querySelector(".letters").replaceChildren(...known.flatMap(([letter, words], i) => [i ? ", " : "Letters: ", ...lowered(letter), ` ${words} (${inNumbers(letters[letter])})`]), ".");
 }
 

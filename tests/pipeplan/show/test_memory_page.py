@@ -18,14 +18,16 @@ from legibility import SHOWN, faults, opened
 
 from pipeplan.cli.configure import problem_of_options
 from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.referee import memory_of_ranks
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.show.memory_page import memory_page, tables
+from pipeplan.show.formulas import plain
+from pipeplan.show.memory_page import COUNTS, memory_page, tables
 from pipeplan.show.page import asset
 from pipeplan.studies.configure.judge import refuse_faults
 
-TABLES = json.loads(json.dumps(tables()))
+TABLES = json.loads(json.dumps(tables(), default=plain))
 FOR_EXPERTS = ("megatron", "torchtitan", "deepspeed")
 ASK = """
 function told(tables, s) {
@@ -128,6 +130,10 @@ def test_the_page_is_one_file_without_any_network() -> None:
     assert "default-src 'none';" in text
     assert text.count("'sha256-") == text.count("<script>") == 4
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+
+
+def test_every_number_of_gpus_fills_the_nodes_of_every_gpu() -> None:
+    assert all(gpu.levels(count) for gpu in GPUS.values() for count in COUNTS)
 
 
 def test_what_the_page_says_without_scripts_and_offers_to_recompute_is_the_program_s() -> None:
