@@ -301,6 +301,7 @@ function explain() {
 
 // ---- what readers do ----------------------------------------------------------------------------------------------------
 
+document.querySelector(".explorer").hidden = false; // without this script there is nothing to set
 fillChoices();
 for (const input of controls) input.addEventListener("input", () => {
   refused.textContent = "";
