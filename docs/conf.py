@@ -44,8 +44,8 @@ mathjax_path = MATHJAX.name
 html_copy_source = False
 exclude_patterns = ["_build"]
 nitpicky = True
-# The page that explores a pipeline; beside explore.html, which is its documentation.
-html_extra_path = ["reference/explorer.html"]
+# The pages that explore a pipeline and the memory of a training; beside explore.html, which is their documentation.
+html_extra_path = ["reference/explorer.html", "reference/memory.html"]
 # JSON with a comment or an ellipsis in it is shown as it is.
 suppress_warnings = ["misc.highlighting_failure"]
 

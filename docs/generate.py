@@ -16,13 +16,15 @@ import lesson_pages
 import pipeplan
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
+from pipeplan.show.memory_page import memory_page
 from pipeplan.show.report import explore_page
 
 
 def write_all(folder: Path) -> None:
     """Every page."""
     pages = {f"{page.__name__}.md": page() for page in (cli, api, methods, schemas, suites)}
-    lesson_pages.write_pages(folder, {**pages, "explorer.html": explore_page()})
+    explorers = {"explorer.html": explore_page(), "memory.html": memory_page()}
+    lesson_pages.write_pages(folder, {**pages, **explorers})
 
 
 # ---- the command line ----------------------------------------------------------------------------------

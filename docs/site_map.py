@@ -83,10 +83,11 @@ def reference(text: str) -> str:
 
 
 def explorer(text: str) -> str:
-    """The page with a link to the sliders, which are a file of the site alone."""
-    words = "**open it now**"
-    assert words in text
-    return text.replace(words, '<a href="explorer.html"><strong>open it now</strong></a>')
+    """The page with links to the sliders and to the bars, which are files of the site alone."""
+    for words, file in (("open it now", "explorer.html"), ("open this one", "memory.html")):
+        assert f"**{words}**" in text
+        text = text.replace(f"**{words}**", f'<a href="{file}"><strong>{words}</strong></a>')
+    return text
 
 
 ADDED = {"index": sidebar, "models/index": models, "reference": reference, "explore": explorer}

@@ -41,6 +41,7 @@ for (const inside of document.querySelectorAll("text.inside"))
     fault("cut off", `${inside.textContent} is wider than its task`);
 const pen = document.createElement("canvas").getContext("2d"), arrow = 24;
 for (const select of document.querySelectorAll("select")) {
+  if (!select.checkVisibility()) continue;
   pen.font = style(select).font;
   for (const { text } of select.options) if (pen.measureText(text).width + arrow > select.clientWidth) fault("cut off", text);
 }

@@ -56,6 +56,7 @@ from .unit_costs import (
     UnitParameters,
     UnitSeconds,
     exposed,
+    table_parameters,
     unit_parameters,
 )
 
@@ -439,8 +440,7 @@ class CaseMaker:
             gradients = HALF * sum(rows * columns for rows, columns in sorted(shapes))
         if "embedding" in names or not (("head" in names and self.model.tied) or "prediction" in names):
             return gradients, 0.0
-        width = self.model.embedding_size or self.model.hidden
-        return gradients, self.model.vocabulary / float(self.keys.tensor[row]) * width
+        return gradients, table_parameters(self.model, float(self.keys.tensor[row]))
 
 
 def measured_time(layer: OwnLayer, tensor: int, micro_batch: int) -> tuple[MeasuredTime, float]:

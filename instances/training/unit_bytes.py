@@ -81,6 +81,12 @@ class BytesOfUnits:
             stash[word], for_weights[word], moments[word] = known[dropped]
         return UnitBytes(stash, moments, for_weights)
 
+    def formulas(self, name: UnitType) -> tuple[list[_Kept], Any, Any]:
+        """What `unit` adds up: the tensors that one micro-batch leaves, and what is there besides while the last part
+        of the unit and its attention run backward; keys and sizes may be letters."""
+        attention = self._attention_top() if name in WITH_ATTENTION else None
+        return list(self._kept(name)), self._top(name), attention
+
     def _with_word(
         self, name: UnitType, tensors: Iterable[_Kept], top: Any, word: tuple[str, ...]
     ) -> tuple[Any, Any, Any]:

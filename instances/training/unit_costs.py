@@ -672,7 +672,7 @@ def unit_parameters(model: Model, keys: Keys, name: UnitType, adapter_rank: int 
 def _all_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
     t, h, width = keys.tensor, model.hidden, model.embedding_size or model.hidden
     projection = [(width, h)] if width != h else []
-    table = model.vocabulary / t * width
+    table = table_parameters(model, t)
     if name == "embedding":
         positions = model.positions * h
         return UnitParameters(tuple(projection), (), table + positions, 0.0, 0.0, table + positions)
@@ -699,6 +699,11 @@ def _all_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
         shapes += _mlp(h, Mlp(own.shared_hidden, own.gated), t)[0]
     sent = router + _numbers(shapes)
     return UnitParameters(tuple(shapes), tuple(expert_shapes), others, biases, own.count / keys.expert, sent)
+
+
+def table_parameters(model: Model, tensor: Any) -> Any:
+    """Parameters of the table of words on one tensor rank."""
+    return model.vocabulary / tensor * (model.embedding_size or model.hidden)
 
 
 def has_experts(model: Model, name: UnitType) -> bool:

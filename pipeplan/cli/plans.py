@@ -22,7 +22,7 @@ from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import KINDS, Problem, kind_of
 from ..instances.timeline import SCHEDULES
 from ..kinds import shown_kind
-from ..show.console import print_json, put, say_error, say_note, tell
+from ..show.console import print_json, put, say_error, say_note, say_written, tell
 from ..show.words import IN_BYTES, several
 from .arguments import (
     InstanceArgument,
@@ -465,17 +465,27 @@ CAMPAIGN = '"schema": "pipeplan.campaign/'
 # ---- `plan explore` and `plan report` -------------------------------------------------------------------------
 
 
-@described("output output --output -o: The HTML file to write.")
-def explore(*, output: str = "explore.html", json: Json = False) -> None:
+@described(
+    """
+    memory flag --memory: Write the page on the memory of a training instead: bars for each stage that open into
+        formulas.
+    output output --output -o: The HTML file to write; default: explore.html, with --memory memory.html.
+    """
+)
+def explore(*, memory: bool = False, output: str | None = None, json: Json = False) -> None:
     """Write an interactive page with sliders for a pipeline, which shows its time, timeline and memory.
 
     The file needs no network and no installation. The settings are part of the page's address, so you can share them.
     """
-    from ..show.report import explore_page
-
-    text = explore_page()
-    write_text_atomically(output, text)
-    tell(json, {"page": output, "bytes": len(text.encode())}, f"page: {output}; open it in a browser")
+    if memory:
+        from ..show.memory_page import memory_page as page
+    else:
+        from ..show.report import explore_page as page
+    path, text = output or ("memory.html" if memory else "explore.html"), page()
+    write_text_atomically(path, text)
+    if output is None:  # what is given is told of when the command ends
+        say_written(path)
+    tell(json, {"page": path, "bytes": len(text.encode())}, f"page: {path}; open it in a browser")
 
 
 @with_cluster()

@@ -248,5 +248,5 @@ def explore_page() -> str:
     """The page about schedules of equal stages: its words stand in `explore.html`, its proofs in `frontier.json`."""
     body = fromstring(html.asset("explore.html"))
     body.append(html.tag("script", {"id": "grid", "type": "application/json"}, html.asset("frontier.json")))
-    scripts = ["pipeline.js", "frontier.js", "explore.js"]
+    scripts = ["shared.js", "pipeline.js", "frontier.js", "explore.js"]
     return html.page("Explore pipeline schedules", body, styles=["explore.css"], scripts=scripts)

@@ -219,6 +219,8 @@ def test_the_page_to_explore_is_written(plan: Plan, tmp_path: Path, monkeypatch:
     assert 'id="stages"' in text
     assert plan("explore", "--json", "-o", "again.html").json == {"page": "again.html", "bytes": len(text.encode())}
     assert (tmp_path / "again.html").read_text("utf-8") == text
+    assert plan("explore", "--memory").err == "wrote memory.html\n"
+    assert 'id="tables"' in (tmp_path / "memory.html").read_text("utf-8")
 
 
 @pytest.fixture

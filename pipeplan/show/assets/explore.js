@@ -2,23 +2,14 @@
 // The page around `simulatePipeline`: settings are read from the controls, drawn at once, and kept in the address.
 
 const setup = JSON.parse(document.getElementById("setup").textContent);
-const controls = [...document.querySelectorAll("[data-setting]")];
-const control = Object.fromEntries(controls.map((input) => [input.dataset.setting, input]));
 const numbers = document.querySelector(".numbers"), heard = document.querySelector(".heard");
 const refused = document.getElementById("refused"), lesson = document.getElementById("lesson");
 const situation = document.getElementById("situation");
 const shown = { settings: null, result: null }; // what the page shows, for whoever wants the numbers themselves
 
-const short = (value) => String(Number(value.toPrecision(4)));
 const inUnit = (value) => [short(value), setup.timeUnit].filter(Boolean).join(" ");
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 // ---- settings: from the controls, and into them --------------------------------------------------------
-
-function readSettings() {
-  const value = (input) => (input.type === "range" ? Number(input.value) : input.value);
-  return Object.fromEntries(controls.map((input) => [input.dataset.setting, value(input)]));
-}
 
 function show(settings) {
   control.slow.max = settings.stages; // before its value, which the browser keeps below it
@@ -59,32 +50,13 @@ function settle() {
 
 // ---- the address, which anybody may have written --------------------------------------------------------
 
-// What is wrong with the part after #; null: nothing. Every setting once, in its range and on its steps.
-function faultIn(pairs) {
-  const names = pairs.map(([name]) => name), given = Object.fromEntries(pairs);
-  if (names.length !== controls.length || !controls.every((input) => names.includes(input.dataset.setting)))
-    return "it does not give each setting of this page once";
-  for (const input of controls) {
-    const text = given[input.dataset.setting], name = input.dataset.name;
-    if (input.type !== "range") {
-      if (![...input.options].some((option) => option.value === text)) return `there is no such ${name}`;
-      continue;
-    }
-    if (!/^\d{1,15}(\.\d{1,20})?(e[+-]\d{1,2})?$/.test(text)) return `${name} is no plain number`;
-    const high = input === control.slow ? given.stages : input.max;
-    if (Number(text) < Number(input.min) || Number(text) > Number(high)) return `${name} is not from ${input.min} to ${input.max}`;
-    if (!Number.isInteger((Number(text) - Number(input.min)) / Number(input.step)))
-      return `${name} is not in steps of ${input.step}`;
-  }
-  return null;
-}
-
 function readAddress() {
   const text = location.hash.slice(1);
   if (!text) return;
   const given = [...new URLSearchParams(text.slice(0, 1000))], pairs = given.filter(([name]) => name !== "frontier");
   const view = given.filter(([name]) => name === "frontier");
-  const fault = view.length > 1 || view.some(([, words]) => !readFrontier(words)) ? "it names no point of the frontier" : faultIn(pairs);
+  const fault = view.length > 1 || view.some(([, words]) => !readFrontier(words)) ? "it names no point of the frontier" :
+    faultIn(pairs, (input, given) => (input === control.slow ? given.stages : input.max));
   refused.textContent = fault ? `The settings in the address are ignored: ${fault}.` : "";
   if (fault) return;
   leaveSituation();
@@ -115,36 +87,6 @@ function tell(s, result) {
 }
 
 // ---- pictures: a row for each device, places across in pixels -----------------------------------------------
-
-const ROW_HEIGHT = 38, NAME_HEIGHT = 16, BAR_HEIGHT = 18, CHARACTER_WIDTH = 7, AXIS_HEIGHT = 20, TICK_WIDTH = 90;
-
-function shape(name, attributes, text) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
-// A rectangle that says what it is to the pointer, the keyboard and a screen reader.
-function markShape(attributes, title) {
-  const mark = shape("rect", { class: "mark", role: "img", "aria-label": title, tabindex: -1, ...attributes });
-  mark.append(shape("title", {}, title));
-  return mark;
-}
-
-// A few numbers up to `high` that are short to write.
-function roundTicks(high, count) {
-  const rough = high / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
-  return Array.from({ length: Math.floor(high / step + 1e-9) + 1 }, (_, i) => i * step);
-}
-
-function fill(picture, width, height, drawn) {
-  picture.setAttribute("height", height);
-  picture.setAttribute("viewBox", `0 0 ${width} ${height}`); // on paper it is scaled
-  picture.replaceChildren(...drawn);
-  picture.querySelector(".mark")?.setAttribute("tabindex", 0);
-}
 
 function drawTimeline(picture, result) {
   const width = picture.getBoundingClientRect().width, span = result.iteration || 1, across = width / span;
