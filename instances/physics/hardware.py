@@ -1,11 +1,6 @@
-"""GPUs, CPUs and links by name: memory, peak rates and usual links, each figure once and with its source.
+"""GPUs, CPUs and links by name: memory, peak rates and usual links.
 
-Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than the name says. Peaks are dense: data
-sheets that count zeros state twice as much. For numbers of 4 bytes the peak is that of TF32 on GPUs that have it.
-Bandwidths are for one direction; data sheets of NVLink add up both.
-
-To add a GPU, add a record to `_KNOWN`: everything else reads `GPUS`. `measured_as` names the family of GPUs whose
-published runs give its usual efficiencies; a GPU without runs takes those of the A100, and answers say so.
+The figures of GPUs and their sources are in `gpus.toml`, which says how to add one: everything else reads `GPUS`.
 """
 
 from __future__ import annotations
@@ -13,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, UsageError, did_you_mean, show
+from ..base.json_file import read_toml
 from ..base.quantities import GIB, MIB, several, whole_number
 from .efficiencies import CAUTIOUS, MEASURED, Efficiencies
 
@@ -161,121 +158,28 @@ class KnownGpu:
         return count
 
 
-# Dense TFLOP/s by number format.
-_HOPPER = {"bf16": 989.4, "fp16": 989.4, "fp8": 1_978.9}
-_WHITE_PAPER = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
-_V100 = "NVIDIA V100 data sheet (2020), "
-_PCIE3, _PCIE4, _NVLINK3, _NVLINK4 = LINK_RATES.values()
+def _known(name: str, given: Mapping[str, Any]) -> KnownGpu:
+    """A GPU as `gpus.toml` describes it."""
+    return KnownGpu(
+        name,
+        given["memory_mib"],
+        {precision: peak * _T for precision, peak in given["tflops"].items()},
+        given["single_tflops"] * _T,
+        given["memory_gb_per_s"] * _G,
+        given["node"],
+        given["inside_gb_per_s"] * _G,
+        given["between_gb_per_s"] * _G,
+        given["sources"],
+        PCIE_SECONDS if given.get("pcie") else NVLINK_SECONDS,
+        tray=given.get("tray"),
+        measured_as=given.get("measured_as"),
+    )
 
 
-def _smi(mib: int, chip: str) -> tuple[float, str]:
-    """MiB of memory, and where they were published."""
-    return mib, f"nvidia-smi reports {mib} MiB for {chip}"
-
-
-def _gpu(
-    name: str, memory: tuple[float, str], flops: Mapping[str, float], single: float, rate: float, node: int,
-    inside: float, between: float, sources: tuple[str, str, str], **more: Any,
-) -> KnownGpu:  # fmt: skip
-    """A GPU by MiB, TFLOP/s and GB/s; `sources` are those of flops, memory_rate and links."""
-    named = dict(zip(("memory", "flops", "memory_rate", "links"), (memory[1], *sources), strict=True))
-    peaks = {precision: peak * _T for precision, peak in flops.items()}
-    rates = (rate * _G, node, inside * _G, between * _G)
-    return KnownGpu(name, memory[0], peaks, single * _T, *rates, named, **more)
-
-
-def _blackwell(
-    name: str, memory: tuple[float, str], dense: float, fp8: float, rate: float, node: int, network: float,
-    sheet: str, system: str, **more: Any,
-) -> KnownGpu:  # fmt: skip
-    card = "ConnectX-8, 800 Gb/s each" if network == 100 else "ConnectX-7, 400 Gb/s each"
-    peaks = f"NVIDIA {sheet} data sheet, {system}: half of what it states with zeros, for one GPU"
-    sources = (peaks, f"the same: {rate / 1000:g} TB/s", f"the same: NVLink 1.8 TB/s both ways; {card}")
-    flops = {"bf16": dense, "fp16": dense, "fp8": fp8}
-    return _gpu(name, memory, flops, dense / 2, rate, node, 900, network, sources, **more)
-
-
-# fmt: off
-_KNOWN = (
-    _gpu("v100-pcie-16gb", _smi(16_160, "Tesla V100-PCIE-16GB (driver 450 to 510)"), {"fp16": 112}, 14, 900, 8,
-         _PCIE3, 1.5625, (_V100 + "PCIe: 14 TFLOP/s single, 112 in tensor cores; no bf16", "the same: 900 GB/s",
-          "the same: PCIe Gen3 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
-         inside_seconds=PCIE_SECONDS),
-    *(_gpu(f"v100-{gib}gb", _smi(mib, f"Tesla V100-SXM2-{gib}GB (driver 450 to 510)"), {"fp16": 125}, 15.7, 900,
-           8, 150, 6.25, (_V100 + "SXM2: 15.7 TFLOP/s single, 125 in tensor cores; no bf16", "the same: 900 GB/s",
-            "the same: NVLink 300 GB/s both ways; DGX-1 data sheet: four EDR ports of 100 Gb/s for 8 GPUs"))
-      for gib, mib in ((16, 16_160), (32, 32_510))),
-    *(_gpu(f"a100-{gib}gb", _smi(mib, f"A100-SXM4-{gib}GB (driver 450 to 510)"), {"bf16": 312, "fp16": 312}, 156, rate,
-           8, _NVLINK3, 25, ("NVIDIA A100 data sheet (2021): 312 TFLOP/s dense", f"the same: {rate:,} GB/s",
-            "the same: NVLink 600 GB/s both ways; DGX A100 data sheet: eight HDR ports of 200 Gb/s"),
-           measured_as="a100") for gib, mib, rate in ((40, 40_536, 1_555), (80, 81_251, 2_039))),
-    _gpu("h100-80gb", _smi(81_559, "NVIDIA H100 80GB HBM3"), _HOPPER, 494.7, 3_350, 8, _NVLINK4, 50,
-         (_WHITE_PAPER, "NVIDIA H100 data sheet, SXM: 3.35 TB/s",
-          "the same: NVLink 900 GB/s both ways; DGX H100 data sheet: eight NDR ports of 400 Gb/s"),
-         measured_as="h100"),
-    _gpu("h200-141gb", _smi(143_771, "NVIDIA H200"), _HOPPER, 494.7, 4_800, 8, _NVLINK4, 50,
-         (f"the chip of the H100; {_WHITE_PAPER}", "NVIDIA H200 data sheet: 4.8 TB/s",
-          "the same: NVLink 900 GB/s both ways; DGX H200 data sheet: eight NDR ports of 400 Gb/s"),
-         measured_as="h100"),
-    _gpu("h20-96gb", _smi(97_871, "NVIDIA H20"), {"bf16": 148, "fp16": 148, "fp8": 296}, 74, 4_000, 8, _NVLINK4, 50,
-         ("NVIDIA H20 specification (2023): 148 TFLOP/s dense, TF32 74, fp8 296", "the same: 4 TB/s",
-          "the same: NVLink 900 GB/s both ways; HGX H20 servers: eight NDR ports of 400 Gb/s")),
-    _gpu("gh200-96gb", _smi(97_871, "NVIDIA GH200 with 96 GB of HBM3"), _HOPPER, 494.7, 4_000, 4, _NVLINK4, 25,
-         (f"the chip of the H100; {_WHITE_PAPER}", "NVIDIA GH200 data sheet: 4 TB/s with HBM3",
-          "Fusco et al., arXiv 2408.11556: nodes of four, 150 GB/s between any two; Slingshot 200 Gb/s each"),
-         measured_as="h100"),
-    _blackwell("b200-180gb", _smi(183_359, "NVIDIA B200"), 2_250, 4_500, 7_700, 8, 50, "Blackwell", "HGX B200",
-               measured_as="b200"),
-    _blackwell("gb200-186gb", _smi(189_471, "NVIDIA GB200"), 2_500, 5_000, 8_000, 72, 50, "Blackwell", "GB200 NVL72",
-               tray=4, measured_as="b200"),
-    _blackwell("b300", _smi(275_040, "NVIDIA B300 SXM6"), 2_250, 4_500, 7_700, 8, 100, "Blackwell Ultra", "HGX B300",
-               measured_as="b300"),
-    _blackwell("gb300", _smi(284_208, "NVIDIA GB300"), 2_500, 5_000, 8_000, 72, 100, "Blackwell Ultra", "GB300 NVL72",
-               tray=4, measured_as="b300"),
-    _gpu("l4", _smi(23_034, "NVIDIA L4"), {"bf16": 121, "fp16": 121, "fp8": 242.5}, 60, 300, 8, _PCIE4, 1.5625,
-         ("NVIDIA L4 data sheet (2023): 242 TFLOP/s with zeros, 485 in fp8; half of these", "the same: 300 GB/s",
-          "the same: PCIe Gen4 x16; AWS g6.48xlarge: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
-    _gpu("t4", _smi(15_109, "Tesla T4 (driver 450 to 510)"), {"fp16": 65}, 8.1, 320, 8, _PCIE3, 1.5625,
-         ("NVIDIA T4 data sheet (2019): 65 TFLOP/s mixed precision; no bf16",
-          "NVIDIA Turing architecture white paper: 320 GB/s",
-          "the data sheet: PCIe Gen3 x16; AWS g4dn.metal: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
-    _gpu("rtx-3090", _smi(24_268, "GeForce RTX 3090 (driver 455 to 510)"), {"bf16": 71, "fp16": 71}, 35.6,
-         936, 8, _PCIE4, 1.5625, ("NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
-          "the same: 936 GB/s", "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
-         inside_seconds=PCIE_SECONDS),
-    _gpu("a10g", _smi(23_028, "NVIDIA A10G"), {"bf16": 70, "fp16": 70}, 35, 600, 8, _PCIE4, 1.5625,
-         ("NVIDIA A10G data sheet (2021): 70 TFLOP/s dense, TF32 35", "the same: 600 GB/s",
-          "the same: PCIe Gen4 x16; AWS g5.48xlarge: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
-    _gpu("l40s", _smi(46_068, "NVIDIA L40S"), {"bf16": 362.1, "fp16": 362.1, "fp8": 724.1}, 183, 864, 8, _PCIE4, 6.25,
-         ("NVIDIA L40S data sheet (2023): 362.05 TFLOP/s dense, TF32 183, fp8 twice as much", "the same: 864 GB/s",
-          "the same: PCIe Gen4 x16; AWS g6e.48xlarge: 400 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
-    _gpu("rtx-4090", _smi(24_564, "NVIDIA GeForce RTX 4090"), {"bf16": 165.2, "fp16": 165.2, "fp8": 330.3}, 82.6,
-         1_008, 8, _PCIE4, 1.5625, ("NVIDIA Ada white paper, appendix A: 165.2 TFLOP/s dense with fp32 sums",
-          "the same: 1,008 GB/s", "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
-         inside_seconds=PCIE_SECONDS),
-    _gpu("rtx-pro-6000", _smi(97_887, "NVIDIA RTX PRO 6000 Blackwell"), {"bf16": 503.8, "fp16": 503.8, "fp8": 1_007.6},
-         251.9, 1_792, 8, 63, 6.25, ("NVIDIA RTX Blackwell PRO white paper: 503.8 TFLOP/s dense with fp32 sums",
-          "the same: 1,792 GB/s", "PCIe Gen5 x16; servers of 8 GPUs with one port of 400 Gb/s, an assumption"),
-         inside_seconds=PCIE_SECONDS),
-    _gpu("mi300x", (206_141_652_992 / MIB, "rocm-smi reports 206,141,652,992 bytes"),
-         {"bf16": 1_307.4, "fp16": 1_307.4, "fp8": 2_614.9}, 653.7, 5_300, 8, 448, 50,
-         ("AMD Instinct MI300X data sheet (2023): 1,307.4 TFLOP/s dense, fp8 2,614.9", "the same: 5.3 TB/s",
-          "AMD MI300X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s")),
-    _gpu("mi325x", (256e9 / MIB, "AMD Instinct MI325X data sheet (2024): 256 GB; drivers report some more"),
-         {"bf16": 1_307.4, "fp16": 1_307.4, "fp8": 2_614.9}, 653.7, 6_000, 8, 448, 50,
-         ("the same: 1,307.4 TFLOP/s dense, fp8 2,614.9", "the same: 6 TB/s",
-          "AMD MI325X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s")),
-    _gpu("mi355x", (288e9 / MIB, "AMD Instinct MI355X data sheet (2025): 288 GB; drivers report some more"),
-         {"bf16": 2_516.6, "fp16": 2_516.6, "fp8": 5_033.2}, 157.3, 8_000, 8, 537.6, 50,
-         ("the same: 2,516.6 TFLOP/s dense, fp8 5,033.2; it has no TF32, so 4 bytes run as fp32", "the same: 8 TB/s",
-          "the same: seven links of 76.8 GB/s each way; eight ports of 400 Gb/s, an assumption")),
-    _gpu("trn2", (96e9 / MIB, "AWS Trainium2 (2024): 96 GB for each chip; the runtime reports some more"),
-         {"bf16": 667, "fp16": 667, "fp8": 1_299}, 181, 2_900, 16, 500, 25,
-         ("AWS, EC2 Trn2: 667 TFLOP/s dense in 16 bits, fp8 1,299, fp32 181", "the same: 2.9 TB/s",
-          "the same: NeuronLink of 1 TB/s both ways among 16 chips; EFA of 3.2 Tb/s for all of them")),
-)
-# fmt: on
-GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _KNOWN}
+_TABLE = read_toml(Path(__file__).with_name("gpus.toml"))
+GPUS: Mapping[str, KnownGpu] = {name: _known(name, given) for name, given in _TABLE.items()}
+# Other names that people use, and the names in `GPUS`.
+_CALLED = {other: name for name, given in _TABLE.items() for other in given.get("called", ())}
 
 
 DEVICES: Mapping[str, Hardware] = {
@@ -287,31 +191,6 @@ DEVICES: Mapping[str, Hardware] = {
 
 # Words that people add to a name and that change nothing.
 _NOISE = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|dgx|hgx|sxm[0-9]?|hbm[0-9]?e?|nvl[0-9]*)\b")
-# Other names that people use, mostly with the size on the data sheet, and the names in `GPUS`.
-_OTHER_SIZES = {
-    "h20": "h20-96gb",
-    "b200-192gb": "b200-180gb",
-    "gb200-192gb": "gb200-186gb",
-    "b300-288gb": "b300",
-    "b300-270gb": "b300",
-    "gb300-288gb": "gb300",
-    "gb300-279gb": "gb300",
-    "l4-24gb": "l4",
-    "t4-16gb": "t4",
-    "3090": "rtx-3090",
-    "rtx3090": "rtx-3090",
-    "rtx-3090-24gb": "rtx-3090",
-    "a10g-24gb": "a10g",
-    "l40s-48gb": "l40s",
-    "4090": "rtx-4090",
-    "rtx4090": "rtx-4090",
-    "rtx-4090-24gb": "rtx-4090",
-    "rtx-pro-6000-96gb": "rtx-pro-6000",
-    "mi300x-192gb": "mi300x",
-    "mi325x-256gb": "mi325x",
-    "mi355x-288gb": "mi355x",
-}
-
 
 # Files that describe a device, as `device_file` reads them.
 DEVICE_FILES = (".toml", ".json")
@@ -323,7 +202,7 @@ def known_gpu(name: str) -> KnownGpu:
     """The GPU that somebody means: capitals, the maker's name and a missing memory size do not matter."""
     word = re.sub(r"[\s_-]+", "-", _NOISE.sub(" ", name.lower().replace("-", " ").replace("_", " ")).strip())
     meant = [own for own in GPUS if word and re.fullmatch(rf"{re.escape(word)}(gb|-.*)?", own)]  # an A10 is no A10G
-    meant = [word] if word in GPUS else [_OTHER_SIZES[word]] if word in _OTHER_SIZES else meant
+    meant = [word] if word in GPUS else [_CALLED[word]] if word in _CALLED else meant
     if len(meant) > 1:
         raise UsageError(f"The GPU {show(name)} has several sizes; say {' or '.join(meant)}.")
     if not meant:
