@@ -8,13 +8,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
+import pipeplan
 from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training import deciding
 from pipeplan.planners.training.deciding import Question, Trial, Verdict
 from pipeplan.planners.training.proxies import Proxy
+from pipeplan.studies.configure.answer import asked_of
+from pipeplan.studies.tune import Campaign, campaign_of
 
 SECONDS: dict[tuple[str, Configuration], float] = {}
 
@@ -50,6 +55,13 @@ def verdict(question: Question, trials: Sequence[Trial], proxies: Sequence[Proxy
         best, regret, certified, may, excluded, ahead, "it is the fastest by prediction", question.rho, notes,
         likely, low,
     )  # fmt: skip
+
+
+@cache
+def begun_campaign() -> Campaign:
+    """A campaign without runs, whose search all tests of a worker share."""
+    problem: Any = pipeplan.load("tiny-training")
+    return campaign_of(problem, asked_of(problem), None, None, lambda record: None)
 
 
 def install() -> None:

@@ -106,7 +106,7 @@ TINY: dict[str, Any] = {
     "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096,
     "tie_word_embeddings": False,
 }  # fmt: skip
-SMALL = ("--devices", "4xrtx-3090", "--memory", "4GiB", "--sequence", 1024, "--batch", 8)
+SMALL = ("--devices", "4xrtx-3090", "--memory", "4GiB", "--sequence", 1024, "--batch", 16)
 
 
 @pytest.fixture

@@ -10,22 +10,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import deciding_stub
 import pytest
 from command_line import Plan, done, has, in_one_line, refused
 from signals import PATIENCE_S, hear_ctrl_c
 
-import pipeplan
 from pipeplan.instances.training.words import words_of
 from pipeplan.planners.training import deciding
 from pipeplan.show.tuning import campaign_page
-from pipeplan.studies.configure.answer import asked_of
 from pipeplan.studies.trials import birth_of
-from pipeplan.studies.tune import Campaign, Desk, Made, campaign_of, read_campaign
+from pipeplan.studies.tune import Campaign, Desk, Made, read_campaign
 
-pytestmark = pytest.mark.xdist_group("tune")  # one worker searches
+pytestmark = pytest.mark.xdist_group("studies")  # one worker searches
 
 MODEL = ("llama-3-8b", "--layers", "2", "--devices", "2xh100-80gb", "--sequence", "2048", "--batch", "8", "--fix",
          "virtual=1")  # fmt: skip
@@ -54,8 +51,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def begun() -> Campaign:
-    problem: Any = pipeplan.load("tiny-training")
-    return campaign_of(problem, asked_of(problem), None, None, lambda record: None)
+    return deciding_stub.begun_campaign()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def modules() -> Iterator[Path]:
                 yield path
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def number(node: ast.expr) -> float | None:
     """The value of an expression of literals; None: it is something else."""
     parts = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -42,7 +48,7 @@ def number(node: ast.expr) -> float | None:
 
 def constants(path: Path) -> Iterator[tuple[str, float]]:
     """Names that a module assigns numbers to, pairs in tuples included."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree(path).body:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 pairs = [(target, node.value)]
@@ -79,7 +85,7 @@ def test_no_figure_of_a_gpu_is_written_outside_the_table() -> None:
         (path.relative_to(ROOT).as_posix(), node.value)
         for path in modules()
         if not is_physics(path) and path.name != INVENTED
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value in figures
     }
     assert written == set()

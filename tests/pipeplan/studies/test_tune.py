@@ -25,7 +25,7 @@ from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.planners.training import deciding
 from pipeplan.planners.training.search import Report
 from pipeplan.studies import trials, tune
-from pipeplan.studies.configure.answer import Asked, asked_of
+from pipeplan.studies.configure.answer import Asked
 from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.trials import Command, Process, birth_of
 from pipeplan.studies.tune import (
@@ -36,7 +36,6 @@ from pipeplan.studies.tune import (
     Made,
     alone,
     best_seconds,
-    campaign_of,
     read_campaign,
     shortest_words,
     with_measured,
@@ -63,9 +62,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def begun() -> Campaign:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tune, "search_configurations", searched_once)
-        return campaign_of(PROBLEM, asked_of(PROBLEM), None, None, silent)
+    return deciding_stub.begun_campaign()
 
 
 @pytest.fixture
