@@ -163,7 +163,8 @@ def lines_of_sources(folder: Path) -> Iterator[str]:
         cells = (source.name, f"{len(own):,}", f"{today:.1%}", f"{without:.1%}", f"{without / today:.2f}")
         yield f"| {' | '.join(cells)} | {each or 'none'} |"
     yield ""
-    yield f"The model of time and memory has {constants_now()} constants of its own; at {THEN} it had {constants_then()}."
+    now, then = constants_now(), constants_then()
+    yield f"The model of time and memory has {now} constants of its own; at {THEN} it had {then}."
 
 
 # ---- how many numbers the model has --------------------------------------------------------------------------
