@@ -216,10 +216,10 @@ def judge(layout: Any, loop: Any, counts: Any, delays: Any, sums: Any, facts: An
                 usual += sent[u, 0]
                 experts += sent[u, 1]
                 once += update[u]
-                if u == 0 or u == units - 1:
+                if u == tied or u == units - 1:
                     ends += 1
         held[r] += masks[mask] + most
-        if tied and ends == 2:
+        if tied >= 0 and ends == 2:
             usual -= sent[units - 1, 0]
             once -= sent[units - 1, 0] * update_rates[0]
         tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, shares)
