@@ -293,7 +293,7 @@ def _units(
             raise flags.wrong("virtual", f"is {virtual} for {count} layers of a rank", "give a divisor of them")
     units = [count // virtual for _ in range(virtual) for count in layers]
     row = problem.model.units
-    units[0] += not counted[0]
+    units[0] += (not counted[0]) + problem.model.embedding_at
     units[-1] += row.count("prediction") + (not counted[1])
     return units
 

@@ -480,7 +480,7 @@ def configure(
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
         layers, dense_layers, prediction_layers, efficiencies, name, adapter_rank (of LoRA), lengths,
-        flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+        encoder, frozen, flash_attention, sequence_parallel, dropout, fp8_weight_copy.
 
     Returns
     -------
