@@ -311,7 +311,12 @@ def room(states: Any, state: int, most: int, seconds: float, m: int, r: int, ran
         units += states[state, k]
         if states[state, k] > 0:
             low = min(low, unit_bytes[k + 1, 1])
-    for n in range(min(most, caps[0]), max(-1, least_units - units - 1), -1):
+    top, spare = min(most, caps[0]), np.inf
+    if unit_seconds[0] > 0:  # more units take too long even if nothing is computed again
+        spare = ((seconds - ramps[r]) / m - busy) / unit_seconds[0] + 1
+    if spare < top:
+        top = int(max(spare, -1.0))
+    for n in range(top, max(-1, least_units - units - 1), -1):
         count = n + units
         more = together[count] - count * each[count]
         need = standing + n * unit_bytes[0, 0] + each[count] * (stash + n * unit_bytes[0, 1]) - limit
