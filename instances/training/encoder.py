@@ -27,9 +27,7 @@ ENCODERS: Mapping[str, Encoder] = {
     "siglip-so400m-384": Encoder(27, 1_152, 16, 4_304, 729, vectors=729 + 1 + 2),
     # Chen et al., arXiv 2312.14238, and config.json of OpenGVLab/InternViT-300M-448px and InternViT-6B-448px-V1-5
     "internvit-300m": Encoder(24, 1_024, 16, 4_096, 1_024, merged=4, vectors=1_027 + 8, layer_vectors=2),
-    "internvit-6b": Encoder(
-        45, 3_200, 25, 12_800, 1_024, merged=4, vectors=1_027 + 8, layer_vectors=1, norm="rms"
-    ),
+    "internvit-6b": Encoder(45, 3_200, 25, 12_800, 1_024, merged=4, vectors=1_027 + 8, layer_vectors=1, norm="rms"),
 }
 # Sizes that the option can give; the first five describe an encoder, the others have usual values.
 NEEDED = ("layers", "hidden", "heads", "ffn", "tokens")
@@ -60,9 +58,9 @@ def read_encoder(text: str, own: Encoder | None) -> Encoder | None:
     return Encoder(**sizes) if own is None else replace(own, **sizes)
 
 
-def _given(text: str) -> dict[str, int]:
+def _given(text: str) -> dict[str, Any]:
     """The sizes in layers=24,hidden=1024; a first word without a value is a name."""
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Any] = {}
     for i, part in enumerate(text.split(",")):
         key, equals, value = (word.strip() for word in part.partition("="))
         number = whole_number(value)

@@ -627,6 +627,4 @@ SCALING = replace(
 )
 
 _ALL = (MEGATRON, TORCHTITAN, DEEPSPEED, MEGATRON_DEEPSPEED, FSDP, NANOTRON, PYTORCH, SCALING)
-FRAMEWORKS: Mapping[str, Framework] = {
-    entry.name: replace(entry, rules=(*entry.rules, ENCODER)) for entry in _ALL
-}
+FRAMEWORKS: Mapping[str, Framework] = {entry.name: replace(entry, rules=(*entry.rules, ENCODER)) for entry in _ALL}

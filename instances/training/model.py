@@ -353,7 +353,9 @@ def _check_encoder(own: Encoder) -> None:
     limits = {"layers": (1, MOST_LAYERS), "projector": (0, MOST), "vectors": (0, MOST), "layer_vectors": (0, MOST)}
     check_numbers(own, "model.encoder", MOST, limits)
     if own.hidden % own.heads:
-        raise InputError("model.encoder.heads", f"is {own.heads} for a hidden size of {own.hidden}", "give a divisor")
+        raise InputError(
+            "model.encoder.heads", f"is {own.heads} for a hidden size of {own.hidden}", "give a divisor"
+        )
     if own.patches % own.merged:
         problem = f"is {own.merged} for {own.patches} patches of a sequence"
         raise InputError("model.encoder.merged", problem, "give a divisor")

@@ -248,13 +248,16 @@ def _check_encoder(problem: TrainingProblem) -> None:
     own = problem.model.encoder
     if own is None:
         if problem.frozen is not None:
-            raise InputError("frozen", f"is {show(problem.frozen)}, and the model has no encoder", "give encoder, or drop it")
+            raise InputError(
+                "frozen", f"is {show(problem.frozen)}, and the model has no encoder", "give encoder, or drop it"
+            )
         return
     _check_choice("frozen", problem.frozen or "encoder", ("encoder",))
     if own.text_tokens > problem.sequence:
         raise InputError(
             "encoder",
-            f"makes {own.text_tokens:g} tokens of {several(own.images, 'image')}, more than the {problem.sequence} of a sequence",
+            f"makes {own.text_tokens:g} tokens of {several(own.images, 'image')}, more than the {problem.sequence} "
+            "of a sequence",
             "give longer sequences or fewer images, as in images=1",
         )
     if problem.second is not None:

@@ -60,7 +60,7 @@ PROBLEM_OPTIONS = declared(
     encoder text ENCODER: Vision encoder before the model: clip-vit-l-336, siglip-so400m-384, internvit-300m,
         internvit-6b, or sizes: layers=24,hidden=1024,heads=16,ffn=4096,tokens=576; images=4 alone changes that of
         config.json, and none drops it.
-    frozen choice PART: encoder: the vision encoder is not trained, but its projector is.
+    frozen choice PART: Part of the model that is not trained: encoder, whose projector is trained nevertheless.
     no_flash_attention flag: Do not use FlashAttention: the matrix of attention scores is stored.
     no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank holds all tokens between
         matrix products.

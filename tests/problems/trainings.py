@@ -13,7 +13,16 @@ from oracles.training import DIVIDED, V_SHAPES
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.optimizers import PRECISIONS
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
-from pipeplan.instances.training.model import MODULES, Attention, Encoder, Experts, MeasuredTime, Mlp, Model, OwnLayer
+from pipeplan.instances.training.model import (
+    MODULES,
+    Attention,
+    Encoder,
+    Experts,
+    MeasuredTime,
+    Mlp,
+    Model,
+    OwnLayer,
+)
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults

@@ -388,8 +388,8 @@ def model_in_words(problem: TrainingProblem) -> str:
     of_both = "" if problem.second is None else ", the mean of all GPUs"
     trained = "" if problem.adapter_rank is None else f", trains only adapters of rank {problem.adapter_rank}"
     if model.encoder is not None:
-        seen = sum(count_of(model, unit) * model.counted[unit] for unit in ("patches", "encoder"))  # type: ignore[index]
-        trained = f", {seen / 1e9:,.3g} billion of them in its vision encoder{', which is frozen' * bool(problem.frozen)}{trained}"
+        seen = sum(count_of(model, unit) * model.counted[unit] for unit in ("patches", "encoder"))
+        trained = f" ({seen / 1e9:,.3g} billion in its {'frozen ' * bool(problem.frozen)}vision encoder){trained}"
     return (
         f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
         f"{operations / tokens / 1e9:,.3g} GFLOP per token. MFU counts matrix products and attention, without "
