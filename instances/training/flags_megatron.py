@@ -221,7 +221,9 @@ def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[
                 "layout", f"has {len(stages)} stages for {pipeline} ranks", "give each rank equally many"
             )
         _same_letters(problem, flags, stages)
-        return [len(stage) for stage in stages], len(stages) // pipeline
+        counts = [len(stage) for stage in stages]
+        counts[0] += problem.model.embedding_at  # an encoder is in the first chunk
+        return counts, len(stages) // pipeline
     ends = [flags.amount(name, least=0) for name in (FIRST, LAST)]
     counted = flags.flag(WITH_EMBEDDING), flags.flag(WITH_LOSS)
     layers = _layers_of_ranks(problem, flags, pipeline, ends, counted)

@@ -273,9 +273,9 @@ class Model:
 
     @property
     def letters(self) -> str:
-        """The row of units, in the letters of Megatron's layouts, which have none for an encoder: v."""
-        others = {"patches": "v", "encoder": "v", "embedding": "E", "prediction": "m", "head": "L"}
-        return "".join(others.get(unit, "t") for unit in self.units)
+        """The row of units from the embedding on, in the letters of Megatron's layouts."""
+        others = {"embedding": "E", "prediction": "m", "head": "L"}
+        return "".join(others.get(unit, "t") for unit in self.units[self.embedding_at :])
 
     @property
     def modules(self) -> tuple[str, ...]:

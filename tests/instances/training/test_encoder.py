@@ -17,6 +17,7 @@ from pipeplan.instances.training.encoder import ENCODERS, keeps_own, read_encode
 from pipeplan.instances.training.kind_functions import training_from_json, training_to_json
 from pipeplan.instances.training.model import Encoder, Model
 from pipeplan.instances.training.unit_costs import Keys, SecondsOfUnits
+from pipeplan.studies.configure.judge import judge
 
 VICUNA = {"model_type": "llama", "vocab_size": 32_064}
 CLIP = {
@@ -172,3 +173,16 @@ def test_a_frozen_encoder_has_no_backward_pass_and_a_patch_sees_all_patches_of_i
     counter.problem = counter.problem.replace(frozen="encoder")
     assert not counter.unit("encoder").inputs.any()
     assert counter.unit("embedding").weights.any(), "the projector is trained"
+
+
+@pytest.mark.parametrize("text", ["", "layout=42/17", "layout=Et*16|t*16L", "--pipeline-model-parallel-size 2"])
+def test_layouts_of_letters_and_flags_have_the_whole_encoder_in_the_first_chunk(text: str) -> None:
+    own = vision(encoder="clip-vit-l-336")
+    assert judge(own, text if text.startswith("-") else f"pipeline=2 {text}", 0.03).plan.layout == (42, 17)
+
+
+def test_tensor_parallelism_divides_the_encoder_and_context_parallelism_is_refused() -> None:
+    own = vision(encoder="internvit-6b")
+    for words in ("tensor=2", "context=2"):
+        with pytest.raises(UsageError, match="A vision encoder has no context parallelism, and tensor"):
+            judge(own, words, 0.03)
