@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -330,6 +331,20 @@ def test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual(plan: Plan, 
     assert "The list allows for an error of 5 % instead of 0 %" in in_one_line(said.out)
     told = plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv", "--json").json
     assert (told["scope"]["error"], told["measured"]["error"]) == (0.05, 0.0)
+
+
+def test_runs_that_are_predicted_badly_say_by_how_much_they_lengthen_the_list(plan: Plan, tiny: str) -> None:
+    usual = plan("configure", tiny, *SMALL, "--judge", "tensor=1", "--json").json["judged"][0]["seconds"]
+    Path("runs.csv").write_text(f"tensor,seconds\n1,{usual}\n1,{1.2 * usual}\n")
+    said = in_one_line(plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv").out)
+    found = re.search(
+        r"By these runs the list allows for an error of (\S+) % instead of the usual 5 %, which lengthens it from "
+        r"(\d+) to (\d+) configuration",
+        said,
+    )
+    assert found is not None, said
+    assert float(found[1]) > 5
+    assert int(found[2]) <= int(found[3])
 
 
 # ---- launch scripts ------------------------------------------------------------------------------------

@@ -338,6 +338,9 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
         missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, less than the assumed error"
         yield f"The nearest miss is {holds}; it {missing}."
     yield f"in full: {words_of(nearest.plan)}"
+    if (more := answer.on_more_nodes) is not None:
+        d, gpu = more.degrees, answer.problem.gpu.name
+        yield f"{d.stage_ranks * d.pipeline} {gpu} are enough, with {shortly(more)}."
 
 
 def shortly(plan: Configuration) -> str:
@@ -434,6 +437,14 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
         yield (
             f"The list allows for an error of {percent(USUAL_ERROR)} instead of {percent(eps)}, because these runs do "
             "not show that other configurations are predicted as well; use --error to change this."
+        )
+    usual, fastest = usual_errors(answer.problem).time, answer.fastest
+    if fastest is not None and eps is not None and eps == answer.asked.error > usual:
+        most = (1 + usual) / (1 - usual) * fastest.seconds
+        short = sum(own.seconds <= most for own in answer.listed)
+        yield (
+            f"By these runs the list allows for an error of {percent(eps)} instead of the usual {percent(usual)}, "
+            f"which lengthens it from {short} to {several(len(answer.listed), 'configuration')}."
         )
 
 
