@@ -53,6 +53,14 @@ def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Pl
     has(answer, "(a GPU has 79.65 GiB)", "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b")
 
 
+def test_a_model_that_sees_is_judged_with_its_encoder_and_not_exported(plan: Plan) -> None:
+    said = done(plan("configure", *LLAMA, "--encoder", "clip-vit-l-336", "--frozen", "encoder", "--judge", "tensor=2",
+                     "-o", "mine.json"))  # fmt: skip
+    has(in_one_line(said.out), "8.35 billion parameters (0.304 billion in its frozen vision encoder)")
+    has(in_one_line(said.err), "assuming 1 image of 576 patches in each sequence; use --encoder images=N")
+    refused(plan("export", "mine.json", "--to", "megatron"), "trains language models without a vision encoder")
+
+
 @pytest.mark.slow
 def test_a_judged_configuration_takes_less_than_a_second() -> None:
     """Of processor time, the best of five: other work on the machine counts for nothing."""
