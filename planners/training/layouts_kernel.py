@@ -369,16 +369,20 @@ def divides(p: int, table: Any, seconds: float, m: int, ranks: Any, units: Any, 
     best = np.full((p + 1, size), -1)
     chosen = np.zeros((p + 1, size), np.int64)
     best[0, 0] = 0
-    rooms = np.zeros((p, size), np.int64)
+    rooms, able = np.zeros((p, size), np.int64), np.zeros(size, np.int64)
     for r in range(p):
+        count = 0
         for own in range(size):
             rooms[r, own] = room(states, own, majors, seconds, m, r, ranks, units)
+            if rooms[r, own] >= 0:
+                able[count] = own
+                count += 1
         for before in range(size):
             if best[r, before] < 0:
                 continue
-            for own in range(size):
+            for own in able[:count]:
                 after = steps[before, own]
-                if after >= 0 and rooms[r, own] >= 0 and best[r, before] + rooms[r, own] > best[r + 1, after]:
+                if after >= 0 and best[r, before] + rooms[r, own] > best[r + 1, after]:
                     best[r + 1, after] = best[r, before] + rooms[r, own]
                     chosen[r + 1, after] = own
     if best[p, size - 1] < majors:
