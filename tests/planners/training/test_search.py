@@ -103,7 +103,7 @@ def test_the_best_configuration_is_that_of_enumeration(start: int) -> None:
 
 
 @pytest.mark.at_once(1)
-@pytest.mark.parametrize("start", [0, 3, 6, 9])
+@pytest.mark.parametrize("start", [0, 3])
 def test_the_best_configuration_with_a_vision_encoder_is_that_of_enumeration(start: int) -> None:
     fit = [compare(seed, vision=True) for seed in range(start, start + 3)]
     assert any(fit)
