@@ -21,6 +21,7 @@ from ..physics.device_file import devices_of_file
 from ..physics.efficiencies import ATTENTION_KERNELS, AttentionKernel, Efficiencies, check_name
 from ..physics.hardware import KnownGpu, devices_and_gpu, devices_by_gpu
 from ..physics.optimizers import USUAL_OPTIMIZER
+from .encoder import keeps_own, read_encoder
 from .frameworks import FRAMEWORKS, Framework
 from .lengths import read_lengths
 from .model import MOST_LAYERS, MOST_PREDICTION_LAYERS, Attention, Experts, Mlp, Model
@@ -174,6 +175,8 @@ def problem_of(
     gpu: str | os.PathLike[str] | None = None,
     adapter_rank: int | None = None,
     lengths: str | None = None,
+    encoder: str | None = None,
+    frozen: str | None = None,
     **flags: bool,
 ) -> TrainingProblem:
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
@@ -184,6 +187,8 @@ def problem_of(
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
     table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
     GPU. `attention_kernel` is one of `ATTENTION_KERNELS`; None: the framework's own. `adapter_rank` is that of LoRA.
+    `encoder` is a packaged vision encoder, its sizes, as in "layers=24,hidden=1024,heads=16,ffn=4096,tokens=576", or
+    "none"; None: that of the model's file. `frozen` is "encoder" where that is not trained.
     `lengths` are those of documents, which are packed into sequences: "4096x0.9,32768x0.1", or a file.
     `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
@@ -191,7 +196,9 @@ def problem_of(
     number, known = pools[0]
     rules = _rules(framework)
     kernel = _kernel(attention_kernel, rules, flags)
-    shapes = with_layers(model_of(model), layers, dense_layers, prediction_layers)
+    shapes = with_layers(model_of(model, sees=keeps_own(encoder)), layers, dense_layers, prediction_layers)
+    if encoder is not None:
+        shapes = replace(shapes, encoder=read_encoder(encoder, shapes.encoder))
     rates = [_efficiencies(efficiencies, own, rules, kernel, attention_kernel) for _, own in pools]
     gpus = ",".join(f"{count}x{own.name}" for count, own in pools)
     problem = TrainingProblem(
@@ -210,6 +217,7 @@ def problem_of(
         adapter_rank=adapter_rank,
         second=None if len(pools) == 1 else _pool(pools, memory_bytes, rates[1]),
         lengths=() if lengths is None else read_lengths(lengths),
+        frozen=frozen,
         **flags,
     )
     return check_hardware(problem)
@@ -310,13 +318,13 @@ def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...
 # ---- models ----------------------------------------------------------------------------------------------
 
 
-def model_of(given: str | os.PathLike[str] | Model) -> Model:
-    """The model of that name, in that file or folder, or the model itself."""
+def model_of(given: str | os.PathLike[str] | Model, *, sees: bool = True) -> Model:
+    """The model of that name, in that file or folder, or the model itself; `sees`: with the file's vision encoder."""
     if isinstance(given, Model):
         return given
     if isinstance(given, str) and not _is_path(given):
         return known_model(given)
-    return _read(Path(given))
+    return _read(Path(given), sees)
 
 
 def _is_path(text: str) -> bool:
@@ -336,7 +344,7 @@ def _is_path(text: str) -> bool:
     )
 
 
-def _read(path: Path) -> Model:
+def _read(path: Path, sees: bool) -> Model:
     """The model in a table, a profile, a training problem or a `config.json`; errors name the file."""
     # Rules of every family, and readers of tables, which packaged names do without.
     from ..foreign import is_profile, looks_like_table, refuse_foreign_file
@@ -358,7 +366,7 @@ def _read(path: Path) -> Model:
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             model: Model = read_model("model", require("", data, "model"))
             return model
-        return model_from_config(data, _name(path))
+        return model_from_config(data, _name(path), sees=sees)
 
 
 def _of_profile(profile: Profile, path: Path) -> Model:

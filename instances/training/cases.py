@@ -10,11 +10,13 @@ Communication among ranks with the same weights, and the update, are here as wel
             frameworks with `tensors_per_layer` give every rank all sums: an all-reduce of g P bytes, and the gather
     zero 2  the first one in every backward pass of every unit, the second one as above
     zero 3  2 P bytes forward, and 2 P and g P bytes backward, in every pass of every unit
+    frozen  units without a backward pass gather nothing in it
     adapters  P is that of adapters alone but for the weights that are gathered in passes; frozen weights have neither
             gradients nor optimizer
     update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on
 
-With `tensors_per_layer` a rank of p stages has count = tensors_per_layer x layers / p of them. Without ZeRO each is
+With `tensors_per_layer` a rank of p stages has count = tensors_per_layer x layers / p of them, layers of an encoder
+included. Without ZeRO each is
 summed by itself, in a ring in which every rank waits for the one before: count (latency + (n - 1) alpha) in place of
 each latency, alpha that of the lowest level. With ZeRO each rank's part of each is copied before and after the gather:
 count (n - 1) launch_seconds for either.
@@ -235,7 +237,10 @@ class CaseMaker:
     @cached_property
     def parameters(self) -> dict[UnitType, UnitParameters]:
         rank = self.problem.adapter_rank
-        return {name: unit_parameters(self.model, self.keys, name, rank) for name in self.names}
+        return {
+            name: unit_parameters(self.model, self.keys, name, rank, frozen=self.problem.only_forward(name))
+            for name in self.names
+        }
 
     def numbers(self, name: UnitType, *columns: str) -> Any:
         """[row, column]: these properties of the unit's parameters."""
@@ -292,11 +297,11 @@ class CaseMaker:
         row, own = self.row_of[gamma.key], self._seconds_of(gamma)
         forward[:, :DATA] = [one.forward[:, row] for one in own]
         inputs[:, :DATA] = [one.inputs[:, row] for one in own]
-        weights, host = (np.array([getattr(one, name)[row] for one in own]) for name in ("weights", "host"))
-        late = np.array([one.late[:, row] for one in own]).T * self._in_step(gamma)
-        forward[:, HOST] = np.maximum(0, host + late[0] - forward[:, :HOST].sum(axis=1))
+        weights = np.array([one.weights[row] for one in own])
+        host = np.array([one.host[:, row] + self._in_step(gamma) * one.late[:, row] for one in own]).T
+        forward[:, HOST] = np.maximum(0, host[0] - forward[:, :HOST].sum(axis=1))
         behind = weights * (not gamma.rule.divided)
-        inputs[:, HOST] = np.maximum(0, host + late[1] - inputs[:, :HOST].sum(axis=1) - behind)
+        inputs[:, HOST] = np.maximum(0, host[1] - inputs[:, :HOST].sum(axis=1) - behind)
         return forward, inputs, weights
 
     def _in_step(self, gamma: ParallelismChoice) -> bool:
@@ -339,9 +344,9 @@ class CaseMaker:
             gather = gather * (gamma.zero == 3)
             forward[:, DATA] = exposed(gather, shares[1], forward.sum(axis=1))
             behind = inputs.sum(axis=1) + weights * (not gamma.rule.divided)
-            inputs[:, DATA] = exposed(gather + reduce, shares[0], behind)
+            inputs[:, DATA] = exposed(gather * self.backward + reduce, shares[0], behind)
         update, row = sent @ rates, 0 if own else self.row_of[gamma.key]
-        received = 0.0 if own else HALF * float(self._tokens_between[row]) * self.model.hidden
+        received = 0.0 if own else float(self._messages[row])
         output = np.full(len(self.units), received)
         if own:
             times = [measured_time(layer, gamma.degrees.tensor, gamma.micro_batch)[0] for layer in own]
@@ -382,7 +387,7 @@ class CaseMaker:
         groups = self.cluster.groups(np.array([d.tensor, d.expert_tensor * d.expert]), np.array(gamma.shards))
         latency, tensors = groups.latency, self.problem.rules.tensors_per_layer
         if tensors is not None:
-            count, hops = tensors * self.model.layers / d.pipeline, np.array(gamma.shards) - 1
+            count, hops = tensors * self.model.transformer_layers / d.pipeline, np.array(gamma.shards) - 1
             if gamma.zero:
                 gradient, latency = 2 * gradient, latency + count * hops * self.problem.efficiencies.launch_seconds
             else:
@@ -411,8 +416,22 @@ class CaseMaker:
         return tuple(Cluster(pool.levels, pool.efficiencies) for pool in self.whole.pools)
 
     @cached_property
-    def _tokens_between(self) -> Any:
-        return self.keys.tokens_between(self.problem)
+    def _messages(self) -> Any:
+        """[row]: bytes that stages send each other, all as many as the largest message."""
+        import numpy as np
+
+        sent = HALF * self.keys.tokens_between(self.problem) * self.model.hidden
+        if self.model.encoder is None:
+            return sent
+        own = self.problem.of_encoder
+        return np.maximum(sent, HALF * self.keys.tokens_between(own) * own.model.hidden)
+
+    @cached_property
+    def backward(self) -> Any:
+        """[type]: has this type of unit a backward pass?"""
+        import numpy as np
+
+        return np.array([not self.problem.only_forward(name) for name in self.names])
 
     # ---- what types on a rank have together -----------------------------------------------------------------
 
@@ -433,8 +452,8 @@ class CaseMaker:
         """Bytes of one buffer for each shape of weights, however many layers have it; and parameters of a copy of the
         table of words, where a head or a prediction reads it whose embedding is on another rank."""
         gradients = 0.0
-        if self.problem.rules.cached_gradients and self.problem.adapter_rank is None:
-            own = [self.parameters[name] for name in names]
+        if self.problem.rules.cached_gradients:
+            own = [self.parameters[name] for name in names if self.parameters[name].adapters is None]
             pairs = [pair for one in own for pair in (*one.shapes, *one.expert_shapes)]
             shapes = {(_at(rows, row), _at(columns, row)) for rows, columns in pairs}
             gradients = HALF * sum(rows * columns for rows, columns in sorted(shapes))

@@ -16,6 +16,7 @@ from ..base.checks import check_flag, check_text, check_whole
 from ..base.errors import InputError, did_you_mean, show
 from ..base.fields import as_list, as_object, join
 from ..base.quantities import several
+from .encoder import encoder_from_config
 from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
 
 MAX_ENTRIES = 10_000
@@ -39,10 +40,24 @@ _SIZES = (
 )
 # What layers can attend to.
 _KINDS = ("full_attention", "sliding_attention")
+# What files of several models call the one of text, and types of it that are those of another architecture.
+_TEXT = ("text_config", "llm_config")
+_SAME = {
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "qwen2"),
+}
+# What nested files leave out of models of text: transformers' own values.
+_NESTED: Mapping[str, Mapping[str, int]] = {
+    name: {
+        **{"hidden_size": 4_096, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32_000},
+        "intermediate_size": inner,
+    }
+    for name, inner in (("llama", 11_008), ("mistral", 14_336))
+}
 # What models of types that people try have, and the units here have not.
 _MISSING = {
     **dict.fromkeys(("llama4", "llama4_text"), "attention in chunks beside layers without positions"),
     "qwen3_next": "layers with linear attention",
+    **dict.fromkeys(("mllama", "mllama_text_model"), "layers that attend to images"),
     **dict.fromkeys(("t5", "mt5", "bart", "whisper"), "an encoder beside the decoder"),
     **dict.fromkeys(("bert", "roberta", "deberta-v2", "vit"), "an encoder alone, without a head for each token"),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba"), "layers with a state space"),
@@ -113,8 +128,8 @@ class Config:
 Reader = Callable[[Config, str], Model]
 
 
-def model_from_config(data: object, name: str = "model") -> Model:
-    """The model in a parsed `config.json`, or an `InputError` that names the field."""
+def model_from_config(data: object, name: str = "model", *, sees: bool = True) -> Model:
+    """The model in a parsed `config.json`, or an `InputError` that names the field; `sees`: with its vision encoder."""
     top = as_object("", data, 'the "config.json" of a model')
     config, architecture = _text_model(top)
     reader = READERS.get(architecture)
@@ -123,7 +138,11 @@ def model_from_config(data: object, name: str = "model") -> Model:
     model = reader(config, name)
     _check_layers(config, model.layers)
     _check_unread(config, architecture)
-    return model
+    vision = top.get("vision_config") if sees else None
+    if vision is None:
+        return model
+    own = Config(as_object("vision_config", vision), "vision_config", top)
+    return replace(model, encoder=encoder_from_config(Config(top), own))
 
 
 def _check_layers(config: Config, layers: int) -> None:
@@ -155,13 +174,14 @@ def _check_unread(config: Config, architecture: str) -> None:
 
 def _text_model(top: Mapping[str, Any]) -> tuple[Config, str]:
     """The fields of the language model, and its architecture; files of several models nest it."""
-    nested = top.get("text_config")
-    if nested is None:
+    where = next((name for name in _TEXT if top.get(name) is not None), None)
+    if where is None:
         return Config(top), _architecture("", top)
-    inner = as_object("text_config", nested)
-    own = _architecture("text_config", inner)
+    inner = as_object(where, top[where])
+    own = _architecture(where, inner)
     outer = _architecture("", top)
-    return Config(inner, "text_config", top), own if own in READERS or not outer else own or outer
+    own = own if own in READERS or not outer else own or outer
+    return Config({**_NESTED.get(own, {}), **inner}, where, top), own
 
 
 def _architecture(where: str, data: Mapping[str, Any]) -> str:
@@ -169,6 +189,7 @@ def _architecture(where: str, data: Mapping[str, Any]) -> str:
     kind = data.get("model_type")
     if kind is not None:
         check_text(join(where, "model_type"), kind, 200)
+        kind = _SAME.get(kind, kind)
         if kind in READERS:
             return str(kind)
     classes = data.get("architectures")

@@ -179,7 +179,9 @@ def read_torchtitan_layout(
         virtual = chunks // pipeline
     if problem.model.own:
         return None, virtual
-    return _by_weights(flags, layers, pipeline * virtual, weights), virtual
+    counts = _by_weights(flags, layers, pipeline * virtual, weights)
+    counts[0] += problem.model.embedding_at  # an encoder is in the first chunk, here and below
+    return counts, virtual
 
 
 def _by_weights(flags: Flags, layers: int, chunks: int, weights: tuple[int, int]) -> list[int]:
@@ -213,6 +215,7 @@ def _of_names(
             f"does not name the {len(wanted) + 1} units of the model in their order",
             f"give {EMBEDDING}, layers.0 to layers.{problem.model.layers - 1}, norm and output",
         )
+    counts[0] += problem.model.embedding_at
     return counts, len(parts) // pipeline
 
 

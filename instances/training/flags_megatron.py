@@ -221,7 +221,9 @@ def read_layout(problem: TrainingProblem, flags: Flags, pipeline: int) -> tuple[
                 "layout", f"has {len(stages)} stages for {pipeline} ranks", "give each rank equally many"
             )
         _same_letters(problem, flags, stages)
-        return [len(stage) for stage in stages], len(stages) // pipeline
+        counts = [len(stage) for stage in stages]
+        counts[0] += problem.model.embedding_at  # an encoder is in the first chunk
+        return counts, len(stages) // pipeline
     ends = [flags.amount(name, least=0) for name in (FIRST, LAST)]
     counted = flags.flag(WITH_EMBEDDING), flags.flag(WITH_LOSS)
     layers = _layers_of_ranks(problem, flags, pipeline, ends, counted)
@@ -293,7 +295,7 @@ def _units(
             raise flags.wrong("virtual", f"is {virtual} for {count} layers of a rank", "give a divisor of them")
     units = [count // virtual for _ in range(virtual) for count in layers]
     row = problem.model.units
-    units[0] += not counted[0]
+    units[0] += (not counted[0]) + problem.model.embedding_at
     units[-1] += row.count("prediction") + (not counted[1])
     return units
 

@@ -113,9 +113,9 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
         return by_weights(problem.model, problem.model.mlp, chunks) if chunks <= units else None
     if layers % chunks:
         return None
-    counts = [layers // chunks] * chunks
-    counts[0] += 1
-    counts[-1] += units - layers - 1
+    counts, first = [layers // chunks] * chunks, problem.model.embedding_at + 1
+    counts[0] += first
+    counts[-1] += units - layers - first
     return tuple(counts)
 
 
@@ -342,6 +342,22 @@ PRECISION = Rule(
     "{framework} does not train in {precision}",
     "plan with {precisions} (--precision)",
 )
+
+
+ENCODER = Rule(
+    "encoder",
+    lambda problem, plan: _encoder_runs(problem, plan.degrees),
+    "A vision encoder has no context parallelism, and tensor parallelism divides its heads, its MLP and its patches",
+    "choose context=1, and tensor=1 or a divisor of all three",
+)
+
+
+def _encoder_runs(problem: TrainingProblem, degrees: Degrees) -> bool:
+    own = problem.model.encoder
+    if own is None:
+        return True
+    patches = own.patches if problem.sequence_parallel else 0
+    return degrees.context == 1 and all(size % degrees.tensor == 0 for size in (own.heads, own.ffn, patches))
 
 
 def _at_most_1(*names: str) -> Check:
@@ -611,4 +627,4 @@ SCALING = replace(
 )
 
 _ALL = (MEGATRON, TORCHTITAN, DEEPSPEED, MEGATRON_DEEPSPEED, FSDP, NANOTRON, PYTORCH, SCALING)
-FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in _ALL}
+FRAMEWORKS: Mapping[str, Framework] = {entry.name: replace(entry, rules=(*entry.rules, ENCODER)) for entry in _ALL}

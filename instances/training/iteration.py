@@ -2,7 +2,8 @@
 
 A chunk's passes take what its units take (`unit_costs`, and `cases` for what ZeRO sends in them). They run in the
 order that the schedule's name says, in the simulator that all kinds share. Between stages that lie on different ranks
-there are delays, for sending 2 h S1 bytes (measured layers: what the last one sends) from the first GPU of one stage to
+there are delays, for sending 2 h S1 bytes (measured layers: what the last one sends; with an encoder, whose output is
+2 h' S' bytes or that / t, all messages are as large as the largest) from the first GPU of one stage to
 the first of the other, on the lowest level that has both: (bytes / bandwidth + alpha) (1 - pipeline_hidden).
 Backward passes have recomputation before them; where they come in two parts it belongs to the first.
 
@@ -161,7 +162,7 @@ class Iteration:
         own = self.plan.chunks_of_ranks[rank]
         units = [unit for chunk in own for unit in self.plan.intervals[chunk]]
         sent, update = case.sent[units].sum(axis=0), float(case.update[units].sum())
-        if model.tied and not model.own and {0, len(model.units) - 1} <= {*units}:
+        if model.tied and not model.own and {model.embedding_at, len(model.units) - 1} <= {*units}:
             sent, update = sent - case.sent[-1], update - float(case.sent[-1] @ case.update_rates)
         gradients, weights = (float(sent @ case.tail[:, way] + (sent > 0) @ case.tail[:, 2]) for way in (0, 1))
         reduced, gathered = case.hidden_shares
@@ -231,8 +232,11 @@ def model_operations(problem: TrainingProblem) -> float | None:
         ),
     )
     units = SecondsOfUnits(ideal, Keys.of([(1, 1, 1, 1, 1)]), 0.0)
-    operations = sum(count * float(units.unit(name).forward[:2].sum()) for name, count in model.counted.items())
-    return (3 if problem.adapter_rank is None else 2) * problem.batch * operations
+    passes = 3 if problem.adapter_rank is None else 2
+    return problem.batch * sum(
+        (1 if problem.only_forward(name) else passes) * count * float(units.unit(name).forward[:2].sum())
+        for name, count in model.counted.items()
+    )
 
 
 # ---- iterations of many micro-batches: those in the middle are counted, not listed ---------------------

@@ -20,7 +20,7 @@ from ..base.quantities import several
 from ..physics.efficiencies import Efficiencies
 from ..registry import TRAINING
 from .lengths import Length
-from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
+from .model import Attention, Encoder, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .plan import Configuration
 from .problem import Gpu, Level, Pool, TrainingProblem, check_hardware, refuse_two_sorts
 from .referee import memory_of_ranks
@@ -123,7 +123,7 @@ def training_to_json(problem: TrainingProblem) -> dict[str, Any]:
 
 
 def _model_to_json(model: Model) -> dict[str, Any]:
-    parts = {name: getattr(model, name) for name in ("attention", "mlp", "experts")}
+    parts = {name: getattr(model, name) for name in ("attention", "mlp", "experts", "encoder")}
     own = [to_record(layer, times=[to_record(time) for time in layer.times]) for layer in model.own]
     return to_record(model, own=own, **{name: to_record(part) for name, part in parts.items() if part is not None})
 
@@ -156,6 +156,7 @@ def read_model(where: str, value: object) -> Model:
         attention=partial(read_record, Attention),
         mlp=partial(read_record, Mlp),
         experts=partial(read_record, Experts),
+        encoder=partial(read_record, Encoder),
         own=each(_own_layer),
     )
 

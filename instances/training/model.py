@@ -1,4 +1,5 @@
-"""A transformer as a row of units: an embedding, layers of at most two types, multi-token prediction and a head.
+"""A transformer as a row of units: a vision encoder, an embedding, layers of at most two types, multi-token prediction
+and a head.
 
 Shapes alone, as a model's own configuration states them; what they cost follows elsewhere.
 """
@@ -14,7 +15,7 @@ from ..base.errors import InputError, show
 from ..base.fields import check_members, check_numbers
 
 Norm = Literal["rms", "layer"]
-UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
+UnitType = Literal["patches", "encoder", "embedding", "dense", "experts", "prediction", "head", "own"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 
 # Modules that can be computed again by themselves, by Megatron's names.
@@ -73,6 +74,16 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class AttentionBothWays(Attention):
+    """Attention of an encoder, in which a token sees those behind it as well."""
+
+    def keys_seen(self, tokens: int) -> float:
+        """The mean number of keys that a patch of an image sees; windows do not overlap."""
+        seen = tokens if self.window is None else min(self.window, tokens)
+        return (1 - self.windowed_share) * tokens + self.windowed_share * seen
+
+
+@dataclass(frozen=True, slots=True)
 class Mlp:
     """The products after the attention of a dense layer."""
 
@@ -98,6 +109,77 @@ class Experts:
     gated: bool = True
     bias: bool = False
     router_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A vision transformer whose output takes the place of tokens of the text, and the projector between both.
+
+    Its layers are units, as is what makes vectors of patches; the projector belongs to the unit of the embedding.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    """Hidden size of the MLP."""
+    tokens: int
+    """Patches of an image."""
+    images: int = 1
+    """Images of each sequence."""
+    merged: int = 1
+    """Patches of which the projector makes one token of the text."""
+    projector: int | None = None
+    """Width between the two products of the projector; None: the hidden size of the text model; 0: one product."""
+    pooled: bool = False
+    """Does the projector read the mean of merged patches, and not all of them?"""
+    patch: int = 588
+    """Numbers of a patch: 14 x 14 pixels in three colours."""
+    vectors: int = 0
+    """Vectors of the hidden size beside the layers: positions, class token, norms before and after, biases."""
+    layer_vectors: int = 0
+    """The same in each layer beside biases and norms."""
+    gated: bool = False
+    bias: bool = True
+    norm: Norm = "layer"
+    window: int | None = None
+    """Patches of a window; None: each patch sees the whole image."""
+    windowed_share: float = 0
+    """Share of the layers that have windows."""
+
+    @property
+    def patches(self) -> int:
+        """Those of a sequence."""
+        return self.tokens * self.images
+
+    @property
+    def text_tokens(self) -> float:
+        """Tokens of a sequence that are images."""
+        return self.patches / self.merged
+
+    @property
+    def joined(self) -> int:
+        """Width of what the projector reads for one token."""
+        return self.hidden * (1 if self.pooled else self.merged)
+
+    def inner(self, hidden: int) -> int:
+        """Width between the projector's products before a text model of that hidden size; 0: it has one product."""
+        return hidden if self.projector is None else self.projector
+
+    @property
+    def model(self) -> Model:
+        """Its layers as those of a model of their own."""
+        attention = AttentionBothWays(
+            self.heads,
+            self.hidden // self.heads,
+            self.heads,
+            bias=self.bias,
+            output_bias=self.bias,
+            window=self.window,
+            windowed_share=self.windowed_share,
+        )
+        mlp = Mlp(self.ffn, self.gated, self.bias)
+        return Model("encoder", self.hidden, self.layers, 1, attention, mlp, norm=self.norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +235,8 @@ class Model:
     head_bias: bool = False
     prediction_layers: int = 0
     """Layers for multi-token prediction, each with a projection of two hidden states to one."""
+    encoder: Encoder | None = None
+    """What stands before the embedding in a model that sees images."""
     own: tuple[OwnLayer, ...] = ()
     """Layers in place of all shapes."""
 
@@ -167,6 +251,8 @@ class Model:
             return tuple("own" for _ in self.own)
         dense = self.layers if self.experts is None else self.experts.dense_layers
         counts: Mapping[UnitType, int] = {
+            "patches": int(self.encoder is not None),
+            "encoder": 0 if self.encoder is None else self.encoder.layers,
             "embedding": 1,
             "dense": dense,
             "experts": self.layers - dense,
@@ -176,10 +262,20 @@ class Model:
         return tuple(name for name, count in counts.items() for _ in range(count))
 
     @property
+    def embedding_at(self) -> int:
+        """The position of the embedding in the row: the units of an encoder come before it."""
+        return 0 if self.encoder is None else self.encoder.layers + 1
+
+    @property
+    def transformer_layers(self) -> int:
+        """All layers, those of an encoder included."""
+        return self.layers + (0 if self.encoder is None else self.encoder.layers)
+
+    @property
     def letters(self) -> str:
-        """The row of units, in the letters of Megatron's layouts."""
+        """The row of units from the embedding on, in the letters of Megatron's layouts."""
         others = {"embedding": "E", "prediction": "m", "head": "L"}
-        return "".join(others.get(unit, "t") for unit in self.units)
+        return "".join(others.get(unit, "t") for unit in self.units[self.embedding_at :])
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -249,6 +345,25 @@ def _check(model: Model) -> None:
         raise InputError("model.mlp", "is missing", "give the hidden size of its products, or experts")
     if experts is not None:
         _check_experts(model, experts)
+    if model.encoder is not None:
+        _check_encoder(model.encoder)
+
+
+def _check_encoder(own: Encoder) -> None:
+    limits = {"layers": (1, MOST_LAYERS), "projector": (0, MOST), "vectors": (0, MOST), "layer_vectors": (0, MOST)}
+    check_numbers(own, "model.encoder", MOST, limits)
+    if own.hidden % own.heads:
+        raise InputError(
+            "model.encoder.heads", f"is {own.heads} for a hidden size of {own.hidden}", "give a divisor"
+        )
+    if own.patches % own.merged:
+        problem = f"is {own.merged} for {own.patches} patches of a sequence"
+        raise InputError("model.encoder.merged", problem, "give a divisor")
+    if own.norm not in NORMS:
+        raise InputError("model.encoder.norm", f"is {show(own.norm)}", 'give "rms" or "layer"')
+    if own.windowed_share > 1:
+        problem = f"is {own.windowed_share:g}"
+        raise InputError("model.encoder.windowed_share", problem, "give a share from 0 to 1")
 
 
 def _check_experts(model: Model, experts: Experts) -> None:
@@ -268,6 +383,8 @@ def _check_experts(model: Model, experts: Experts) -> None:
 
 
 def _check_own(model: Model) -> None:
+    if model.encoder is not None:
+        raise InputError("model.encoder", "stands beside layers with measured times", "measure its layers as well")
     if len(model.own) > MOST_LAYERS:
         raise InputError(
             "model.own", f"has {len(model.own)} layers", f"give at most {MOST_LAYERS}, each for several"

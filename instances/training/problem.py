@@ -22,7 +22,7 @@ from ..physics.efficiencies import Efficiencies
 from ..physics.optimizers import MIXED, PRECISIONS, USUAL_OPTIMIZER, StateBytes, optimizer_of, states_of
 from .frameworks import FRAMEWORKS, Framework
 from .lengths import Length, check_lengths
-from .model import Model
+from .model import Model, UnitType
 
 # Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
@@ -94,6 +94,8 @@ class TrainingProblem(AnyProblem):
     """Is a second copy of the weights in fp8 kept beside the first one?"""
     adapter_rank: int | None = None
     """The rank of adapters (LoRA) beside the products of layers, which alone are trained; None: all weights are."""
+    frozen: str | None = None
+    """The part that is not trained: "encoder"; None: none but for what adapters leave out."""
     lengths: tuple[Length, ...] = ()
     """Documents that are packed into sequences, by their lengths; none: each sequence is one document."""
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
@@ -121,6 +123,20 @@ class TrainingProblem(AnyProblem):
             return (self,)
         facts = {name: getattr(own, name) for name in ("gpu", "devices", "levels", "efficiencies")}
         return self.replace(devices=self.devices - own.devices, second=None), self.replace(**facts, second=None)
+
+    @cached_property
+    def of_encoder(self) -> TrainingProblem:
+        """The same for the encoder's layers as a model of its own, which reads a sequence's images one by one."""
+        own = self.model.encoder
+        assert own is not None, "only models that see images have an encoder"
+        length = Length(own.tokens, 1.0)
+        return self.replace(
+            model=own.model, sequence=own.patches, lengths=(length,), adapter_rank=None, frozen=None
+        )
+
+    def only_forward(self, unit: UnitType) -> bool:
+        """Has this type of unit no backward pass, since nothing in it or before it is trained?"""
+        return unit in ("patches", "encoder") and (self.frozen is not None or self.adapter_rank is not None)
 
     def sorts(self, stages: int, first_pool: int = 1) -> tuple[int, ...]:
         """For each stage its place in `pools`, where the pool of the number `first_pool` has the first ones."""
@@ -171,6 +187,8 @@ class TrainingProblem(AnyProblem):
             del facts["adapter_rank"]
         if not self.lengths:  # nor lengths
             del facts["lengths"]
+        if self.model.encoder is None:  # nor encoders
+            del facts["frozen"], facts["model"]["encoder"]
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         if self.second is None:
@@ -220,8 +238,34 @@ def _check(problem: TrainingProblem) -> None:
     base = problem.optimizer.partition(":")[0] if isinstance(problem.optimizer, str) else problem.optimizer
     _check_choice("optimizer", base, MIXED)
     optimizer_of(problem.optimizer)
+    _check_encoder(problem)
     if problem.second is not None:
         _check_second(problem, problem.second)
+
+
+def _check_encoder(problem: TrainingProblem) -> None:
+    """Refuse what is not known of a model that sees images."""
+    own = problem.model.encoder
+    if own is None:
+        if problem.frozen is not None:
+            raise InputError(
+                "frozen", f"is {show(problem.frozen)}, and the model has no encoder", "give encoder, or drop it"
+            )
+        return
+    _check_choice("frozen", problem.frozen or "encoder", ("encoder",))
+    if own.text_tokens > problem.sequence:
+        raise InputError(
+            "encoder",
+            f"makes {own.text_tokens:g} tokens of {several(own.images, 'image')}, more than the {problem.sequence} "
+            "of a sequence",
+            "give longer sequences or fewer images, as in images=1",
+        )
+    if problem.second is not None:
+        raise InputError("encoder", "is given, and GPUs are of two sorts", "give GPUs of one sort")
+    if not problem.flash_attention:
+        raise InputError("encoder", "is given, and attention keeps its matrix", "keep FlashAttention")
+    if problem.rules.even_by == "weights":
+        raise InputError("encoder", f"is given, and {problem.framework} trains none", "give another framework")
 
 
 def _check_second(problem: TrainingProblem, own: Pool) -> None:

@@ -141,10 +141,15 @@ class Ranks:
     def _always_there(self, rank: int) -> float:
         """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
         model, numbers = self.problem.model, (self.trained + self.frozen).sum(axis=1)
+        between = float(self.costs.keys.tokens_between(self.problem)[0]) * model.hidden
+        if model.encoder is not None:  # all messages are as large as the largest
+            shards = self.plan.degrees.tensor if self.problem.sequence_parallel else 1
+            patches = self.plan.micro_batch * model.encoder.patches
+            between = max(between, patches / shards * model.encoder.hidden)
         largest = max(float(numbers[self.costs.positions[unit]]) for unit in self.units(rank))
         gathered = GATHERED_UNITS * self.problem.states[self.plan.zero].gathered * largest
-        received = HALF * float(self.costs.keys.tokens_between(self.problem)[0]) * model.hidden
-        return WORKSPACE_BYTES + (received if rank and not model.own else 0.0) + self._together(rank)[0] + gathered
+        received = HALF * between if rank and not model.own else 0.0
+        return WORKSPACE_BYTES + received + self._together(rank)[0] + gathered
 
     # ---- what passes keep -------------------------------------------------------------------------------
 

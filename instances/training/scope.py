@@ -166,6 +166,9 @@ def check_choice(key: str, value: str) -> str:
     if key == "layout":
         return layout_word(layout_counts("scope: layout", value))
     number = whole_number(value)
+    if number is None and isinstance(value, str) and len(value.split(",")) > 1:
+        remedy = f"give one value, or leave {key} open and forbid others (--forbid {key}=VALUE)"
+        raise InputError(f"scope: {key}", f"is {show(value)}", remedy)
     if number is None:
         raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
     return str(number)

@@ -43,7 +43,7 @@ _NAMES: Mapping[str, tuple[str, str, str, str]] = {
 
 def has_known_shapes(content: Mapping[str, Any]) -> bool:
     """Is this the configuration of a language model whose shapes can be read?"""
-    if "text_config" in content:
+    if {"text_config", "vision_config"} & {*content}:
         return False
     try:
         model_from_config(content)
@@ -63,7 +63,7 @@ def profile_of_shapes(
     name: str | None,
 ) -> Profile:
     """The profile of a model by its `config.json`."""
-    if "text_config" in content:
+    if {"text_config", "vision_config"} & {*content}:
         raise InputError("text_config", "stands beside another model", "give --trace, which reads all of them")
     model = model_from_config(content, name or "model")
     architecture = next(iter(content.get("architectures") or [content.get("model_type")]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..physics.efficiencies import HALF, SINGLE, TOKEN_COPIES
-from .model import Experts, UnitType
+from .model import Encoder, Experts, UnitType
 from .plan import FULL
 from .problem import TrainingProblem
 from .unit_costs import (
@@ -68,7 +68,20 @@ class BytesOfUnits:
         """Bytes of the mask of one dropout: one for each number; none without dropout."""
 
     def unit(self, name: UnitType) -> UnitBytes:
-        """All of one type of unit, for every word."""
+        """All of one type of unit, for every word; what has no backward pass keeps nothing for it."""
+        if name == "encoder":
+            own = BytesOfUnits(self.problem.of_encoder, self.keys, self.words).trained("dense")
+        else:
+            own = self.trained(name)
+        if not self.problem.only_forward(name):
+            return own
+        nothing = 0.0 * self.tokens
+        kept = dict.fromkeys(self.words, nothing)
+        moments = tuple((nothing, beside) for _, beside in next(iter(own.moments.values())))
+        return UnitBytes(kept, dict.fromkeys(self.words, moments), kept)
+
+    def trained(self, name: UnitType) -> UnitBytes:
+        """The same where it is trained."""
         tensors, top = tuple(self._kept(name)), self._top(name)
         stash, moments, for_weights = {}, {}, {}
         # Most words say the same of a unit: what they drop in it is worked out and kept once.
@@ -109,6 +122,13 @@ class BytesOfUnits:
         """The tensors that one micro-batch leaves in a unit, where nothing is computed again."""
         if name in ("embedding", "prediction"):
             yield _Kept(self.mask)  # both read the table, and drop of what they read
+        if name == "patches":
+            yield _Kept(HALF * self.patches * self.vision.patch, for_weights=True)
+        if name == "embedding" and self.model.encoder is not None and self.problem.adapter_rank is None:
+            inner, rows = self.vision.inner(self.model.hidden), HALF * self.image_tokens
+            yield _Kept(rows * self.vision.joined, for_weights=True)
+            yield _Kept(rows * inner / self.keys.tensor)
+            yield _Kept(rows * inner / self.keys.tensor, for_weights=True)
         if name == "prediction":
             # Two norms lead to the product of two hidden states; a head of its own reads what follows.
             yield _Kept(2 * self.hidden)
@@ -199,6 +219,23 @@ class BytesOfUnits:
         copies = self.tokens / self.keys.tensor * experts_of(self.model).per_token * self.keys.expert_tensor
         return copies * self.problem.efficiencies.expert_imbalance
 
+    # ---- a vision encoder ---------------------------------------------------------------------------------
+
+    @property
+    def vision(self) -> Encoder:
+        assert self.model.encoder is not None, "the model has an encoder"
+        return self.model.encoder
+
+    @property
+    def patches(self) -> Any:
+        """Patches of a micro-batch."""
+        return self.vision.patches * self.keys.micro_batch
+
+    @property
+    def image_tokens(self) -> Any:
+        """Tokens of the text that a micro-batch's images become."""
+        return self.vision.text_tokens * self.keys.micro_batch
+
     # ---- what is there for a moment -------------------------------------------------------------------------
 
     def _top(self, name: UnitType) -> Any:
@@ -207,9 +244,16 @@ class BytesOfUnits:
 
         model, t, whole = self.model, self.keys.tensor, HALF * self.tokens * self.model.hidden
         top = 0.0 * self.tokens
+        if name == "patches":
+            return top + HALF * self.patches * self.vision.hidden
         if name == "embedding":
             is_trained = self.problem.adapter_rank is None
-            return top + is_trained * HALF * model.vocabulary / t * (model.embedding_size or model.hidden)
+            top = top + is_trained * HALF * model.vocabulary / t * (model.embedding_size or model.hidden)
+            if model.encoder is None or not is_trained:
+                return top
+            # The gradients of the projector's output and of its first product.
+            width = model.hidden + self.vision.inner(model.hidden) / t
+            return np.maximum(top, HALF * self.image_tokens * width)
         if name in ("head", "prediction"):
             # The gradient of the head's input; among tensor ranks the input gathered anew, and its share of the
             # gradient.

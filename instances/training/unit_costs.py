@@ -62,9 +62,20 @@ for each of their collectives among t > 1 tensor ranks (the times below, forward
                             (S1, kv_rank + rope, h), (S, (a / t) (head_size + v_s), kv_rank)
     MLP                     (S, 2 f / t, h) gated, else (S, f / t, h); (S, h, f / t)
     router                  (S1, experts, h)
+    patches                 (S', h', patch), without a pass for inputs
+    projector               (I, w / t, in), (I, h, w / t); with one product (I, h / t, in)
     experts                 (M, 2 f_e / t_e, h), (M, h, f_e / t_e); G = experts / e, M = imbalance S1 topk t_e / G
     head                    (S, V / t, h)
     prediction              (S, h / t, 2 h), two norms, then a layer of the last type, then a head
+
+**An encoder** stands before the embedding. Its letters have a mark, and its layers cost what dense layers do: h' its
+hidden size, a' heads, as many key-value heads, f' for f, S' = patches b, where patches are those of all images of a
+sequence, and n the patches of one image, or w in layers with windows of w patches. Its bytes are counted so, too. The
+unit of patches has traffic of (4, 10) h' S' besides its product. The projector is part of the embedding's unit: it
+reads I = S' / merged tokens of in = merged h' numbers each (h' where their mean is read), and between its two products
+of width w it has an activation that is not gated. It has no products for adapters, and its products stay in 16 bits.
+Where the encoder is frozen, or where adapters alone are trained, its units and patches have no backward pass at all: no
+collective, no recomputation, nothing on the host. With adapters neither has the projector.
 
 **Collectives** over a group of n ranks, V bytes in all. A level's bandwidth counts by the share `links`, above the
 lowest level by links x network. A gather is an all-gather or a reduce-scatter and takes (n - 1) / n V / bandwidth +
@@ -80,7 +91,8 @@ bandwidth is the least of inside x bandwidth over crossed levels. latency: sum o
                 2 h S (2, 3), since what went in is gathered again for the weights; latent attention
                 2 (q_rank or h + kv_rank + rope) S (1, 2) and 2 h S (1, 1); embedding 2 h S (1, 1); head 2 h S (1, 2);
                 prediction 4 h S (1, 2), beside its layer and head. Without it all-reduces: attention and MLP 2 h S
-                (1, 1), embedding 2 h S (1, 0), head 2 h S (0, 1), prediction 4 h S (0, 1)
+                (1, 1), embedding 2 h S (1, 0), head 2 h S (0, 1), prediction 4 h S (0, 1);
+                projector gathers of 2 in I (2, 3) or all-reduces of 2 in I (1, 1), forward alone with adapters
     context     gather of all keys and values, 2 S c k_r (q_s + v_s) bytes, for latent attention a / t in place of k_r
                 (1, 2): they travel in a ring, and their gradients come back with them
     expert      all-to-all of 2 imbalance S1 topk h bytes (2, 2); with t_e > 1 gathers of t_e times as many over the
@@ -127,7 +139,7 @@ if TYPE_CHECKING:
 # What the seconds of a pass are for, in the order of rows; of communication it is what nothing hides.
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert", "host")
 # Types of units whose modules can be computed again.
-LAYERS = ("dense", "experts", "own")
+LAYERS = ("encoder", "dense", "experts", "own")
 
 
 @dataclass(frozen=True)
@@ -305,9 +317,25 @@ class UnitSeconds:
     again: Mapping[tuple[str, ...], Any]
     """[row]: seconds to compute again, by the modules that are."""
     host: Any
-    """[row]: seconds of the host for each pass, of which `forward` and `inputs` have what is missing to it."""
+    """[way, row]: seconds of the host for each pass, of which `forward` and `inputs` have what is missing to it."""
     late: Any
     """[way, row]: how much longer hosts of tensor ranks that wait for each other take, forward and backward."""
+
+    @property
+    def only_forward(self) -> UnitSeconds:
+        """The same without a backward pass."""
+        import numpy as np
+
+        again = {word: 0.0 * seconds for word, seconds in self.again.items()}
+        ways = np.array([[1.0], [0.0]])
+        return replace(
+            self,
+            inputs=0.0 * self.inputs,
+            weights=0.0 * self.weights,
+            again=again,
+            host=ways * self.host,
+            late=ways * self.late,
+        )
 
 
 class SecondsOfUnits:
@@ -326,6 +354,15 @@ class SecondsOfUnits:
 
     def unit(self, name: UnitType) -> UnitSeconds:
         """Seconds of a type of unit."""
+        own = self._of_encoder.all_passes("dense") if name == "encoder" else self.all_passes(name)
+        return own.only_forward if self.problem.only_forward(name) else own
+
+    @cached_property
+    def _of_encoder(self) -> SecondsOfUnits:
+        return SecondsOfUnits(self.problem.of_encoder, self.keys, self.gradient_bytes, self.words)
+
+    def all_passes(self, name: UnitType) -> UnitSeconds:
+        """The same where it is trained."""
         import numpy as np
 
         modules = self.modules(name)
@@ -347,7 +384,7 @@ class SecondsOfUnits:
         inputs[-1] = np.maximum(0, sum(host) - inputs.sum(axis=0) - weights)
         ranks = self.rates.host_seconds * self.keys.tensor * (self.keys.tensor > 1)
         late = np.stack([ranks * sum(own.sums[way] for own in modules) for way in (0, 1)])
-        return UnitSeconds(forward, inputs, weights, again, np.zeros(len(self.tokens)) + sum(host), late)
+        return UnitSeconds(forward, inputs, weights, again, np.zeros((2, len(self.tokens))) + sum(host), late)
 
     def _kernels(self, module: Module) -> Any:
         """Kernels of a forward pass, collectives among them, in columns; backward passes have as many on the host."""
@@ -380,7 +417,9 @@ class SecondsOfUnits:
             embedding, is_trained = Module("embedding"), self.problem.adapter_rank is None
             self._traffic(embedding, 4 * h * self.tokens, is_trained * 10 * h * self.tokens)
             self._among_tensor(embedding, HALF * h * self.tokens, (1, is_trained), (1, 0))
-            return [embedding]
+            return [embedding, *self._projector()]
+        if name == "patches":
+            return self._patches()
         if name == "head":
             return self._head()
         if name != "prediction":
@@ -389,6 +428,31 @@ class SecondsOfUnits:
         self._product(projection, self.tokens, h / self.keys.tensor, 2 * h, adapted=False)
         self._among_tensor(projection, 2 * HALF * h * self.tokens, (1, 2), (0, 1))
         return [projection, self._norms(2), *self._layer(self.model.experts is not None), *self._head()]
+
+    def _patches(self) -> list[Module]:
+        own, patches = self.model.encoder, Module("patches")
+        assert own is not None, "patches are those of an encoder"
+        tokens = own.patches * self.keys.micro_batch
+        self._product(patches, tokens, own.hidden, own.patch, short=True, adapted=False)
+        patches.inputs.clear()
+        self._traffic(patches, 4 * own.hidden * tokens, 10 * own.hidden * tokens)
+        return [patches]
+
+    def _projector(self) -> list[Module]:
+        """From the encoder's output to tokens of the text."""
+        own, h, t = self.model.encoder, self.model.hidden, self.keys.tensor
+        if own is None:
+            return []
+        projector, tokens = Module("projector"), own.text_tokens * self.keys.micro_batch
+        is_trained, inner = self.problem.adapter_rank is None, own.inner(h)
+        self._product(projector, tokens, (inner or h) / t, own.joined, short=True, adapted=False)
+        if inner:
+            self._activation(projector, tokens * inner / t, gated=False)
+            self._product(projector, tokens, h, inner / t, short=True, adapted=False)
+        self._among_tensor(projector, HALF * own.joined * tokens, (2, 3 * is_trained), (1, is_trained))
+        if not is_trained:
+            projector.inputs.clear()
+        return [projector]
 
     def _norms(self, count: int, name: str = "norm") -> Module:
         norms = Module(name)
@@ -656,10 +720,15 @@ def _numbers(shapes: Iterable[tuple[Any, Any]]) -> Any:
     return sum(rows * columns for rows, columns in shapes)
 
 
-def unit_parameters(model: Model, keys: Keys, name: UnitType, adapter_rank: int | None = None) -> UnitParameters:
+def unit_parameters(
+    model: Model, keys: Keys, name: UnitType, adapter_rank: int | None = None, *, frozen: bool = False
+) -> UnitParameters:
     """Parameters of a type of unit, with adapters beside all shapes of a layer but those of experts and of the
-    projection before a prediction; the head of a tied model has no table of words of its own."""
+    projection before a prediction; the head of a tied model has no table of words of its own. A `frozen` unit has
+    none that are trained."""
     own = _all_parameters(model, keys, name)
+    if frozen:
+        return replace(own, adapters=0.0 * keys.tensor)
     if adapter_rank is None:
         return own
     adapted = own.shapes[: 0 if name in ("embedding", "head") else None]
@@ -671,11 +740,13 @@ def unit_parameters(model: Model, keys: Keys, name: UnitType, adapter_rank: int 
 
 def _all_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
     t, h, width = keys.tensor, model.hidden, model.embedding_size or model.hidden
+    if name in ("patches", "encoder"):
+        return _parameters_of_encoder(model, keys, name)
     projection = [(width, h)] if width != h else []
     table = table_parameters(model, t)
     if name == "embedding":
-        positions = model.positions * h
-        return UnitParameters(tuple(projection), (), table + positions, 0.0, 0.0, table + positions)
+        (shapes, biases), tables = _projector(model, t), table + model.positions * h
+        return UnitParameters((*projection, *shapes), (), tables + biases, 0.0, 0.0, tables + _numbers(shapes))
     if name == "head":
         head = [] if model.tied else [(model.vocabulary / t, width)]
         others = norm_parameters(model, h) * model.final_norm + model.head_bias * model.vocabulary / t
@@ -704,6 +775,28 @@ def _all_parameters(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
 def table_parameters(model: Model, tensor: Any) -> Any:
     """Parameters of the table of words on one tensor rank."""
     return model.vocabulary / tensor * (model.embedding_size or model.hidden)
+
+
+def _parameters_of_encoder(model: Model, keys: Keys, name: UnitType) -> UnitParameters:
+    """What makes vectors of patches, whole on every tensor rank, or a layer."""
+    own = model.encoder
+    assert own is not None, "only an encoder has these units"
+    if name == "patches":
+        size = own.hidden * own.patch
+        return UnitParameters(((own.hidden, own.patch),), (), own.vectors * own.hidden, 0.0, 0.0, size)
+    layer = _all_parameters(own.model, keys, "dense")
+    return replace(layer, others=layer.others + own.layer_vectors * own.hidden)
+
+
+def _projector(model: Model, shards: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """Shapes and biases of the projector; one product alone has no bias."""
+    own, h = model.encoder, model.hidden
+    if own is None:
+        return [], 0.0
+    inner = own.inner(h)
+    if not inner:
+        return [(h / shards, own.joined)], 0.0
+    return [(inner / shards, own.joined), (h, inner / shards)], inner / shards + h
 
 
 def has_experts(model: Model, name: UnitType) -> bool:

@@ -133,7 +133,8 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
 
 
 def layout_in_numbers(problem: TrainingProblem, text: str) -> str:
-    """The layout in numbers, where Megatron's letters write it; numbers stay as they are."""
+    """The layout in numbers, where Megatron's letters write it; numbers stay as they are. Letters say nothing of a
+    vision encoder, which is in the first chunk then."""
     if text and set(text) <= set("0123456789/"):
         return text
     stages = expanded(text)
@@ -144,7 +145,7 @@ def layout_in_numbers(problem: TrainingProblem, text: str) -> str:
             f"holds {len(said)} letters that are not the model's {len(row)}",
             f"give E, {row.count('t')} times t{', m' if 'm' in row else ''} and L in this order",
         )
-    return layout_word([len(stage) for stage in stages])
+    return layout_word([len(stage) + problem.model.embedding_at * (i == 0) for i, stage in enumerate(stages)])
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:

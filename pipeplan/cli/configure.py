@@ -12,7 +12,7 @@ import typer
 
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, show
-from ..instances.base.quantities import listed
+from ..instances.base.quantities import listed, several
 from ..instances.base.result import Stop
 from ..show.console import print_json, say_note
 from .arguments import Json, Progress, key_and_value, limits_for, reporter, with_limits
@@ -57,6 +57,10 @@ PROBLEM_OPTIONS = declared(
     attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
     optimizer text NAME: Optimizer, such as adam-mixed or muon; an unknown name lists all.
     adapter_rank int --lora RANK: Train LoRA adapters of this rank on all matrix products of layers; all else is frozen.
+    encoder text ENCODER: Vision encoder before the model: clip-vit-l-336, siglip-so400m-384, internvit-300m,
+        internvit-6b, or sizes: layers=24,hidden=1024,heads=16,ffn=4096,tokens=576; images=4 alone changes that of
+        config.json, and none drops it.
+    frozen choice PART: Part of the model that is not trained: encoder, whose projector is trained nevertheless.
     no_flash_attention flag: Do not use FlashAttention: the matrix of attention scores is stored.
     no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank holds all tokens between
         matrix products.
@@ -65,6 +69,7 @@ PROBLEM_OPTIONS = declared(
     efficiency texts NAME=VALUE: Set one hardware efficiency, as in products=0.7; repeatable.
     """,
     framework={"choices": FRAMEWORKS},
+    frozen={"choices": ("encoder",)},
 )
 SCOPE_OPTIONS = declared(
     """
@@ -216,12 +221,14 @@ def _say_assumed(problem: TrainingProblem, given: Mapping[str, Any], searched: b
         say_note(f"assuming the links of typical nodes, {links}; use --levels to change this")
     predicting = problem.model.prediction_layers
     if predicting and "prediction_layers" not in given:
-        from ..instances.base.quantities import several
-
         counted = several(predicting, "layer")
         say_note(
             f"{problem.model.name} has {counted} for multi-token prediction; use --prediction-layers 0 to leave it out"
         )
+    vision = problem.model.encoder
+    if vision is not None and "images=" not in given.get("encoder", ""):
+        images = f"{several(vision.images, 'image')} of {several(vision.tokens, 'patch')}"
+        say_note(f"assuming {images} in each sequence; use --encoder images=N,tokens=N to change this")
     from ..instances.physics.hardware import assumed_of, unmeasured
 
     for pool in problem.pools:

@@ -27,7 +27,7 @@ def calls() -> tuple[Call, ...]:
 
     f1, f2, f3 = (np.empty((0,) * axes) for axes in (1, 2, 3))
     i1, i2, i3 = (np.empty((0,) * axes, np.int64) for axes in (1, 2, 3))
-    facts = (i1, f1, f1, f1, f2, f1, f2, 1, (1.0, 1.0), True, f1, 1.0, 1.0)
+    facts = (i1, f1, f1, f1, f2, f1, f2, 1, (1.0, 1.0), 1, f1, 1.0, 1.0)
     rows = (1, 1, (f3, f3, f3, f3, f3), i1, f1, f1, f1, 1.0, 1.0, 1)
     loads = (2, (i2, i2, 1), 1.0, 1.0, 1, (f1, f1, f2, f2, f2, i1, i2, i1), (f1, f2, 1.0, 1.0, f1, 1.0, 1), i2)
     return (

@@ -53,7 +53,7 @@ class Shape:
         row = problem.model.units
         self.units = len(row)
         self.own = bool(problem.model.own)
-        self.ends = [u for u in (0, len(row) - 1) if row[u] in ("embedding", "head")]
+        self.ends = [] if self.own else [0, len(row) - 1]
         self.inner = [u for u in range(len(row)) if u not in self.ends]
         types: dict[Any, list[int]] = {}
         for u in self.inner:
@@ -147,7 +147,7 @@ class Loads:
         self.homes = case.gamma.homes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
         # of both, and not their sum. Divided passes may come after those of the ranks before.
-        # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
+        # Of rank 0 the first unit alone is known, whose tail is at least what no pass hides.
         tails, first = float(self.tails.sum()) / self.p, float(ways[0][0][0])
         down = self._ramps(plain.forward)
         whole = down if case.gamma.rule.divided else self._ramps(self.passes) + first
@@ -296,7 +296,7 @@ class LoadBound:
         besides[1:] += case.received_bytes
         if self.loads.gamma.rule.shape == LOOP and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
-            # A chunk runs backward while most is in flight; on the first rank it may be the embedding alone.
+            # A chunk runs backward while most is in flight; on the first rank it may be the first unit alone.
             besides[1:] += max(0.0, min(float((word.moment - word.stash)[1:].min()) for word in words))
             besides[0] += max(0.0, min(float((word.moment - word.stash).min()) for word in words))
             besides += min(float(case.masks[case.types[u]]) for u in shape.firsts)

@@ -52,7 +52,7 @@ from .forms import (
     used,
     values_of,
 )
-from .space import ENDS, Space
+from .space import Space
 
 # ---- choices that are not listed ------------------------------------------------------------------------------
 # What no choice of a scope can do: be faster than a cover by more than a share, wherever the cluster lies.
@@ -222,10 +222,9 @@ class Layers:
         # [family, rank]: bytes that are left for layers.
         self.room = np.full((len(rows), p), limit - WORKSPACE_BYTES - space.problem.reserve_bytes)
         chunks = chunks_of_ranks(schedule, p, v)
-        for name, chunk in zip(ENDS, (0, p * v - 1), strict=True):
-            if name in space.problem.model.counted:
-                (rank,) = (r for r in range(p) if chunk in chunks[r])
-                self.room[:, rank] -= space.standing[name][rows]
+        for name, chunk in zip(space.ends, (0, p * v - 1), strict=False):
+            (rank,) = (r for r in range(p) if chunk in chunks[r])
+            self.room[:, rank] -= space.standing[name][rows]
         self.room = np.clip(self.room, 0.0, PLENTY)
 
     def _kept(self, name: UnitType, word: Modules) -> Any:

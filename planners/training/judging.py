@@ -184,7 +184,7 @@ def stage_tables(
     tail: Any,
     zero: int,
     shares: tuple[float, float],
-    tied: bool,
+    tied: int,
     update_rates: Any,
     received: float,
     beside: float,
@@ -196,9 +196,9 @@ def stage_tables(
     mask = np.bitwise_or.accumulate(np.where(inside, types, 0), axis=1)
     most = np.maximum.accumulate(np.where(inside, gathered, 0.0), axis=1)
     usual, experts, updated = (_running(each) for each in (sent[:, 0], sent[:, 1], update))
-    if tied:
-        usual[0, -1] -= sent[-1, 0]
-        updated[0, -1] -= sent[-1, 0] * update_rates[0]
+    if tied >= 0:  # the position of the embedding, whose table is the head's
+        usual[: tied + 1, -1] -= sent[-1, 0]
+        updated[: tied + 1, -1] -= sent[-1, 0] * update_rates[0]
     own = sums[:, :-1, 1:]
     backward = own[1] + own[2]
     fixed = _running(standing) + masks[mask] + most + beside + own[4] - own[3]
@@ -306,7 +306,7 @@ class LayoutEvaluator:
             case.tail,
             gamma.zero,
             case.hidden_shares,
-            model.tied and not model.own,
+            model.embedding_at if model.tied and not model.own else -1,
             case.update_rates,
             case.received_bytes,
             case.beside_bytes,

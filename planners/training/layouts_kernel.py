@@ -216,10 +216,10 @@ def judge(layout: Any, loop: Any, counts: Any, delays: Any, sums: Any, facts: An
                 usual += sent[u, 0]
                 experts += sent[u, 1]
                 once += update[u]
-                if u == 0 or u == units - 1:
+                if u == tied or u == units - 1:
                     ends += 1
         held[r] += masks[mask] + most
-        if tied and ends == 2:
+        if tied >= 0 and ends == 2:
             usual -= sent[units - 1, 0]
             once -= sent[units - 1, 0] * update_rates[0]
         tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, shares)
@@ -311,7 +311,12 @@ def room(states: Any, state: int, most: int, seconds: float, m: int, r: int, ran
         units += states[state, k]
         if states[state, k] > 0:
             low = min(low, unit_bytes[k + 1, 1])
-    for n in range(min(most, caps[0]), max(-1, least_units - units - 1), -1):
+    top, spare = min(most, caps[0]), np.inf
+    if unit_seconds[0] > 0:  # more units take too long even if nothing is computed again
+        spare = ((seconds - ramps[r]) / m - busy) / unit_seconds[0] + 1
+    if spare < top:
+        top = int(max(spare, -1.0))
+    for n in range(top, max(-1, least_units - units - 1), -1):
         count = n + units
         more = together[count] - count * each[count]
         need = standing + n * unit_bytes[0, 0] + each[count] * (stash + n * unit_bytes[0, 1]) - limit
@@ -364,16 +369,20 @@ def divides(p: int, table: Any, seconds: float, m: int, ranks: Any, units: Any, 
     best = np.full((p + 1, size), -1)
     chosen = np.zeros((p + 1, size), np.int64)
     best[0, 0] = 0
-    rooms = np.zeros((p, size), np.int64)
+    rooms, able = np.zeros((p, size), np.int64), np.zeros(size, np.int64)
     for r in range(p):
+        count = 0
         for own in range(size):
             rooms[r, own] = room(states, own, majors, seconds, m, r, ranks, units)
+            if rooms[r, own] >= 0:
+                able[count] = own
+                count += 1
         for before in range(size):
             if best[r, before] < 0:
                 continue
-            for own in range(size):
+            for own in able[:count]:
                 after = steps[before, own]
-                if after >= 0 and rooms[r, own] >= 0 and best[r, before] + rooms[r, own] > best[r + 1, after]:
+                if after >= 0 and best[r, before] + rooms[r, own] > best[r + 1, after]:
                     best[r + 1, after] = best[r, before] + rooms[r, own]
                     chosen[r + 1, after] = own
     if best[p, size - 1] < majors:

@@ -44,9 +44,6 @@ from ...instances.training.plan import (
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 
-# The units at the ends of the row.
-ENDS: tuple[UnitType, ...] = ("embedding", "head")
-
 Column = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -261,7 +258,13 @@ class Space:
     @property
     def layers(self) -> tuple[UnitType, ...]:
         """The types of units that are no ends of the row."""
-        return tuple(name for name in self.problem.model.counted if name not in ENDS)
+        return tuple(name for name in self.problem.model.counted if name not in self.ends)
+
+    @property
+    def ends(self) -> tuple[UnitType, ...]:
+        """The types of units at the ends of the row; models with measured layers have none."""
+        units = self.problem.model.units
+        return () if self.problem.model.own else (units[0], units[-1])
 
     def with_efficiencies(self, own: Efficiencies) -> Space:
         """The same families on other hardware."""
@@ -297,7 +300,7 @@ class Space:
         updates = [self.per_zero(lambda zero, n=n: update_seconds(self.problem, zero, n)) for n in ranks]
         often = [self.per_zero(lambda zero, way=way: AT_THE_END[zero][way]) for way in (0, 1)]
         one_chunk = (p == 1) | all(SCHEDULES[name].shape == ROW for name in self.problem.rules.schedules)
-        for name, count in self.problem.model.counted.items():
+        for (name, count), has_backward in zip(self.problem.model.counted.items(), maker.backward, strict=True):
             forward, backward = np.zeros((2, len(p)))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
                 unit = maker.seconds(name, bytes_each)
@@ -310,7 +313,7 @@ class Space:
             ring = dense.ring * sent + experts.ring * sent_experts
             reduce, gather = gradient * ring, HALF * ring
             in_passes = HALF * (dense.ring * whole + experts.ring * whole_experts)
-            passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * in_passes, 0), 0)
+            passes = np.where(zero >= 2, reduce + np.where(zero == 3, (1 + has_backward) * in_passes, 0), 0)
             hidden = np.minimum(reduced * passes, seconds)
             seconds = seconds + passes - hidden
             sums, gathers = often[0] * reduce, often[1] * gather
@@ -325,9 +328,9 @@ class Space:
             standing += count * self.standing[name]
             stashes = maker.bytes[name].stash
             stash += count * np.minimum.reduce([stashes[word] for word in self.words or (NONE,)])[row]
-            if name == "embedding":
+            if name == self.ends[0]:
                 first, first_forward, first_tail = seconds, forward, tail
-            elif name != "head":
+            elif name not in self.ends:
                 layers.append((forward, seconds))
 
         def ramp(end: Column, layer: Column) -> Column:

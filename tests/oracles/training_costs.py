@@ -7,7 +7,9 @@ Written in plain Python from the texts of `instances/training/unit_costs.py`, `i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from pipeplan.instances.physics.efficiencies import ATTENTION_BACKWARD, HALF, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
@@ -40,7 +42,51 @@ class Definitions:
             "tensor": (1, self.t), "context": (self.t, self.c), "expert": (self.te, self.e),
             "expert_tensor": (1, self.te),
         }  # fmt: skip
+        self.seen: float | None = None
+        """Keys that each patch of an image sees."""
         self.replicas = ((self.t, self.c * d.data), (self.te * self.e, d.stage_ranks // (self.te * self.e)))
+
+    # ---- a vision encoder: the same letters with a mark ----------------------------------------------------------
+
+    def marked(self) -> Definitions:
+        """The definitions in which each letter is that of the encoder, whose layers are dense ones."""
+        own, e = copy.copy(self), self.m.encoder
+        assert e is not None
+        own.p, own.S = self.p.replace(adapter_rank=None, frozen=None), e.tokens * e.images * self.plan.micro_batch
+        own.S1 = own.S / self.t if self.p.sequence_parallel else own.S
+        own.h, own.heads, own.q = e.hidden, e.heads / self.t, e.hidden // e.heads
+        own.k = own.heads
+        biases = {"bias": e.bias, "output_bias": e.bias, "query_key_norm": False, "sinks": False}
+        own.a = SimpleNamespace(
+            latent=False, values=own.q, head_size=own.q, window=None, windowed_share=0, **biases
+        )
+        window = e.tokens if e.window is None else min(e.window, e.tokens)
+        own.seen = (1 - e.windowed_share) * e.tokens + e.windowed_share * window
+        mlp = SimpleNamespace(hidden=e.ffn, gated=e.gated, bias=e.bias)
+        shapes: Any = SimpleNamespace(norms=2, norm=e.norm, mlp=mlp, experts=None, embedding_size=None)
+        own.m = shapes
+        return own
+
+    def only_forward(self, unit: str) -> bool:
+        return unit in ("patches", "encoder") and (self.p.frozen == "encoder" or self.p.adapter_rank is not None)
+
+    @property
+    def projector(self) -> tuple[float, float, float]:
+        """I, in and w of the text; a w of 0 stands for one product."""
+        e: Any = self.m.encoder
+        width = e.hidden if e.pooled else e.merged * e.hidden
+        rows = e.tokens * e.images * self.plan.micro_batch / e.merged
+        return rows, width, self.h if e.projector is None else e.projector
+
+    def projecting(self) -> list[tuple[Any, ...]]:
+        (rows, width, w), t, back = self.projector, self.t, self.p.adapter_rank is None
+        sort = "short" if back else "forward"
+        sent = self.tensor(2 * width * rows, (2, 3 * back), (1, 1 * back))
+        if not w:
+            return [("product", rows, self.h / t, width, 1, sort), *sent]
+        there, behind = self.activation(False, rows * w / t)
+        products = [("product", rows, w / t, width, 1, sort), ("product", rows, self.h, w / t, 1, sort)]
+        return [*products, ("traffic", there, behind if back else None, 1), *sent]
 
     # ---- seconds of passes ----------------------------------------------------------------------------------
 
@@ -71,6 +117,13 @@ class Definitions:
             back = self.p.adapter_rank is None
             sent = self.tensor(2 * h * S, (1, back), (1, 0))
             yield "embedding", [("traffic", 4 * h * S, 10 * h * S * back, 1), *sent]
+            if self.m.encoder is not None:
+                yield "projector", self.projecting()
+        if unit == "patches":
+            e: Any = self.m.encoder
+            numbers = e.hidden * e.tokens * e.images * self.plan.micro_batch
+            pixels = ("product", numbers / e.hidden, e.hidden, e.patch, 1, "pixels")
+            yield "patches", [pixels, ("traffic", 4 * numbers, 10 * numbers, 1)]
         if unit == "prediction":
             sent = self.tensor(4 * h * S, (1, 2), (0, 1))
             yield "projection", [("product", S, h / self.t, 2 * h, 1, "usual"), *sent]
@@ -145,7 +198,7 @@ class Definitions:
             if w is not None and w < length:
                 n = (1 - share) * n + share * (w - w * w / (2 * length))
             pairs += often * length * n
-        n = pairs / sum(length * often for length, often in documents)
+        n = self.seen or pairs / sum(length * often for length, often in documents)
         work = 2 * self.S * n * self.heads * (self.q + a.values)
         return [("attend", work), ("gather", "context", 2 * self.S * self.c * self.k * (self.q + a.values), 1, 2)]
 
@@ -184,6 +237,10 @@ class Definitions:
 
     def seconds(self, unit: str, way: str, word: Word | None = None) -> float:
         """Seconds of a unit's pass, `forward`, `inputs` or `weights`; with a word only of what it computes again."""
+        if self.only_forward(unit) and (way != "forward" or word is not None):
+            return 0.0
+        if unit == "encoder":
+            return self.marked().seconds("dense", way, word)
         taken, host = self.of_gpu(unit, way, word)
         if self.p.rules.in_step and self.plan.degrees.pipeline > 1 and len(self.p.levels) > 1 and word is None:
             items = [item for _, items in self.modules(unit) for item in items]
@@ -231,6 +288,8 @@ class Definitions:
         kind, forward, launch = item[0], way == "forward", self.rates.launch_seconds
         if kind == "product":
             M, N, K, G, sort = item[1:]
+            if way == "inputs" and sort.removesuffix("*") in ("pixels", "forward"):
+                return
             if way == "weights":
                 is_trained = sort != "matrix" and not sort.endswith("*")
                 added = self.p.rules.added_bytes * G * N * K / self.memory_rate
@@ -242,9 +301,9 @@ class Definitions:
         elif way != "weights" and kind == "attend":
             seconds = item[1] / (self.rates.attention * self.short_peak)
             raw["attention"] += seconds + launch if forward else ATTENTION_BACKWARD * seconds + 2 * launch
-        elif way != "weights" and kind == "traffic":
+        elif way != "weights" and kind == "traffic" and not (item[2] is None and not forward):
             raw["memory"] += self.traffic(item[1] if forward else item[2], item[3])
-        elif way != "weights" and self.groups[item[1]][1] > 1:
+        elif way != "weights" and kind != "traffic" and self.groups[item[1]][1] > 1:
             once = self.collective(kind, item[2], *self.groups[item[1]]) + self.rates.collective_seconds
             raw[item[1].removesuffix("_tensor")] += once * (item[3] if forward else item[4])
 
@@ -269,7 +328,14 @@ class Definitions:
     def shapes(self, unit: str) -> list[tuple[float, float, bool]]:
         """Weights that are multiplied on a rank, as rows and columns, and whether each expert has them."""
         h, a, width = self.h, self.a, self.m.embedding_size or self.h
+        if unit == "encoder":
+            return self.marked().shapes("dense")
+        if unit == "patches":
+            assert self.m.encoder is not None
+            return [(self.m.encoder.hidden, self.m.encoder.patch, False)]
         found: list[tuple[float, float, bool]] = []
+        if unit == "embedding" and self.m.encoder is not None:
+            found += [(i[2], i[3], False) for i in self.projecting() if i[0] == "product"]
         if unit in ("embedding", "head") and width != h:
             found.append((width, h, False))
         if unit == "head" and not self.m.tied:
@@ -296,10 +362,17 @@ class Definitions:
 
     def parameters(self, unit: str) -> tuple[float, float]:
         """Parameters on a rank, those of experts apart."""
-        h, a, x = self.h, self.a, self.m.experts
+        h, a, x, e = self.h, self.a, self.m.experts, getattr(self.m, "encoder", None)
+        if unit in ("patches", "encoder"):
+            assert e is not None
+            if unit == "encoder":
+                return self.marked().parameters("dense")[0] + e.layer_vectors * e.hidden, 0.0
+            return (e.patch + e.vectors) * e.hidden, 0.0
         norm, bias, experts = 2 if self.m.norm == "layer" else 1, 0.0, 0.0
         if unit == "embedding":
             bias = self.V * (self.m.embedding_size or h) + self.m.positions * h
+            if e is not None and self.projector[2]:
+                bias += self.projector[2] / self.t + h
         elif unit == "head":
             bias = norm * h * self.m.final_norm + self.V * self.m.head_bias
         else:
@@ -332,21 +405,37 @@ class Definitions:
         return sum(N * K for _, M, N, K, G, sort in products if sort == "short")
 
     def trained(self, unit: str) -> tuple[float, float]:
+        if self.only_forward(unit):
+            return 0.0, 0.0
         return self.parameters(unit) if self.p.adapter_rank is None else (self.adapters(unit), 0.0)
+
+    def left(self, unit: str) -> tuple[float, float]:
+        """Parameters that are not trained."""
+        trained = self.p.adapter_rank is None and not self.only_forward(unit)
+        return (0.0, 0.0) if trained else self.parameters(unit)
 
     def sent(self, unit: str) -> tuple[float, float]:
         """Parameters whose gradients data-parallel ranks send each other: those of experts apart."""
+        if self.only_forward(unit):
+            return 0.0, 0.0
         return self.shared(unit) if self.p.adapter_rank is None else (self.adapters(unit), 0.0)
 
     def whole(self, unit: str) -> tuple[float, float]:
         """Parameters whose weights they gather in passes."""
         usual, experts = self.shared(unit)
+        if self.only_forward(unit):
+            return usual, experts
         return usual + (0.0 if self.p.adapter_rank is None else self.adapters(unit)), experts
 
     def shared(self, unit: str) -> tuple[float, float]:
         """Parameters of products and tables, which data-parallel ranks send each other where all are trained."""
-        if unit == "embedding":
-            return self.V * (self.m.embedding_size or self.h) + self.m.positions * self.h, 0.0
+        if unit == "encoder":
+            return self.marked().shared("dense")
+        if unit in ("embedding", "patches"):
+            tables = self.V * (self.m.embedding_size or self.h) + self.m.positions * self.h
+            modules = [item for name, items in self.trained_modules(unit) for item in items]
+            products = sum(item[2] * item[3] for item in modules if item[0] == "product")
+            return products + tables * (unit == "embedding"), 0.0
         products = [
             i for name, items in self.trained_modules(unit) if name != "head" or unit == "head" for i in items
         ]
@@ -363,11 +452,15 @@ class Definitions:
         """What it costs besides that tensors are summed, or that their parts are copied, one by one."""
         if self.p.rules.tensors_per_layer is None:
             return 0.0
-        count = self.p.rules.tensors_per_layer * self.m.layers / self.plan.degrees.pipeline
+        count = self.p.rules.tensors_per_layer * self.layers / self.plan.degrees.pipeline
         if self.plan.zero:
             return count * (n - 1) * self.rates.launch_seconds
         waits = self.collective("gather", 0, stride, n)
         return count * (waits + (n - 1) * self.p.levels[0].latency_seconds) - waits
+
+    @property
+    def layers(self) -> int:
+        return self.m.layers + (0 if self.m.encoder is None else self.m.encoder.layers)
 
     @property
     def summed(self) -> float:
@@ -387,6 +480,8 @@ class Definitions:
         if not self.plan.rule.divided:
             backward += self.seconds(unit, "weights")
         forward = weights - min(gathered * weights, self.seconds(unit, "forward"))
+        if self.only_forward(unit):
+            return forward, 0.0
         return forward, weights + sums - min(reduced * (weights + sums), backward)
 
     def update(self, unit: str) -> float:
@@ -398,8 +493,7 @@ class Definitions:
 
     def standing_of(self, unit: str) -> float:
         """Bytes of weights, gradients and optimizer of a unit."""
-        frozen = 0.0 if self.p.adapter_rank is None else self.frozen(self.parameters(unit))
-        return self.standing(self.trained(unit)) + frozen
+        return self.standing(self.trained(unit)) + self.frozen(self.left(unit))
 
     def frozen(self, counts: tuple[float, float]) -> float:
         """Bytes of weights that are not trained."""
@@ -422,6 +516,14 @@ class Definitions:
         experts = unit == "experts" or (unit == "prediction" and m.experts is not None)
         if unit in ("embedding", "prediction"):
             yield mask, "", "other", False
+        if unit == "patches":
+            e: Any = m.encoder
+            yield 2 * e.patch * e.tokens * e.images * self.plan.micro_batch, "", "other", True
+        if unit == "embedding" and m.encoder is not None and self.p.adapter_rank is None:
+            rows, width, w = self.projector
+            yield 2 * rows * width, "", "other", True
+            yield 2 * rows * w / self.t, "", "other", False
+            yield 2 * rows * w / self.t, "", "other", True
         if unit == "prediction":
             yield 2 * u, "", "other", False
             yield 2 * u, "", "other", True
@@ -476,6 +578,11 @@ class Definitions:
 
     def kept(self, unit: str, word: Word) -> tuple[float, float, float]:
         """The stash, its part for gradients of weights, and the fullest moment of the way back."""
+        if self.only_forward(unit):
+            own, name = (self.marked(), "dense") if unit == "encoder" else (self, unit)
+            return 0.0, 0.0, max([*own.tops(name), *([own.attention_top] if unit == "encoder" else [])])
+        if unit == "encoder":
+            return self.marked().kept("dense", word)
         word = word if unit in ("dense", "experts") else ()
         more = self.p.rules.kept
         tensors = [
@@ -501,6 +608,12 @@ class Definitions:
 
     def tops(self, unit: str) -> Iterator[float]:
         u, whole, m = 2 * self.S1 * self.h, 2 * self.S * self.h, self.m
+        if unit == "patches":
+            e: Any = m.encoder
+            yield 2 * e.hidden * e.tokens * e.images * self.plan.micro_batch
+        if unit == "embedding" and m.encoder is not None and self.p.adapter_rank is None:
+            rows, _, w = self.projector
+            yield 2 * rows * (self.h + w / self.t)
         if unit == "embedding":
             yield 2 * self.V * (m.embedding_size or self.h) * (self.p.adapter_rank is None)
         if unit in ("head", "prediction"):
@@ -523,13 +636,14 @@ class Definitions:
 
     def beside(self, types: set[str]) -> tuple[float, float]:
         """Bytes that are there once on a rank with these types, and parameters of a copy of the table of words."""
-        shapes = {(rows, columns) for unit in types for rows, columns, _ in self.shapes(unit)}
+        trained = [unit for unit in types if not self.only_forward(unit)]
+        shapes = {(rows, columns) for unit in trained for rows, columns, _ in self.shapes(unit)}
         keeps = self.p.rules.cached_gradients and self.p.adapter_rank is None
         cached = HALF * sum(rows * columns for rows, columns in shapes) if keeps else 0.0
         gathered = GATHERED_UNITS * self.p.states[self.plan.zero].gathered
         beside = dict.fromkeys(types, 0.0)
         if self.p.adapter_rank is not None:
-            beside = {unit: self.adapters(unit) for unit in types}
+            beside = {unit: self.trained(unit)[0] for unit in types}
         largest = max(sum(self.parameters(unit)) + beside[unit] for unit in types)
         reads = ("head" in types and self.m.tied) or "prediction" in types
         table = self.V * (self.m.embedding_size or self.h) if reads and "embedding" not in types else 0.0

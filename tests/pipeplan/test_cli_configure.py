@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Pl
     answer = in_one_line(said.out)
     assert answer.startswith(f"{RECIPE}: fits; its fullest rank (stage 0) needs ")
     has(answer, "(a GPU has 79.65 GiB)", "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b")
+
+
+def test_a_model_that_sees_is_judged_with_its_encoder_and_not_exported(plan: Plan) -> None:
+    said = done(plan("configure", *LLAMA, "--encoder", "clip-vit-l-336", "--frozen", "encoder", "--judge", "tensor=2",
+                     "-o", "mine.json"))  # fmt: skip
+    has(in_one_line(said.out), "8.35 billion parameters (0.304 billion in its frozen vision encoder)")
+    has(in_one_line(said.err), "assuming 1 image of 576 patches in each sequence; use --encoder images=N")
+    refused(plan("export", "mine.json", "--to", "megatron"), "trains language models without a vision encoder")
 
 
 @pytest.mark.slow
@@ -330,6 +339,20 @@ def test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual(plan: Plan, 
     assert "The list allows for an error of 5 % instead of 0 %" in in_one_line(said.out)
     told = plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv", "--json").json
     assert (told["scope"]["error"], told["measured"]["error"]) == (0.05, 0.0)
+
+
+def test_runs_that_are_predicted_badly_say_by_how_much_they_lengthen_the_list(plan: Plan, tiny: str) -> None:
+    usual = plan("configure", tiny, *SMALL, "--judge", "tensor=1", "--json").json["judged"][0]["seconds"]
+    Path("runs.csv").write_text(f"tensor,seconds\n1,{usual}\n1,{1.2 * usual}\n")
+    said = in_one_line(plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv").out)
+    found = re.search(
+        r"By these runs the list allows for an error of (\S+) % instead of the usual 5 %, which lengthens it from "
+        r"(\d+) to (\d+) configuration",
+        said,
+    )
+    assert found is not None, said
+    assert float(found[1]) > 5
+    assert int(found[2]) <= int(found[3])
 
 
 # ---- launch scripts ------------------------------------------------------------------------------------

@@ -13,7 +13,16 @@ from oracles.training import DIVIDED, V_SHAPES
 from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.physics.optimizers import PRECISIONS
 from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
-from pipeplan.instances.training.model import MODULES, Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
+from pipeplan.instances.training.model import (
+    MODULES,
+    Attention,
+    Encoder,
+    Experts,
+    MeasuredTime,
+    Mlp,
+    Model,
+    OwnLayer,
+)
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import Gpu, Level, TrainingProblem
 from pipeplan.instances.training.referee import framework_faults, shape_faults
@@ -63,6 +72,35 @@ def random_training(seed: int, *, devices: int | None = None, **changes: Any) ->
         adapter_rank=own.choice((4, 8)) if own.random() < 0.15 else None,
     )
     return problem.replace(**changes)
+
+
+def with_encoder(problem: TrainingProblem, seed: int) -> TrainingProblem:
+    """The same problem with a vision encoder before the text model, where that is known; frozen in a third of them."""
+    rng = random.Random(f"encoder {seed}")
+    if problem.rules.even_by == "weights":
+        problem = problem.replace(framework="fsdp")
+    heads, merged = rng.choice((2, 4)), rng.choice((1, 4))
+    encoder = Encoder(
+        rng.randint(1, 2),
+        heads * rng.choice((8, 16)),
+        heads,
+        ffn=rng.choice((64, 96)),
+        tokens=rng.choice((8, 16, 32)),
+        images=rng.choice((1, 2)) if merged == 4 else 1,
+        merged=merged,
+        projector=rng.choice((None, 48, 0)),
+        pooled=rng.random() < 0.3,
+        patch=48,
+        vectors=rng.choice((0, 3)),
+        layer_vectors=rng.choice((0, 2)),
+        gated=rng.random() < 0.5,
+        bias=rng.random() < 0.7,
+        norm=rng.choice(("rms", "layer")),
+        window=rng.choice((None, 4)),
+        windowed_share=0.5,
+    )
+    frozen = rng.choice((None, None, "encoder"))
+    return problem.replace(model=replace(problem.model, encoder=encoder), flash_attention=True, frozen=frozen)
 
 
 def _kernels(rng: random.Random) -> dict[str, float]:

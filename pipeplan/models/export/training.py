@@ -180,6 +180,11 @@ def _checked(target: str, problem: TrainingProblem, plan: Configuration, options
             f"{problem.adapter_rank}; use its degrees in a program that has adapters (Megatron-Bridge, NeMo), or "
             "export to deepspeed, whose program is yours."
         )
+    if problem.model.encoder is not None:
+        raise UsageError(
+            f"{target}'s own program trains language models without a vision encoder; use the degrees and the layout "
+            "in a program that has one, or plan the language model alone (--encoder none) and export that."
+        )
     faults = [str(fault).rstrip(".") for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan))]
     if problem.model.own:
         faults.append("the model has measured layers, whose modules nobody named; give one with shapes")

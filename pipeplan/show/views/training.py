@@ -61,7 +61,7 @@ OTHERS = ("recomputation", "tensor", "context", "expert", "host", "data", "optim
 # Decimal digits of a share that idles; what is smaller is rounding.
 DIGITS = 6
 # The units that are no layers.
-NO_LAYERS = ("embedding", "head", "prediction")
+NO_LAYERS = ("patches", "embedding", "head", "prediction")
 
 
 def facts(problem: TrainingProblem) -> dict[str, Any]:
@@ -72,7 +72,8 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
         "framework": problem.framework
         + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER)
-        + f", adapters of rank {problem.adapter_rank}" * bool(problem.adapter_rank),
+        + f", adapters of rank {problem.adapter_rank}" * bool(problem.adapter_rank)
+        + f", a frozen {problem.frozen}" * bool(problem.frozen),
     }
 
 
@@ -144,7 +145,9 @@ def unit_names(problem: TrainingProblem) -> Order:
         return Order({i: layer.name for i, layer in enumerate(problem.model.own)})
     numbers = count()
     units = enumerate(problem.model.units)
-    return Order({i: unit if unit in NO_LAYERS else f"layer {next(numbers)}" for i, unit in units})
+    seeing = {i: f"encoder layer {i - 1}" for i, unit in enumerate(problem.model.units) if unit == "encoder"}
+    texts = {i: unit if unit in NO_LAYERS else f"layer {next(numbers)}" for i, unit in units if i not in seeing}
+    return Order(dict(sorted({**seeing, **texts}.items())))
 
 
 def _limits(own: ConfigurationEvaluation) -> str:
@@ -335,6 +338,9 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
         missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, less than the assumed error"
         yield f"The nearest miss is {holds}; it {missing}."
     yield f"in full: {words_of(nearest.plan)}"
+    if (more := answer.on_more_nodes) is not None:
+        d, gpu = more.degrees, answer.problem.gpu.name
+        yield f"{d.stage_ranks * d.pipeline} {gpu} are enough, with {shortly(more)}."
 
 
 def shortly(plan: Configuration) -> str:
@@ -384,6 +390,9 @@ def model_in_words(problem: TrainingProblem) -> str:
     parameters = sum(count_of(model, unit) * n for unit, n in model.counted.items() if unit != "prediction")
     of_both = "" if problem.second is None else ", the mean of all GPUs"
     trained = "" if problem.adapter_rank is None else f", trains only adapters of rank {problem.adapter_rank}"
+    if model.encoder is not None:
+        seen = sum(count_of(model, unit) * model.counted[unit] for unit in ("patches", "encoder"))
+        trained = f" ({seen / 1e9:,.3g} billion in its {'frozen ' * bool(problem.frozen)}vision encoder){trained}"
     return (
         f"{model.name} has {parameters / 1e9:,.3g} billion parameters{trained} and needs "
         f"{operations / tokens / 1e9:,.3g} GFLOP per token. MFU counts matrix products and attention, without "
@@ -428,6 +437,14 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
         yield (
             f"The list allows for an error of {percent(USUAL_ERROR)} instead of {percent(eps)}, because these runs do "
             "not show that other configurations are predicted as well; use --error to change this."
+        )
+    usual, fastest = usual_errors(answer.problem).time, answer.fastest
+    if fastest is not None and eps is not None and eps == answer.asked.error > usual:
+        most = (1 + usual) / (1 - usual) * fastest.seconds
+        short = sum(own.seconds <= most for own in answer.listed)
+        yield (
+            f"By these runs the list allows for an error of {percent(eps)} instead of the usual {percent(usual)}, "
+            f"which lengthens it from {short} to {several(len(answer.listed), 'configuration')}."
         )
 
 

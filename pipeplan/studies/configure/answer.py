@@ -207,6 +207,12 @@ class Answer(Displayed):
         best = None if self.report is None else self.report.best
         return None if best is None else evaluate_configuration(self.problem, best.plan)
 
+    @property
+    def fastest(self) -> Found | None:
+        """The fastest configuration that fits for sure, whatever is preferred to it."""
+        own = None if self.report is None else self.report.best
+        return own if self.preferred is None else self.preferred.fastest
+
     def preferring(self, prefer: Prefer) -> Answer:
         """The same answer with another best one, of those that fit for sure and take at most NEAR longer: the simplest,
         or the one that holds least. Entries of the list are there with an even layout, too."""
@@ -340,6 +346,15 @@ class Answer(Displayed):
 
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
+
+    @cached_property
+    def on_more_nodes(self) -> Configuration | None:
+        """A configuration that fits on more GPUs of the same sort, where nothing fits on these."""
+        if self.nearest is None or self.report is None or not self.report.nothing_fits or self.problem.second:
+            return None
+        from .search import more_nodes
+
+        return more_nodes(self.problem, self.asked)
 
     def lost(self, own: Judged) -> dict[str, float] | None:
         """Seconds that a configuration loses against the best one, by part; None without a best one."""
@@ -480,7 +495,7 @@ def configure(
     more : str, float or bool
         Further fields of the problem: gpu, levels, memory_bytes, reserve_bytes, precision, framework, optimizer,
         layers, dense_layers, prediction_layers, efficiencies, name, adapter_rank (of LoRA), lengths,
-        flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+        encoder, frozen, flash_attention, sequence_parallel, dropout, fp8_weight_copy.
 
     Returns
     -------

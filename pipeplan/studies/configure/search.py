@@ -15,7 +15,7 @@ from ...instances.base.errors import InputError
 from ...instances.physics.schedules import SCHEDULES
 from ...instances.training.frameworks import FRAMEWORKS, even_layout
 from ...instances.training.plan import NOTHING, Configuration
-from ...instances.training.problem import TrainingProblem
+from ...instances.training.problem import Level, TrainingProblem
 from ...instances.training.referee import framework_faults, fullest_of, shape_faults
 from ...instances.training.scope import Scope, read_scope
 from ...instances.training.words import as_even_as_can_be
@@ -118,6 +118,37 @@ def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None
 
     best = min(plans, key=held, default=None)
     return None if best is None else emptied(problem, best)
+
+
+# How often the number of nodes is doubled, and how many numbers below the first that fits are tried.
+MOST_DOUBLINGS, MOST_BETWEEN = 5, 8
+
+
+def more_nodes(problem: TrainingProblem, asked: Asked) -> Configuration | None:
+    """A configuration that fits for sure on more nodes of the same sort, the fewest of those that are tried; None where
+    that needs too many. Links between them do not matter, since none of them changes what a GPU holds."""
+    node = problem.levels[0]
+    now_there = problem.devices // node.count
+
+    def fitting(nodes: int) -> Configuration | None:
+        levels = (node, Level(nodes, node.bandwidth))
+        larger = problem.replace(devices=nodes * node.count, levels=levels)
+        plan = nearest_miss(larger, asked)
+        return plan if plan is not None and _fits_surely(larger, plan, asked) else None
+
+    failed = now_there
+    for _ in range(MOST_DOUBLINGS):
+        plan, most = fitting(2 * failed), 2 * failed
+        if plan is not None:
+            step = -(-(most - failed) // MOST_BETWEEN)
+            fewer = (fitting(nodes) for nodes in range(failed + step, most, step))
+            return next((own for own in fewer if own is not None), plan)
+        failed = most
+    return None
+
+
+def _fits_surely(problem: TrainingProblem, plan: Configuration, asked: Asked) -> bool:
+    return fullest_of(memory_of_few(problem, plan)).fit(asked.memory_error) == "yes"
 
 
 def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:

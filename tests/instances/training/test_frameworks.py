@@ -130,5 +130,8 @@ def test_what_is_fixed_and_forbidden_is_refused(key: str) -> None:
     value = {"schedule": "1f1b", "recompute": "none"}.get(key, "1")
     with pytest.raises(InputError, match=f"fixes {key}={value} and forbids it; drop one of the two"):
         read_scope([f"{key}={value}"], [f"{key}={value}"])
+    if key not in ("schedule", "recompute"):
+        with pytest.raises(InputError, match=f"is '4,8'; give one value, or leave {key} open and forbid others"):
+            read_scope([f"{key}=4,8"])
     with pytest.raises(InputError, match="forbids it"):  # whole layers, in any number
         read_scope(["recompute=full:2"], ["recompute=full"])

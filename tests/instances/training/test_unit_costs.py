@@ -16,7 +16,7 @@ from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.lengths import Length
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 
-from ...problems.trainings import random_configuration, random_training
+from ...problems.trainings import random_configuration, random_training, with_encoder
 
 # ---- the oracle ---------------------------------------------------------------------------------------
 
@@ -35,6 +35,8 @@ def check_unit_costs(seed: int) -> None:
         own = own.replace(efficiencies=hides)
     if seed % 5 == 2:
         own = own.replace(lengths=(Length(max(own.sequence // 4, 1), 0.7), Length(own.sequence, 0.3)))
+    if seed % 4 == 3:
+        own = with_encoder(own, seed)
     plan = random_configuration(own, seed)
     words = sorted(
         {NONE, ("full",), *((name,) for name in own.model.modules), *(w.modules for w in plan.recompute)}
@@ -52,8 +54,7 @@ def check_unit_costs(seed: int) -> None:
         assert found == pytest.approx((*passes, *rest), rel=1e-11), name
         counted = (*trained[unit], *sent[unit], *whole[unit])
         assert counted == pytest.approx((*text.trained(name), *text.sent(name), *text.whole(name)), rel=1e-12)
-        left = (0.0, 0.0) if own.adapter_rank is None else text.parameters(name)
-        assert tuple(frozen[unit]) == pytest.approx(left, rel=1e-12)
+        assert tuple(frozen[unit]) == pytest.approx(text.left(name), rel=1e-12)
         gathered = [
             sum((case.tail[k, way] * case.sent[at, k] + case.tail[k, 2]) * (case.sent[at, k] > 0) for k in (0, 1))
             for way in (0, 1)

@@ -22,6 +22,7 @@ from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
+from pipeplan.instances.training.problem import Level
 from pipeplan.instances.training.referee import evaluate_configuration, memory_of_ranks, verify_configuration
 from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words, words_of
@@ -29,12 +30,12 @@ from pipeplan.planners.contract import Request
 from pipeplan.planners.run.claims import recompute
 from pipeplan.planners.training.planner import guide
 from pipeplan.planners.training.search import Search
-from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words
+from pipeplan.show.views.training import best_in_words, counted_in_words, list_in_words, lost_in_words, shortly
 from pipeplan.studies.configure import search
 from pipeplan.studies.configure.answer import NEAR, Answer, Asked, Prefer, by_part, configure, lost, simplicity
 from pipeplan.studies.configure.judge import judge, least_change, memory_of_few
 from pipeplan.studies.configure.result import MOST_CHARACTERS, MOST_JUDGED, result_of, stored_answer
-from pipeplan.studies.configure.search import nearest_miss, search_configurations
+from pipeplan.studies.configure.search import more_nodes, nearest_miss, search_configurations
 
 ASKED = Asked(error=0.05, memory_error=0.03)
 
@@ -297,9 +298,24 @@ def test_where_nothing_fits_there_is_no_best() -> None:
     told = nothing.to_json()
     assert (told["fit"], told["shortlist"]) == (0, [])
     assert told["nearest"]["fits"] == "no"
-    answer, missing, _ = best_in_words(nothing)
+    answer, missing, *_ = best_in_words(nothing)
     assert answer.startswith("No configuration in the scope is certain to fit")
     assert "lacks" in missing
+
+
+def test_where_nothing_fits_more_gpus_of_the_same_sort_are_offered() -> None:
+    """Nodes of four: two and four are too few, eight are enough, and so are seven, but not five or six."""
+    problem = tiny(memory_bytes=2.3e9, layers=40).replace(batch=48)
+    nothing = Answer(problem, ASKED, (), search_configurations(problem, ASKED, None, nobody))
+    more = nothing.on_more_nodes
+    assert more is not None
+    devices = more.degrees.stage_ranks * more.degrees.pipeline
+    assert devices == 28
+    assert f"{devices} rtx-3090 are enough, with {shortly(more)}." in list(best_in_words(nothing))
+    larger = problem.replace(devices=devices, levels=(Level(devices, 1e10),))
+    assert evaluate_configuration(larger, more).fit(ASKED.memory_error) == "yes"
+    hopeless = tiny(memory_bytes=1.7e9)
+    assert more_nodes(hopeless, ASKED) is None, "the reserve alone leaves nothing"
 
 
 def test_the_nearest_miss_lacks_least_of_all_that_was_enumerated() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from oracles.training import best_configuration, configurations
 from problems.asked_trainings import asked
-from problems.trainings import random_own_training, random_training
+from problems.trainings import random_own_training, random_training, with_encoder
 
 from pipeplan import Stop, TrainingProblem, solve
 from pipeplan.instances.base import compiled as machine_code
@@ -34,7 +34,7 @@ from pipeplan.planners.training.search import Found, Key, Report, Search, Settin
 CLOSE = 1e-9
 
 
-def tiny(seed: int, own: bool = False) -> TrainingProblem:
+def tiny(seed: int, own: bool = False, vision: bool = False) -> TrainingProblem:
     """With few configurations, and a memory that some of them do not fit."""
     draw = random.Random(seed)
     devices = draw.choice((1, 2, 2, 3) if own else (1, 2, 2))
@@ -48,6 +48,9 @@ def tiny(seed: int, own: bool = False) -> TrainingProblem:
         if experts is not None:
             experts = replace(experts, dense_layers=min(experts.dense_layers, layers))
         model = replace(model, layers=layers, experts=experts)
+        if vision:
+            problem = with_encoder(problem.replace(model=model), seed)
+            model = problem.model
     problem = problem.replace(model=model, batch=devices * draw.choice((1, 2)))
     held = sorted(
         max(rank.bytes for rank in evaluate_configuration(problem, plan).memory) for plan in some(problem)
@@ -76,9 +79,9 @@ def found(problem: TrainingProblem, **changes: float) -> Report:
     return Search(problem, Scope(), Settings(**changes)).run()
 
 
-def compare(seed: int, own: bool = False) -> bool:
+def compare(seed: int, own: bool = False, vision: bool = False) -> bool:
     """Does anything fit?"""
-    problem = tiny(seed, own)
+    problem = tiny(seed, own, vision)
     truth = best_configuration(problem)
     report = found(problem, error=0.0, memory_error=0.0)
     assert report.finished
@@ -96,6 +99,13 @@ def compare(seed: int, own: bool = False) -> bool:
 @pytest.mark.parametrize("start", [0, 4, 8])
 def test_the_best_configuration_is_that_of_enumeration(start: int) -> None:
     fit = [compare(seed) for seed in range(start, start + 4)]
+    assert any(fit)
+
+
+@pytest.mark.at_once(1)
+@pytest.mark.parametrize("start", [0, 3])
+def test_the_best_configuration_with_a_vision_encoder_is_that_of_enumeration(start: int) -> None:
+    fit = [compare(seed, vision=True) for seed in range(start, start + 3)]
     assert any(fit)
 
 
