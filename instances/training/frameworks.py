@@ -235,7 +235,8 @@ BOTH, NEITHER = Hides(gradients=True, weights=True), Hides(gradients=False, weig
 
 def hidden_shares(problem: TrainingProblem, zero: int, pipeline: int) -> tuple[float, float]:
     """The shares of sums of gradients and of gathers of weights that passes hide."""
-    share, rules = problem.efficiencies.data_hidden, problem.rules
+    # A whole number, as files may hold, would be of another type for the compiled search.
+    share, rules = float(problem.efficiencies.data_hidden), problem.rules
     hides = rules.hides[zero] if pipeline == 1 or rules.pipelines_hide else NEITHER
     return share * hides.gradients, share * hides.weights
 
