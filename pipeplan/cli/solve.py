@@ -50,7 +50,7 @@ _METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
 # Plug-ins are imported once they are named, which is too late for options by name.
-_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.")
+_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="Set an option of a plug-in; repeatable.")
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,17 +105,17 @@ METHOD, OUTPUT = "Method", "Output"
 @with_limits()
 @described(
     f"""
-    instance input INSTANCE: File, - (stdin) or packaged name; default: example.
-    output output --output -o: Write the result as JSON.
+    instance input INSTANCE: File, packaged name, or - for stdin; default: an example.
+    output output --output -o: Write the result to FILE as JSON.
     [{METHOD}]
-    formulation text NAME: The model to solve; see `plan formulations`.
-    planner text NAME: How to find the plan; see `plan planners`.
-    solver text NAME: The solver; see `plan solvers`.
-    warm_start text auto|dp|none|FILE: The plan to start from. dp: the best chain of stages; FILE: a plan or result.
-    cross_check flag: Also prove it with a second exact method.
+    formulation text NAME: Model to solve; `plan formulations` lists all.
+    planner text NAME: How to find the plan; `plan planners` lists all ways.
+    solver text NAME: Solver to use; `plan solvers` lists all.
+    warm_start text auto|dp|none|FILE: Plan to start from; dp: the best chain of stages; FILE: a plan or result.
+    cross_check flag: Also prove the result with a second exact method.
     [{OUTPUT}]
-    log output: Write the solver's own log to this file.
-    export_model output: Write the model as .mps or .lp before solving it, and FILE.md, which explains its names.
+    log output: Write the solver's own log to FILE.
+    export_model output: Before solving, write the model to FILE (.mps or .lp) and explain its names in FILE.md.
     """,
     formulation={"autocompletion": lambda: [*FORMULATIONS]},
     planner={"autocompletion": lambda: [*PLANNERS]},
@@ -140,7 +140,7 @@ def command(
     own: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Plan an instance: prove the best plan, or find the best within the limits.
+    """Plan an instance: find the best plan and prove that it is the best, as far as the limits allow.
 
     --help-all lists all options; `plan planners NAME` explains those of a method.
     """

@@ -285,7 +285,8 @@ class Condition:
     @property
     def words(self) -> str:
         side, about = "below" if self.below else "above", ABOUT[self.name]
-        return f"{self.name} ({about.unit} {about.words}) is {side} {self.value:.3g}; assumed: {self.known:.3g}"
+        what = about.words if about.unit in ("elements", "factor") else f"{about.unit} {about.words}"
+        return f"{self.name} ({what}) is {side} {self.value:.3g}; the assumed value is {self.known:.3g}"
 
 
 @dataclass(frozen=True, slots=True)

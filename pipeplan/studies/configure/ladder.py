@@ -75,7 +75,10 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
         raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
     least, most = (number or 0 for number in numbers)
     if not least <= most < nodes:
-        raise UsageError(f"--lose is {show(text)}, and there are {several(nodes, 'node')}; give fewer of them.")
+        raise UsageError(
+            f"--lose is {show(text)}, but only 0 to {nodes - 1} of {several(nodes, 'node')} can be lost; give a number "
+            "or a range within that."
+        )
     return tuple(range(least, most + 1))
 
 
