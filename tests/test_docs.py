@@ -425,7 +425,9 @@ def test_the_answer_to_a_first_plan_begins_as_the_page_says(plan: Plan) -> None:
         "and how much slower an even split is",
     ]
     sentence = " ".join(plan(*command.split()).out.split()).split(". ")[0]
-    said = r"[\d.]+ ms per micro-batch: stage .* limits the pipeline.*; optimal, proven .*; an even split .* slower"
+    said = (
+        r"[\d.]+ ms per micro-batch: stage .* limits the pipeline.*\. Proven optimal .*\. An even split .* slower\."
+    )
     assert re.match(said, sentence), sentence
 
 

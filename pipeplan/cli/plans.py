@@ -109,7 +109,7 @@ class Case:
             if self.result.found == Found.OPTIMAL
             else f"that no plan is below {with_unit(self.result.bound, unit)}"
         )
-        return f"the file claims {claim}, which this command has not checked; add --proof to prove it again"
+        return f"the file claims {claim}, which was not checked here; add --proof to prove it again"
 
     def violations(self) -> tuple[Violation, ...]:
         return self.rules.violations(self.problem, self.plan)

@@ -488,6 +488,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
 
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
+# What a family needs that no efficiency alone makes the fastest.
+SEVERAL = "several differ"
 # The most families of which a sentence says when they are faster.
 MOST_CONDITIONS = 3
 # The most characters of a layout in a table, where room is limited.
@@ -583,7 +585,7 @@ def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEva
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
     for i in answer.printed:
         own, member = answer.families[i], members.get(i)
-        wins = "" if member is None else _wins(member.wins) if member.wins else "several differ"
+        wins = "" if member is None else _wins(member.wins) if member.wins else SEVERAL
         if answer.best is not None and own.best.plan == answer.best.plan:
             wins = "as assumed"
         elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
@@ -599,9 +601,10 @@ def _wins(wins: Condition) -> str:
 
 def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]]) -> Iterator[str]:
     """What to run if the best does not fit, what decides between the rows, and what is proven of them."""
-    best, cover, alike = answer.best, answer.cover, any(beside["similar"] for beside, _ in rows)
+    best, cover, entries = answer.best, answer.cover, [beside["fastest if"] for beside, _ in rows]
     yield "row: number on the whole list, for plan export --row"
-    yield "similar: how many others on the list differ only in layout or number of chunks" * alike
+    if any(beside["similar"] for beside, _ in rows):
+        yield "similar: how many others on the list differ only in layout or number of chunks"
     if (left := len(answer.families) - len(rows)) > 0:
         yield f"... and {several(left, 'more family')}; --all lists every configuration"
     if best is not None and (own := answer.leaner(best.plan)) is not None:
@@ -613,13 +616,14 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
     if cover is None or cover.families == 1:
         return
     yield "fastest if: the value that an efficiency of the cluster must have for the row to be the fastest"
-    yield "several differ: no single efficiency is enough" * (not all(member.wins for member in cover.members))
+    if SEVERAL in entries:
+        yield f"{SEVERAL}: no single efficiency is enough"
     yield from _conditions(answer)
-    entries = sum(bool(beside["fastest if"]) for beside, _ in rows)
+    these = f"the best of the {sum(map(bool, entries))} rows" if sum(map(bool, entries)) > 1 else "the one row"
     yield (
-        f"Whatever the efficiencies are, {f'the best of the {entries} rows' if entries > 1 else 'the one row'} with such an entry "
-        f"takes at most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the "
-        f"model), and at most {percent(cover.delta)} longer in the {cover.points} cases tried."
+        f"Whatever the efficiencies are, {these} with such an entry takes at most {percent(cover.proven)} longer "
+        f"than the best of all {cover.families} families (proven for the model), and at most {percent(cover.delta)} "
+        f"longer in the {cover.points} cases tried."
     )
     choices = several(cover.others.choices, "choice", ",")
     proven = "all of them" if not cover.others.open else f"all but {cover.others.open:,} of them"

@@ -142,8 +142,8 @@ def test_verify_show_and_report_say_it_alike(plan: Plan, stale: Path, tmp_path: 
         assert first in said
         assert second in said
     assert "proven optimal" not in text
-    assert "optimal, proven" not in text
-    assert "proven: no plan saves more than" in text
+    assert "roven optimal" not in text
+    assert "Proven: no plan saves more than" in text
     assert plan("show", "tiny-chain", stale, "--json").json["differences"] == [first, second]
 
 
@@ -156,7 +156,7 @@ def test_a_plan_file_and_other_rules_claim_nothing(plan: Plan, proven: Result, t
 
 
 def test_the_page_names_the_plans_of_a_proof(proven: Result) -> None:
-    assert "optimal, proven among contiguous plans, which form a chain of stages" in result_page(PROBLEM, proven)
+    assert "Proven optimal among contiguous plans, which form a chain of stages" in result_page(PROBLEM, proven)
 
 
 # ---- comparisons ---------------------------------------------------------------------------------------
