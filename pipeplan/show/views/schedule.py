@@ -221,7 +221,7 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
 MARKS: dict[str, str] = {
     "F": "digits: forward",
     "B": "letters: backward",
-    "W": "capitals: for weights",
+    "W": "capitals: weight passes",
     "X": "=: other",
 }
 
