@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
 # Commands of two words: by the first word, what it is for, and the second words in the form of `COMMANDS`.
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
-        "Make a profile (a model without a cluster) from another format, or a plan from given layer counts.",
+        "Make a profile (a model without a cluster) from another format, or a plan from layer counts.",
         {
             "table": "imports:table",
             "pipedream": "imports:pipedream",

@@ -69,12 +69,12 @@ def _panel(usual: str) -> Callable[[str], str]:
 
 PROFILE_OPTIONS = declared(
     """
-    kind text KIND: Problem type; default: that of the input.
+    kind text KIND: Problem type; default: from the input.
     optimizer text NAME: Optimizer, e.g. adam-mixed or muon.
     in_flight int: For placements: micro-batches whose activations a device holds; default: the number of devices.
-    recompute flag: Recompute activations (in stagings, only where it helps).
-    data_parallel flag: For stagings: allow replicated stages.
-    tensor_parallel any LIST: Allowed tensor-parallel degrees, e.g. 1,2,4.
+    recompute flag: Recompute (stagings: only where it helps).
+    data_parallel flag: Allow replicated stages (staging).
+    tensor_parallel any LIST: Allowed tensor-parallel degrees: 1,2,4.
     efficiency any SHARE: Share of the ideal speedup that tensor parallelism reaches, e.g. 0.9, or by degree:
         2:0.97,4:0.93; default: calculated from the traffic on the links.
     whole_layers flag: Do not split layers, and keep the embedding with the first and the head with the last, so that
@@ -116,14 +116,14 @@ def _devices(text: str) -> dict[str, Any]:
 CLUSTER_OPTIONS = (
     *declared(
         """
-    devices any N|GPUS: Number of accelerators; for profiles also 2xa100-80gb,2xt4.
+    devices any N|GPUS: Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.
     cpus int: Number of CPUs.
-    memory_bytes size-or-none --memory SIZE: Memory per accelerator, e.g. 8GiB; none: no limit.
+    memory_bytes size-or-none --memory SIZE: Memory per accelerator: 8GiB, or none.
     bandwidth rate RATE: Bandwidth of the links, e.g. 25GiB/s.
     cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
     inference flag: For profiles: leave out the backward nodes.
-    batch int: Batch size in samples; for stagings in micro-batches.
-    levels levels LEVELS: Link levels, innermost first, e.g. 8x300GB/s,2x25GB/s.
+    batch int: Batch in micro-batches (staging) or samples.
+    levels levels LEVELS: Levels, innermost first: 8x300GB/s,2x25GB/s.
     time_unit text UNIT: Unit of time in a staging file that names none: s, ms, us or ns; rates per second are
         converted.
     """,
@@ -261,12 +261,10 @@ def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tupl
 # ---- the output ----------------------------------------------------------------------------------------
 
 
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print the instance, model, proof and options.")
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print instance, model, proof and options.")]
 Picture = Annotated[
     str | None,
-    typer.Option("--picture", metavar="FILE", help="Draw the plan as .svg, .png or .pdf.", callback=drawable),
+    typer.Option("--picture", metavar="FILE", help="Draw the plan: .svg, .png or .pdf.", callback=drawable),
 ]
 
 # ---- progress on stderr ---------------------------------------------------------------------------------------
@@ -276,7 +274,7 @@ Progress = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PROGRESS_MODES),
-        help="How to report progress on stderr; default: on a terminal, one line that is kept up to date.",
+        help="Progress on stderr; default: a live line on a terminal, else nothing.",
         rich_help_panel="Output",
         callback=among("--progress", PROGRESS_MODES),
     ),
@@ -351,8 +349,8 @@ def _live_line() -> Iterator[Callable[[ProgressRecord], None]]:
 
 LIMITS = declared(
     """
-    rel_gap share --gap SHARE: Stop at this relative gap, e.g. 0.01 or 1%.
-    time_limit_s duration --time-limit TIME: Stop after this much time, e.g. 30s or 5min.
+    rel_gap share --gap SHARE: Stop at this relative gap, e.g. 1%.
+    time_limit_s duration --time-limit TIME: Time limit, e.g. 30s or 5min.
     memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that uses more memory than this, e.g. 4GiB.
     threads int: Number of threads that the solver may use.
     seed int =0: Seed of all random choices.

@@ -83,7 +83,7 @@ def command(
     cite: bool = False,
     json: Json = False,
 ) -> None:
-    """Plan the same instances with several methods, and compare values, proofs and run times in tables.
+    """Plan the same instances with several methods, and compare values, proofs and run times.
 
     Every run has its own process. Finished runs are saved at once, so --resume can continue after an interrupt (exit
     code 130).

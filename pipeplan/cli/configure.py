@@ -36,29 +36,26 @@ OUTPUT = "Output"
 PROBLEM_OPTIONS = declared(
     f"""
     [{CLUSTER}]
-    devices text NxGPU: The GPUs, e.g. 64xh100-80gb. Also by nodes (8x8xh100-80gb) or of two sorts
-        (8xa100-80gb,8xh100-80gb). With --gpu, only their number.
+    devices text NxGPU: The GPUs, e.g. 64xh100-80gb, by nodes: 8x8xh100-80gb, or of two sorts: 8xa100-80gb,8xh100-80gb.
+        With --gpu, only their number.
     gpu text FILE: Your own device: a TOML file with its figures, or a file written by `plan calibrate`.
     levels levels LEVELS: Link bandwidth per GPU and direction, innermost level first, e.g. 8x450GB/s,8x50GB/s; default:
         a typical node with this GPU.
     memory_bytes size-or-none --memory SIZE: Usable memory per GPU as the driver reports it, e.g. 79GiB; none: no limit;
         default: the GPU's memory.
-    reserve_bytes size --reserve SIZE: Memory of each GPU set aside for the driver and for communication buffers;
-        default: 1.5GiB.
+    reserve_bytes size --reserve SIZE: Memory per GPU set aside for driver and communication buffers; default: 1.5GiB.
     [{MODEL}]
     sequence tokens TOKENS: Tokens per sequence.
     batch int: Sequences per optimizer step (global batch size).
-    lengths text LENGTHS: Lengths of the documents packed into sequences, each with its fraction of all documents, e.g.
-        4096x0.9,32768x0.1, or a file with one length per line.
+    lengths text LENGTHS: Lengths of packed documents, each with its share, e.g. 4096x0.9,32768x0.1; or a file with one
+        length per line.
     layers int: Shorten or lengthen the model to this number of layers.
     dense_layers int: For mixture-of-experts models: number of dense layers at the start.
-    prediction_layers int: Number of layers for multi-token prediction, which --layers does not change; default: as in
-        the model.
+    prediction_layers int: Layers for multi-token prediction, which --layers does not change; default: as in the model.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
     framework choice NAME: Framework that will run the plan: {", ".join(FRAMEWORKS)} (by Aleph Alpha); default:
         megatron.
-    attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax or torch; default: as usual in
-        the framework.
+    attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
     optimizer text NAME: Optimizer, e.g. adam-mixed or muon; an unknown name prints the list.
     adapter_rank int --lora RANK: Train only LoRA adapters of this rank, on all matrix products of the layers.
     no_flash_attention flag: Do not use FlashAttention, and store the matrix of attention scores.
@@ -74,10 +71,9 @@ SCOPE_OPTIONS = declared(
     """
     fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
     forbid texts KEY=VALUE: Do not consider configurations with this value; repeatable.
-    error share SHARE: Assumed relative error of predicted times: the larger it is, the longer the shortlist; default:
-        the error on published runs, at least 5%.
-    memory_error share SHARE: Assumed relative error of predicted memory; default: the error on published runs, at least
-        3%.
+    error share SHARE: Assumed error of predicted times, which decides how long the shortlist is; default: the error on
+        published runs, at least 5%.
+    memory_error share SHARE: Assumed error of predicted memory; default: the error on published runs, at least 3%.
     prefer choice NAME: Which configuration to choose among those at most 1 % slower than the fastest: simplest (the
         default), fastest or least-memory.
     """,
@@ -96,21 +92,20 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
     model argument MODEL: A packaged model, a config.json or its folder, a profile or a layer table.
     judge texts WORDS: Show the memory and time of this configuration, e.g. "tensor=4 pipeline=2", or a framework's
         flags or configuration file; repeatable.
-    why_not flag: With --judge: also search for the best configuration, and show how each judged one differs in time.
-    lose text N: Also plan for 1 to N lost nodes (or for a range, 0..N): show the best configuration for the rest, and
-        the current one (or that of --judge) with fewer replicas.
+    why_not flag: With --judge: also search for the best configuration, and show where judged ones lose time.
+    lose text N: Also plan for 1 to N lost nodes (or 0..N): the best configuration for the rest, and the current one (or
+        that of --judge) with fewer replicas.
     [{RUNS}]
     measured texts FILE: Fit the efficiencies to your measured runs: a table, or a Megatron or torchtitan log;
         repeatable. In tables, peak_gib is torch.cuda.max_memory_allocated in GiB.
-    efficiencies text FILE: Use the fitted efficiencies in a file written by --fit-output.
-    fit_output output: Write the fitted efficiencies to FILE, for later use with --efficiencies.
+    efficiencies text FILE: Use fitted efficiencies that --fit-output wrote.
+    fit_output output: Write the fitted efficiencies, for --efficiencies.
     template flag: Print an empty table of runs for --measured, and do nothing else.
     [{OUTPUT}]
     every flag --all: Print every configuration on the shortlist instead of one row per family.
-    output output --output -o: Write the best configuration to FILE as a result, or the judged one if --judge is used
-        without --why-not.
-    problem_output output: Write the planning problem (model, cluster and batch) to FILE, for use with `plan solve`,
-        `plan verify` and `plan show`.
+    output output --output -o: Write the best configuration as a result (with --judge alone, the judged one).
+    problem_output output: Write the model, cluster and batch as a problem file for `plan solve`, `plan verify` and
+        `plan show`.
     """
 )
 def command(

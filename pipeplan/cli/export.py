@@ -75,7 +75,7 @@ def export(
     bytes_per_parameter: float | None = None,
     json: Json = False,
 ) -> None:
-    """Write a plan as a configuration for a framework: torch, Megatron, DeepSpeed, vLLM or another.
+    """Write a plan as a configuration for torch, Megatron, DeepSpeed, vLLM or another framework.
 
     Warnings on stderr list settings that the framework lacks. A plan that it cannot express is rejected with a reason.
     """

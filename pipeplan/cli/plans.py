@@ -271,7 +271,7 @@ def show_plan(
     given: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Draw a plan: its timeline, and the load, transfers and memory of each device or stage, with the slowest marked.
+    """Draw a plan: its timeline, and load and memory of each device or stage, with the slowest marked.
 
     Without a plan, describe the instance, or list the nodes of a profile and their costs if no cluster is given.
     """
@@ -406,7 +406,7 @@ def simulate_plan(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Simulate one iteration of a plan that has stages, and show its time, idle devices, memory and timeline."""
+    """Simulate one iteration of a plan that has stages: time, idle devices, memory and timeline."""
     from ..instances.simulate import simulate
     from ..instances.timeline.engine import DeadlockError
 
@@ -496,7 +496,7 @@ def report(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Write a self-contained HTML page with a summary, tables, and charts of time, memory, graph and search."""
+    """Write a self-contained HTML page: summary, tables, and charts of time, memory and search."""
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison names its own instances; drop INSTANCE.")

@@ -105,14 +105,14 @@ METHOD, OUTPUT = "Method", "Output"
 @with_limits()
 @described(
     f"""
-    instance input INSTANCE: File, packaged name, or - for stdin; default: an example.
-    output output --output -o: Write the result to FILE as JSON.
+    instance input INSTANCE: File, packaged name or - (stdin); default: example.
+    output output --output -o: Write the result as JSON.
     [{METHOD}]
-    formulation text NAME: Model to solve; `plan formulations` lists all.
-    planner text NAME: How to find the plan; `plan planners` lists all ways.
-    solver text NAME: Solver to use; `plan solvers` lists all.
+    formulation text NAME: Model to solve; see `plan formulations`.
+    planner text NAME: How to find the plan; see `plan planners`.
+    solver text NAME: Solver to use; see `plan solvers`.
     warm_start text auto|dp|none|FILE: Plan to start from; dp: the best chain of stages; FILE: a plan or result.
-    cross_check flag: Also prove the result with a second exact method.
+    cross_check flag: Check the result with a second exact method.
     [{OUTPUT}]
     log output: Write the solver's own log to FILE.
     export_model output: Before solving, write the model to FILE (.mps or .lp) and explain its names in FILE.md.
@@ -140,7 +140,7 @@ def command(
     own: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Plan an instance: find the best plan and prove that it is the best, as far as the limits allow.
+    """Plan an instance: prove the best plan, or find the best within the limits.
 
     --help-all lists all options; `plan planners NAME` explains those of a method.
     """

@@ -188,7 +188,7 @@ def memory(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Find the smallest memory per device for which a plan exists, and show how much time more memory saves.
+    """Find the smallest memory per device that allows a plan, and the time that more memory saves.
 
     The memory given in the instance is ignored. The time limit applies to the whole command (default: 60 s); Ctrl-C
     shows the results so far.

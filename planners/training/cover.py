@@ -286,7 +286,7 @@ class Condition:
     def words(self) -> str:
         side, about = "below" if self.below else "above", ABOUT[self.name]
         what = about.words if about.unit in ("elements", "factor") else f"{about.unit} {about.words}"
-        return f"{self.name} ({what}) is {side} {self.value:.3g}; the assumed value is {self.known:.3g}"
+        return f"{self.name} ({what}) is {side} {self.value:.3g} (assumed: {self.known:.3g})"
 
 
 @dataclass(frozen=True, slots=True)

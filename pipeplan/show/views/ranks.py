@@ -52,8 +52,8 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
     if reserve := own.problem.reserve_bytes:
-        put("sum: as reported by nvidia-smi; torch.cuda.max_memory_allocated excludes the reserve")
-        put(f"reserve: {gib(reserve)}, assumed for the driver and communication; its error is unknown")
+        excluded = f"torch.cuda.max_memory_allocated excludes the reserve (assumed: {gib(reserve)})"
+        put(f"sum: as reported by nvidia-smi; {excluded}")
     put("seconds per iteration for one rank of each stage", style="bold")
     spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]

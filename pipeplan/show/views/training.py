@@ -229,9 +229,12 @@ def memory_in_words(own: ConfigurationEvaluation) -> str:
     full = own.fullest
     part = max(full.parts, key=lambda name: full.parts[name])
     share = percent(full.parts[part] / full.bytes)
-    limit = "" if own.limit_bytes is None else f"; a GPU has {gib(own.limit_bytes)}"
-    held = f"its fullest rank (stage {full.rank}) needs {gib(full.bytes)}"
-    return f"{held}, {share} of it for {PART_WORDS.get(part, part)}{limit}"
+    held, limit = gib(full.bytes), own.limit_bytes
+    if limit is not None:
+        held = (
+            f"{full.bytes / GIB:.2f} of {gib(limit)}" if full.bytes <= limit else f"{held} (a GPU has {gib(limit)})"
+        )
+    return f"its fullest rank (stage {full.rank}) needs {held}, {share} of it for {PART_WORDS.get(part, part)}"
 
 
 def time_in_words(own: ConfigurationEvaluation) -> str:
@@ -244,7 +247,7 @@ def in_full(plan: Configuration) -> str:
     words = (
         word for word in words_of(plan).split() if word.partition("=")[0] not in DEGREE_KEYS or word[-2:] != "=1"
     )
-    return f"in full, for --judge: {' '.join(words)} (layout: layers of each chunk, with embedding and head)"
+    return f"in full, for --judge: {' '.join(words)} (layout: layers per chunk, with embedding and head)"
 
 
 def _rates(own: ConfigurationEvaluation) -> str:
@@ -261,7 +264,7 @@ def change_in_words(judged: Judged) -> str:
     full, limit, change = judged.evaluation.fullest, judged.evaluation.limit_bytes, judged.change
     assert limit is not None, "without a limit everything fits"
     rank, over = full.rank * judged.plan.degrees.stage_ranks, full.bytes - limit
-    missed = f"Rank {rank} needs {gib(over)} more than its GPU has"
+    missed = f"Rank {rank} lacks {gib(over)}"
     if over <= 0:
         error = percent(both_sides(judged.memory_error).more)
         missed = f"Rank {rank} leaves {gib(-over)} free, less than the assumed error of {error}"
@@ -302,7 +305,7 @@ def best_in_words(answer: Answer) -> Iterator[str]:
         else:
             more = own.seconds / best.timing.seconds - 1
             longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
-            yield f"On {gpus} alone, an iteration takes {amount(own.seconds, 's', 4)}, which is {longer}{short}."
+            yield f"On {gpus} alone, an iteration takes {amount(own.seconds, 's', 4)}, {longer}{short}."
     if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration in scope that is certain to fit is faster."
     else:
@@ -318,8 +321,8 @@ def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
         return f"It is the fastest configuration, and {what} of the {own.near} at most {percent(NEAR)} slower."
     more = percent(best.timing.seconds / own.fastest.seconds - 1)
     return (
-        f"It is {what} of the {own.near} configurations at most {percent(NEAR)} slower than the fastest, "
-        f"{shortly(own.fastest.plan)}, and takes {more} longer than that one."
+        f"It takes {more} longer than the fastest, {shortly(own.fastest.plan)}, and is {what} of the {own.near} at "
+        f"most {percent(NEAR)} slower."
     )
 
 
@@ -383,7 +386,7 @@ def list_in_words(answer: Answer) -> Iterator[str]:
             f"{asked.ratio:.4g} times as long as the best."
         )
     if left:
-        yield "undecided: the search found no layout fast enough for the list, but no bound proves that there is none."
+        yield "undecided: no layout fast enough for the list was found, but no bound rules one out"
     yield from _one_name(answer)
 
 
@@ -407,16 +410,18 @@ def errors_in_words(problem: TrainingProblem) -> str:
     if problem.second is not None:
         return " ".join(map(errors_in_words, problem.pools))
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16-bit"
-    whose = f"{problem.framework} in {bits} on {problem.gpu.name} and similar GPUs"
+    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and similar GPUs"
     if own is None:
-        return f"How accurate? No published runs with {whose} are known, so errors are guesses ({ACCURACY})."
+        return (
+            f"How accurate? No published runs are known ({whose}), so the assumed errors are guesses ({ACCURACY})."
+        )
     peaks = (
         "" if own.memory is None else f", and memory was at most {percent(own.memory)} above ({own.peaks:,} runs)"
     )
     dense, more = (" without experts", "; expect more here") if problem.model.experts is not None else ("", "")
     runs = f"{several(own.runs, 'published run', ',')}{dense}"
     times = f"the measured time was within {percent(own.time)} of the prediction{more}"
-    return f"How accurate? In 9 out of 10 of the {runs} with {whose}, {times}{peaks} ({ACCURACY})."
+    return f"How accurate? In 9 out of 10 of the {runs} ({whose}), {times}{peaks} ({ACCURACY})."
 
 
 def _one_name(answer: Answer) -> Iterator[str]:
@@ -615,7 +620,7 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
         )
     if cover is None or cover.families == 1:
         return
-    yield "fastest if: the value that an efficiency of the cluster must have for the row to be the fastest"
+    yield "fastest if: efficiency of the cluster that makes the row the fastest"
     if SEVERAL in entries:
         yield f"{SEVERAL}: no single efficiency is enough"
     yield from _conditions(answer)
@@ -628,18 +633,19 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
     choices = several(cover.others.choices, "choice", ",")
     proven = "all of them" if not cover.others.open else f"all but {cover.others.open:,} of them"
     yield (
-        f"Compared with any of the {choices} in scope, on the list or not, it takes at most "
-        f"{percent(cover.others.within)} longer (proven for {proven})."
+        f"It takes at most {percent(cover.others.within)} longer than any of the {choices} in scope (proven for "
+        f"{proven})."
     )
 
 
 def _conditions(answer: Answer) -> Iterator[str]:
     """What would have to be true for the first few other families of the cover to be faster than the best."""
     best, members = answer.best, () if answer.cover is None else answer.cover.members
+    rows = {own.plan: row for row, own in enumerate(answer.listed, 1)}
     others = [(own.wins, answer.families[own.family].best.plan) for own in members]
     told = [(wins, plan) for wins, plan in others if wins is not None and best is not None and plan != best.plan]
     yield from (
-        f"{shortly(plan)} is faster than the best only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS]
+        f"Row {rows[plan]} is faster than the best only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS]
     )
 
 

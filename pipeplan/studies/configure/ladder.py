@@ -71,14 +71,12 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
     first, dots, last = text.partition("..")
     numbers = [whole_number(part.strip()) for part in ((first, last) if dots else ("1", first))]
     nodes = problem.devices // problem.levels[0].count
-    if None in numbers:
-        raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
     least, most = (number or 0 for number in numbers)
-    if not least <= most < nodes:
-        raise UsageError(
-            f"--lose is {show(text)}, but only 0 to {nodes - 1} of {several(nodes, 'node')} can be lost; give a number "
-            "or a range within that."
-        )
+    if None in numbers or least > most:
+        raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
+    if most >= nodes:
+        had = several(nodes, "node")
+        raise UsageError(f"--lose is {show(text)}, but the cluster has only {had}; give at most {nodes - 1}.")
     return tuple(range(least, most + 1))
 
 

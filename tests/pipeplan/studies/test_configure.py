@@ -98,7 +98,7 @@ def test_near_ties_are_decided_for_the_simpler_one_and_the_fastest_is_named() ->
     assert usual.preferred is not None
     assert usual.preferred.fastest.plan == fastest.best.plan
     assert fastest.preferred is None
-    assert any("It is the simplest of" in sentence for sentence in best_in_words(usual))
+    assert any("and is the simplest of" in sentence for sentence in best_in_words(usual))
 
 
 def test_beside_the_best_stands_what_holds_a_tenth_less() -> None:
