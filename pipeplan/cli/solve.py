@@ -112,7 +112,7 @@ METHOD, OUTPUT = "Method", "Output"
     planner text NAME: How to find the plan; see `plan planners`.
     solver text NAME: Solver to use; see `plan solvers`.
     warm_start text auto|dp|none|FILE: Plan to start from; dp: the best chain of stages; FILE: a plan or result.
-    cross_check flag: Check the result with a second exact method.
+    cross_check flag: Prove the result with two exact methods.
     [{OUTPUT}]
     log output: Write the solver's own log to FILE.
     export_model output: Before solving, write the model to FILE (.mps or .lp) and explain its names in FILE.md.
