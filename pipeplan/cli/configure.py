@@ -230,7 +230,7 @@ def _say_assumed(problem: TrainingProblem, given: Mapping[str, Any], searched: b
         peak = pool.gpu.flops.get("bf16") or pool.gpu.flops["fp16"]
         assumed = assumed_of(pool.gpu.name, peak)
         if assumed is not None and pool.efficiencies == unmeasured(peak):
-            say_note(f"{assumed}; use --efficiency or --measured to set its own")
+            say_note(f"{assumed}; use --efficiency or --measured to change this")
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:

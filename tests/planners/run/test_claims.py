@@ -240,7 +240,7 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     assert check.by["other_method"] == other
     assert result.scope is not None
     unit = "" if problem.time_unit is None else f" {problem.time_unit}"
-    assert check.claim == f"{result.scope}: none is below {result.bound:.7g}{unit}"
+    assert check.claim == f"no plan is below {result.bound:.7g}{unit} (among {result.scope})"
     assert json.loads(json.dumps(check.to_json()))["answer"] == "confirmed"
     # No plan beside the higher bound would give it away.
     higher = replace(
