@@ -290,9 +290,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note(
-        "compiling, once per machine (some seconds, outside all time limits); `plan warm-up` does it in advance"
-    )
+    say_note("compiling, once per machine (seconds outside all time limits); `plan warm-up` does it in advance")
 
 
 def _forget_stdout() -> None:

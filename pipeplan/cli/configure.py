@@ -104,8 +104,7 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
     [{OUTPUT}]
     every flag --all: Print every configuration on the shortlist instead of one row per family.
     output output --output -o: Write the best configuration as a result (with --judge alone, the judged one).
-    problem_output output: Write the model, cluster and batch as a problem file for `plan solve`, `plan verify` and
-        `plan show`.
+    problem_output output: Write the problem (model, cluster, batch) for `plan solve`, `plan verify` and `plan show`.
     """
 )
 def command(

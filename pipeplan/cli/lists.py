@@ -50,19 +50,13 @@ def instances(json: Json = False) -> None:
     for kind, listing in packaged_kinds().items():
         put(listing.note, style="bold")
         _print_instances([_instance_row(row, listing) for row in rows[kind]])
-    end = _common_end([row["made of"] for row in profiles])
+    parts = profiles[0]["made of"].split(", ")
+    end = ", " + ", ".join(part for part in parts if all(part in row["made of"] for row in profiles))
     put("profiles: models without a cluster; use them with --devices, --memory and --bandwidth", style="bold")
     put(f"all of them: {end[2:]}", style="bold")
     for row in profiles:
         row |= {"weights": row["parameters"], "made of": row["made of"].removesuffix(end)}
     _print_instances([{key: row[key] for key in ("name", "nodes", "weights", "made of")} for row in profiles])
-
-
-def _common_end(texts: Sequence[str]) -> str:
-    """The last parts between commas that all texts share."""
-    parts = texts[0].split(", ")
-    ends = (", " + ", ".join(parts[i:]) for i in range(1, len(parts)))
-    return next(end for end in (*ends, "") if all(text.endswith(end) for text in texts))
 
 
 def _profile_row(name: str) -> dict[str, Any]:
@@ -77,8 +71,6 @@ def _profile_row(name: str) -> dict[str, Any]:
     }
 
 
-# What the sources of instances with calculated times end with.
-CALCULATED = " (analytic costs)"
 # Columns of a terminal in which a sentence fits beside the numbers; in narrower ones it goes below them.
 WIDE = 120
 
@@ -97,7 +89,7 @@ def _instance_row(row: Mapping[str, Any], listing: Listing) -> dict[str, Any]:
         "name": row["name"],
         **{heading: text.format_map(row) for heading, text in listing.columns.items()},
         **{heading: _time(row, variant.replace("-", "_")) for variant, heading in listing.variants.items()},
-        "made of": row["source"].removesuffix(CALCULATED),
+        "made of": row["source"].removesuffix(" (analytic costs)"),
     }
 
 

@@ -110,7 +110,7 @@ METHOD, OUTPUT = "Method", "Output"
     [{METHOD}]
     formulation text NAME: Model to solve; see `plan formulations`.
     planner text NAME: How to find the plan; see `plan planners`.
-    solver text NAME: Solver to use; see `plan solvers`.
+    solver text NAME: One that `plan solvers` lists.
     warm_start text auto|dp|none|FILE: Plan to start from; dp: the best chain of stages; FILE: a plan or result.
     cross_check flag: Prove the result with two exact methods.
     [{OUTPUT}]

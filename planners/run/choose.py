@@ -236,9 +236,7 @@ def _check_question(kind: str, options: Mapping[str, Any]) -> None:
     for entry in all_methods():
         if entry.problem_kind != kind and set(entry.asked_by) & set(options):
             flag = "--" + entry.asked_by[0].replace("_", "-")
-            raise UsageError(
-                f"{flag} is for {entry.problem_kind} problems, but this one is of kind {kind!r}; drop it."
-            )
+            raise UsageError(f"{flag} is for {entry.problem_kind} problems, but this one is a {kind}; drop it.")
 
 
 def _choose_planner(

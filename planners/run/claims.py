@@ -314,9 +314,7 @@ def _answer(result: Result, second: Result, ask: _Ask) -> ProofCheck:
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
     why = f": {second.messages[-1]}" if second.stop == Stop.ERROR and second.messages else ""
-    related = (
-        " (it shares arithmetic with the first method or took part in it; no independent method settles the claim)"
-    )
+    related = " (it shares arithmetic with the first method, or took part: no independent method settles it)"
     how = why + ("" if ask.other else " (the same method once more: no other settles it)" if ask.same else related)
     if result.bound is None:
         agreed = second.stop == Stop.INFEASIBLE

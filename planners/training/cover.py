@@ -285,8 +285,7 @@ class Condition:
     @property
     def words(self) -> str:
         side, about = "below" if self.below else "above", ABOUT[self.name]
-        what = about.words if about.unit in ("elements", "factor") else f"{about.unit} {about.words}"
-        return f"{self.name} ({what}) is {side} {self.value:.3g} (assumed: {self.known:.3g})"
+        return f"{self.name} ({about.unit} {about.words}) is {side} {self.value:.3g} (assumed: {self.known:.3g})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Pl
     ))  # fmt: skip
     answer = in_one_line(said.out)
     assert answer.startswith(f"{RECIPE} fits: its fullest rank (stage 0) needs ")
-    has(answer, " of 79.65 GiB, ", "data=2 micro-batch=1 zero=1 schedule=interleaved-1f1b")
+    has(answer, " (a GPU has 79.65 GiB), ", "data=2 zero=1 schedule=interleaved-1f1b")
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.training.frameworks import one_name_each
 from ...instances.training.iteration import RankTime, model_operations, pipeline_of
-from ...instances.training.plan import DEGREE_KEYS, Configuration, layout_word
+from ...instances.training.plan import Configuration, layout_word
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee import ConfigurationEvaluation, RankMemory, evaluate_configuration
 from ...instances.training.scope import both_sides, usual_errors
@@ -229,11 +229,7 @@ def memory_in_words(own: ConfigurationEvaluation) -> str:
     full = own.fullest
     part = max(full.parts, key=lambda name: full.parts[name])
     share = percent(full.parts[part] / full.bytes)
-    held, limit = gib(full.bytes), own.limit_bytes
-    if limit is not None:
-        held = (
-            f"{full.bytes / GIB:.2f} of {gib(limit)}" if full.bytes <= limit else f"{held} (a GPU has {gib(limit)})"
-        )
+    held = gib(full.bytes) + ("" if own.limit_bytes is None else f" (a GPU has {gib(own.limit_bytes)})")
     return f"its fullest rank (stage {full.rank}) needs {held}, {share} of it for {PART_WORDS.get(part, part)}"
 
 
@@ -243,11 +239,9 @@ def time_in_words(own: ConfigurationEvaluation) -> str:
 
 
 def in_full(plan: Configuration) -> str:
-    """The words with which `--judge` gives the same configuration; degrees that are 1 are left out."""
-    words = (
-        word for word in words_of(plan).split() if word.partition("=")[0] not in DEGREE_KEYS or word[-2:] != "=1"
-    )
-    return f"in full, for --judge: {' '.join(words)} (layout: layers per chunk, with embedding and head)"
+    """The words with which `--judge` gives the same configuration; what is 1 by default is left out."""
+    words = " ".join(word for word in words_of(plan).split() if not word.endswith("=1") or word.startswith("zero"))
+    return f"in full, for --judge: {words} (layout: layers per chunk, with embedding and head)"
 
 
 def _rates(own: ConfigurationEvaluation) -> str:
@@ -288,12 +282,8 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     if best is None:
         yield from _nothing(answer, report)
         return
-    found = (
-        shortly(best.plan)
-        if report.finished
-        else f"The search was cut short. So far, {shortly(best.plan)} is best: it"
-    )
-    yield f"{found} takes {time_in_words(best)}."
+    cut = "" if report.finished else "The search was cut short, and this is the best so far. "
+    yield f"{cut}{shortly(best.plan)} takes {time_in_words(best)}."
     yield f"I{memory_in_words(best)[1:]}."
     yield in_full(best.plan)
     if answer.preferred is not None and answer.preferred.near > 1:
@@ -306,13 +296,10 @@ def best_in_words(answer: Answer) -> Iterator[str]:
             more = own.seconds / best.timing.seconds - 1
             longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
             yield f"On {gpus} alone, an iteration takes {amount(own.seconds, 's', 4)}, {longer}{short}."
-    if met(best.timing.seconds, report.bound):
-        yield "Proven: no configuration in scope that is certain to fit is faster."
-    else:
-        yield (
-            f"Proven: no configuration in scope that is certain to fit takes less than {amount(report.bound, 's', 4)} "
-            f"per iteration ({percent(report.gap or 0.0)} less)."
-        )
+    claim = "is faster"
+    if not met(best.timing.seconds, report.bound):
+        claim = f"takes less than {amount(report.bound, 's', 4)} ({percent(report.gap or 0.0)} less)"
+    yield f"Proven: no configuration in scope that is certain to fit {claim}."
 
 
 def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
@@ -334,8 +321,7 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
     elif not report.finished:
         yield "The search ended before it found a configuration that fits."
     elif not report.nothing_fits:
-        left = f"{report.fit:,} of {considered}"
-        yield f"No configuration that fits was found, but {left} may still contain one: no bound rules them out."
+        yield f"No configuration that fits was found, but {report.fit:,} of {considered} may still contain one."
     else:
         yield f"No configuration in scope is certain to fit (considered: {considered})."
     if nearest is None or nearest.limit_bytes is None:
@@ -367,27 +353,24 @@ def list_in_words(answer: Answer) -> Iterator[str]:
         yield f"The search was cut short: the list has the {count} found so far, and the fastest may be missing."
         return
     left = len(report.unlisted)  # choices of which the search knows too little
-    undecided = "the 1 undecided choice" if left == 1 else f"one of the {left:,} undecided choices"
     margin = both_sides(asked.memory_error)
     if answer.best is None:
-        these = "The configuration on the list is not" if count == 1 else f"None of the {count} on the list is"
-        yield f"{these} certain to fit; they fit if memory is up to {percent(margin.less)} below its prediction."
+        less = f"they fit if memory is up to {percent(margin.less)} below its prediction"
+        yield f"None of the {count} on the list is certain to fit; {less}."
     else:
         listed = f"among the {count} on the list" if count > 1 else "the one on the list"
-        among = f"{listed} or belongs to {undecided}" if left else listed
+        among = f"{listed} or among the {several(left, 'undecided choice', ',')}" if left else listed
         memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
         memory = percent(margin.more) if margin.more == margin.less else memory
         yield (
             f"The fastest configuration is {among}, if no time is off by more than {percent(asked.error)} "
             f"and no memory by more than {memory}."
         )
-        yield (
-            "All other choices of degrees, micro-batch and ZeRO stage cannot fit or take more than "
-            f"{asked.ratio:.4g} times as long as the best."
-        )
+        slower = f"take over {asked.ratio:.4g} times as long as the best"
+        yield f"All other choices of degrees, micro-batch and ZeRO stage cannot fit or {slower}."
     if left:
         yield "undecided: no layout fast enough for the list was found, but no bound rules one out"
-    yield from _one_name(answer)
+    yield _one_name(answer)
 
 
 def model_in_words(problem: TrainingProblem) -> str:
@@ -412,28 +395,26 @@ def errors_in_words(problem: TrainingProblem) -> str:
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16-bit"
     whose = f"{problem.framework}, {bits}, {problem.gpu.name} and similar GPUs"
     if own is None:
-        return (
-            f"How accurate? No published runs are known ({whose}), so the assumed errors are guesses ({ACCURACY})."
-        )
+        return f"How accurate? No published runs are known ({whose}), so errors are guesses ({ACCURACY})."
     peaks = (
-        "" if own.memory is None else f", and memory was at most {percent(own.memory)} above ({own.peaks:,} runs)"
+        "" if own.memory is None else f", and memory at most {percent(own.memory)} above it ({own.peaks:,} runs)"
     )
     dense, more = (" without experts", "; expect more here") if problem.model.experts is not None else ("", "")
     runs = f"{several(own.runs, 'published run', ',')}{dense}"
     times = f"the measured time was within {percent(own.time)} of the prediction{more}"
-    return f"How accurate? In 9 out of 10 of the {runs} ({whose}), {times}{peaks} ({ACCURACY})."
+    return f"How accurate? In 90 % of the {runs} ({whose}), {times}{peaks} ({ACCURACY})."
 
 
-def _one_name(answer: Answer) -> Iterator[str]:
+def _one_name(answer: Answer) -> str:
     """That ZeRO stages which are the same are listed once, where the list has such an entry."""
     stages = answer.problem.states
     for own in answer.listed:
         if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
-            yield (
+            return (
                 f"With data={own.plan.degrees.data}, all ZeRO stages are the same, because data-parallel ranks have "
                 f"nothing to divide. They are listed once, as zero={own.plan.zero}."
             )
-            return
+    return ""
 
 
 def measured_in_words(answer: Answer) -> Iterator[str]:
@@ -482,10 +463,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
     if abs(rest) >= WORTH_TELLING * least:
         parts.append(f"the rest {rest:+.3g} s")
     word = "slower" if slower >= 0 else "faster"
-    told_parts = ", ".join(parts) or "no part differs much"
-    return (
-        f"It is {percent(abs(slower) / least)} {word} than the best ({slower:+.4g} s per iteration): {told_parts}."
-    )
+    by_parts = ", ".join(parts) or "no part differs much"
+    return f"It is {percent(abs(slower) / least)} {word} than the best ({slower:+.4g} s per iteration): {by_parts}."
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------
@@ -624,18 +603,14 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
     if SEVERAL in entries:
         yield f"{SEVERAL}: no single efficiency is enough"
     yield from _conditions(answer)
-    these = f"the best of the {sum(map(bool, entries))} rows" if sum(map(bool, entries)) > 1 else "the one row"
     yield (
-        f"Whatever the efficiencies are, {these} with such an entry takes at most {percent(cover.proven)} longer "
-        f"than the best of all {cover.families} families (proven for the model), and at most {percent(cover.delta)} "
-        f"longer in the {cover.points} cases tried."
+        f"Whatever the efficiencies are, the best of the {several(sum(map(bool, entries)), 'row')} so marked takes at "
+        f"most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), "
+        f"and at most {percent(cover.delta)} longer in the {cover.points} cases tried."
     )
-    choices = several(cover.others.choices, "choice", ",")
-    proven = "all of them" if not cover.others.open else f"all but {cover.others.open:,} of them"
-    yield (
-        f"It takes at most {percent(cover.others.within)} longer than any of the {choices} in scope (proven for "
-        f"{proven})."
-    )
+    others, choices = cover.others, several(cover.others.choices, "choice", ",")
+    proven = "all of them" if not others.open else f"all but {others.open:,} of them"
+    yield f"It takes at most {percent(others.within)} longer than any of the {choices} in scope (proven for {proven})."
 
 
 def _conditions(answer: Answer) -> Iterator[str]:

@@ -75,8 +75,7 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
     if None in numbers or least > most:
         raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
     if most >= nodes:
-        had = several(nodes, "node")
-        raise UsageError(f"--lose is {show(text)}, but the cluster has only {had}; give at most {nodes - 1}.")
+        raise UsageError(f"--lose is {show(text)} of {several(nodes, 'node')}; give at most {nodes - 1}.")
     return tuple(range(least, most + 1))
 
 

@@ -205,7 +205,7 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
     promise = " ".join(list_in_words(less))
     has(
         promise,
-        f"among the {len(listed)} on the list or belongs to the 1 undecided choice",
+        f"among the {len(listed)} on the list or among the 1 undecided choice",
         "undecided: the search",
     )
     assert "1 undecided" in counted_in_words(less)

@@ -293,7 +293,7 @@ def test_that_there_is_no_plan_can_be_confirmed_and_contradicted() -> None:
     nothing = solve(small, planner="dp-piper")
     assert nothing.stop == Stop.INFEASIBLE
     check = verify_proof(small, nothing)
-    assert (check.answer, check.claim) == (Answer.CONFIRMED, f"{nothing.scope}: none is there")
+    assert (check.answer, check.claim) == (Answer.CONFIRMED, f"there is no plan (among {nothing.scope})")
     forged = replace(nothing, problem={**nothing.problem, "hash": problem.hash})
     assert verify_proof(problem, forged).answer == Answer.CONTRADICTED
 
