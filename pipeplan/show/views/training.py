@@ -308,8 +308,8 @@ def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
         return f"It is the fastest configuration, and {what} of the {own.near} at most {percent(NEAR)} slower."
     more = percent(best.timing.seconds / own.fastest.seconds - 1)
     return (
-        f"It takes {more} longer than the fastest, {shortly(own.fastest.plan)}, and is {what} of the {own.near} at "
-        f"most {percent(NEAR)} slower."
+        f"It takes {more} longer than the fastest, {shortly(own.fastest.plan)}, and is {what} of the {own.near} "
+        f"configurations at most {percent(NEAR)} slower."
     )
 
 
@@ -363,8 +363,8 @@ def list_in_words(answer: Answer) -> Iterator[str]:
         memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
         memory = percent(margin.more) if margin.more == margin.less else memory
         yield (
-            f"The fastest configuration is {among}, if no time is off by more than {percent(asked.error)} "
-            f"and no memory by more than {memory}."
+            f"The fastest configuration is {among}, if no predicted time is off by more than "
+            f"{percent(asked.error)} and no memory by more than {memory}."
         )
         slower = f"take over {asked.ratio:.4g} times as long as the best"
         yield f"All other choices of degrees, micro-batch and ZeRO stage cannot fit or {slower}."
@@ -585,7 +585,7 @@ def _wins(wins: Condition) -> str:
 
 def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]]) -> Iterator[str]:
     """What to run if the best does not fit, what decides between the rows, and what is proven of them."""
-    best, cover, entries = answer.best, answer.cover, [beside["fastest if"] for beside, _ in rows]
+    best, cover, entries = answer.best, answer.cover, [own["fastest if"] for own, _ in rows if own["fastest if"]]
     yield "row: number on the whole list, for plan export --row"
     if any(beside["similar"] for beside, _ in rows):
         yield "similar: how many others on the list differ only in layout or number of chunks"
@@ -599,18 +599,18 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
         )
     if cover is None or cover.families == 1:
         return
-    yield "fastest if: efficiency of the cluster that makes the row the fastest"
+    yield "fastest if: efficiency of the cluster at which the row is the fastest"
     if SEVERAL in entries:
         yield f"{SEVERAL}: no single efficiency is enough"
     yield from _conditions(answer)
     yield (
-        f"Whatever the efficiencies are, the best of the {several(sum(map(bool, entries)), 'row')} so marked takes at "
-        f"most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), "
+        f"Whatever the efficiencies are, the best of the {several(len(entries), 'row')} with such an entry "
+        f"takes at most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), "
         f"and at most {percent(cover.delta)} longer in the {cover.points} cases tried."
     )
-    others, choices = cover.others, several(cover.others.choices, "choice", ",")
-    proven = "all of them" if not others.open else f"all but {others.open:,} of them"
-    yield f"It takes at most {percent(others.within)} longer than any of the {choices} in scope (proven for {proven})."
+    rest, count = cover.others, several(cover.others.choices, "choice", ",")
+    proven = "all of them" if not rest.open else f"all but {rest.open:,} of them"
+    yield f"That row takes at most {percent(rest.within)} longer than any of the {count} in scope (proven for {proven})."
 
 
 def _conditions(answer: Answer) -> Iterator[str]:
