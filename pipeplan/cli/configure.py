@@ -53,8 +53,7 @@ PROBLEM_OPTIONS = declared(
     dense_layers int: For mixture-of-experts models: number of dense layers at the start.
     prediction_layers int: Layers for multi-token prediction, which --layers does not change; default: as in the model.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
-    framework choice NAME: Framework that will run the plan: {", ".join(FRAMEWORKS)} (by Aleph Alpha); default:
-        megatron.
+    framework choice NAME: Framework that runs the plan: {", ".join(FRAMEWORKS)} (by Aleph Alpha); default: megatron.
     attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
     optimizer text NAME: Optimizer, e.g. adam-mixed or muon; an unknown name prints the list.
     adapter_rank int --lora RANK: Train only LoRA adapters of this rank, on all matrix products of the layers.

@@ -134,7 +134,7 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     assert told["best"]["fits"] == "yes"
     others = told["cover"]["others"]
     assert others["choices"] == told["considered"]
-    assert f" longer than any of the {others['choices']:,} choices in scope" in text
+    assert f" longer than any of {others['choices']:,} choices in scope" in text
     assert ("proven for all of them" in text) == (others["open"] == 0)
     conditions = [own["best_if"] for own in told["cover"]["families"] if own["words"] != told["best"]["words"]]
     for own in [own for own in conditions if own is not None][:3]:
