@@ -604,9 +604,9 @@ def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]
         yield f"{SEVERAL}: no single efficiency is enough"
     yield from _conditions(answer)
     yield (
-        f"Whatever the efficiencies are, the best of the {several(len(entries), 'row')} with such an entry takes at most "
-        f"{percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), and at "
-        f"most {percent(cover.delta)} longer in the {cover.points} cases tried."
+        f"Whatever the efficiencies are, the best of the {several(len(entries), 'row')} with such an entry takes at "
+        f"most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), "
+        f"and at most {percent(cover.delta)} longer in the {cover.points} cases tried."
     )
     rest, count = cover.others, several(cover.others.choices, "choice", ",")
     proven = "all of them" if not rest.open else f"all but {rest.open:,} of them"
