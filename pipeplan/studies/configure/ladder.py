@@ -75,7 +75,7 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
     if None in numbers or least > most:
         raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
     if most >= nodes:
-        raise UsageError(f"--lose is {show(text)}, but the cluster has {several(nodes, 'node')}; at least one must remain.")
+        raise UsageError(f"--lose is {show(text)}, but the cluster has {several(nodes, 'node')}; one must remain.")
     return tuple(range(least, most + 1))
 
 
