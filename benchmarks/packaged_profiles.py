@@ -3,7 +3,7 @@
     python benchmarks/packaged_profiles.py             # all of them, some minutes
     python benchmarks/packaged_profiles.py llama-3-8b  # this one
 
-Figures are those of the config.json files that the repositories named below publish on the Hugging Face hub, which
+Figures are those of the config.json files that the repositories named below publish on the Hugging Face Hub, which
 need pip install 'pipeplan[hf]', or those of the papers, as `recipes/` has them. No weights are needed, and nothing is
 fetched. Times are calculated for one H100; with the kernels that a profile names they are calculated anew for other
 devices (`plan solve NAME --devices 8xa100-80gb`).
@@ -185,9 +185,9 @@ NETWORKS: Mapping[str, Network] = {
 # Networks as papers and reference implementations have them: whose weights have as many parameters, their name among
 # the recipes, the batch and the tokens of a sample.
 OF_PAPERS: Mapping[str, tuple[str, str, int, int | None]] = {
-    "bert-large": ("google-bert/bert-large-uncased on the Hugging Face hub", "bert-large-operators", 8, 384),
+    "bert-large": ("google-bert/bert-large-uncased on the Hugging Face Hub", "bert-large-operators", 8, 384),
     "densenet121": ("pytorch/vision densenet121", "densenet121", 32, None),
-    "gpt2-xl": ("openai-community/gpt2-xl on the Hugging Face hub", "gpt2-xl-operators", 4, 1024),
+    "gpt2-xl": ("openai-community/gpt2-xl on the Hugging Face Hub", "gpt2-xl-operators", 4, 1024),
     "inception-v3": ("pytorch/vision inception_v3, without the auxiliary classifier", "inception_v3", 32, None),
     "vgg16": ("pytorch/vision vgg16", "vgg16", 32, None),
 }
@@ -217,7 +217,7 @@ def made(name: str) -> Profile:
         activations="eager",
         name=name,
     )
-    source = {"config": f"{network.repository} on the Hugging Face hub", **profile.source}
+    source = {"config": f"{network.repository} on the Hugging Face Hub", **profile.source}
     del source["activations"]
     nodes = tuple(replace(node, modules=()) for node in profile.nodes)
     return on_hardware(profile.replace(nodes=nodes, source=source), MADE_ON)

@@ -132,7 +132,7 @@ def said(least: SmallestMemory) -> str:
             return f"no amount of memory is enough: {least.reason}"
         return f"no amount of memory is known to be enough; {_bound(least)}"
     if least.proven:
-        why = "" if least.reason == SEARCHED else f", by {least.reason}"
+        why = "" if least.reason == SEARCHED else f" by {least.reason}"
         amount = sufficient(least.memory_bytes, least.counted)
         return f"{amount} of memory per device is the smallest amount with a plan (proven{why})"
     return f"{sufficient(least.memory_bytes, least.counted)} of memory per device is enough; {_bound(least)}"

@@ -60,7 +60,7 @@ PLACEMENT = kind_in(
         columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
         # Contiguous plans are chains of stages; others put any sets of nodes on the devices.
         variants={"contiguous": "contiguous", "non-contiguous": "any plan"},
-        note="placements on accelerators+CPUs: best known value of contiguous plans and of any plan (details: --json)",
+        note="placements (devices: accelerators+CPUs): best known value of contiguous plans and of any plan",
     ),
     complete=Function("kind_functions:with_colours"),
     adjust=None,
@@ -131,7 +131,7 @@ GRAPH_PIPELINE = kind_in(
     listing=Listing(
         columns={"operators": "{operators}", "devices": "{devices}"},
         variants={"time-per-sample": "per sample", "iteration": "iteration"},
-        note="graph pipelines: best known time per sample in steady state, and of a simulated iteration",
+        note="graph pipelines: best known time per sample in steady state, and per simulated iteration",
     ),
     to_schedule=Function("kind_functions:lower"),
     adjust=None,
@@ -153,7 +153,7 @@ SCHEDULE = kind_in(
     listing=Listing(
         columns={"blocks": "{blocks}", "devices": "{devices}"},
         variants={"span": "span", "period": "period"},
-        note="schedules: best known span of all micro-batches, or period in steady state",
+        note="schedules: best known time of all micro-batches (span), or of each in steady state (period)",
     ),
     from_profile=None,
     pipeline=None,

@@ -42,14 +42,14 @@ def tiny_graph() -> GraphPipelineProblem:
     )
 
 
-_SUMMIT = "on V100 with NVLink and InfiniBand (analytic costs)"
+_SUMMIT = "8 V100 GPUs linked by NVLink and InfiniBand (analytic costs)"
 
 GRAPH_PIPELINES = (
     Recipe("tiny-graph", "two hand-written branches and a join, for teaching", tiny_graph),
-    Recipe("case-study", f"two branches of four transformer layers, 8 devices {_SUMMIT}", case_study),
-    Recipe("mmt-8", f"MMT, four branches of eight transformer layers, 8 devices {_SUMMIT}", mmt),
-    Recipe("dlrm-8", f"DLRM, seven dense branches and seven tables, 8 devices {_SUMMIT}", dlrm),
-    Recipe("candle-uno-8", f"CANDLE-Uno, seven dense branches, 8 devices {_SUMMIT}", candle_uno),
+    Recipe("case-study", f"two branches of four transformer layers, on {_SUMMIT}", case_study),
+    Recipe("mmt-8", f"MMT with four branches of eight transformer layers, on {_SUMMIT}", mmt),
+    Recipe("dlrm-8", f"DLRM with seven dense branches and seven tables, on {_SUMMIT}", dlrm),
+    Recipe("candle-uno-8", f"CANDLE-Uno with seven dense branches, on {_SUMMIT}", candle_uno),
 )
 
 

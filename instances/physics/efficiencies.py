@@ -64,7 +64,7 @@ class Efficiencies:
     products: float = _number(0.85, _SHARE, "of the peak that a very large matrix product reaches", _RUNS,
         least=0.01)
     half_side: float = _number(200, "elements",
-        "side of a matrix product at which it takes twice its ideal time", _BALANCE, None)
+        "in the side of a matrix product at which it takes twice its ideal time", _BALANCE, None)
     grouped_products: float = _number(0.6, _SHARE, "of the peak that very large matrix products of experts reach",
         "two thirds of products", least=0.01)
     products_fp8: float = _number(0.65, _SHARE, "of the fp8 peak that a very large matrix product reaches",

@@ -236,9 +236,9 @@ def assumed_of(gpu: str, half_flops: float) -> str | None:
         return None
     measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
     usual = unmeasured(half_flops)
-    share = f"{usual.products:.0%} of its peak in very large products"
-    how = f"a cautious {share} is assumed" if usual != Efficiencies() else f"{share} is assumed, as for an A100"
-    return f"{gpu} is unmeasured (there are no published runs on it), so {how}; GPUs with published runs are {measured}"
+    why = "a cautious assumption" if usual != Efficiencies() else "as on an A100"
+    how = f"very large matrix products are assumed to reach {usual.products:.0%} of its peak, {why}"
+    return f"there are no published runs on {gpu}, so {how} (runs were published on {measured})"
 
 
 def devices_given(devices: int | str | None) -> dict[str, Any]:

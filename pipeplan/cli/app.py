@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
 # Commands of two words: by the first word, what it is for, and the second words in the form of `COMMANDS`.
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
-        "Make a profile (a model without a cluster) from another format, or a plan from a layout.",
+        "Make a profile (a model without a cluster) from another format, or a plan from layer counts.",
         {
             "table": "imports:table",
             "pipedream": "imports:pipedream",
@@ -290,7 +290,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note("compiling once per machine, some seconds outside all time limits; `plan warm-up` does it in advance")
+    say_note("compiling, once per machine (seconds outside all time limits); `plan warm-up` does it in advance")
 
 
 def _forget_stdout() -> None:
@@ -311,8 +311,8 @@ def build(loaded: Collection[str]) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         help="Exact planning of pipeline-parallel DNN training and inference.",
-        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee (which "
-        "recomputes every plan) rejected a plan or contradicts the method, 130 interrupted with nothing to show.",
+        epilog="Exit codes: 0 a verified plan; 1 no plan; 2 bad input or usage; 3 the referee, which recomputes "
+        "every plan, rejected a plan or contradicts the method; 130 interrupted with nothing to show.",
     )
     app.callback()(_root)
     chosen = [name for name in (*COMMANDS, *GROUPS) if name in loaded] or [*COMMANDS, *GROUPS]

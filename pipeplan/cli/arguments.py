@@ -69,19 +69,19 @@ def _panel(usual: str) -> Callable[[str], str]:
 
 PROFILE_OPTIONS = declared(
     """
-    kind text KIND: Kind of problem; default: from the input.
-    optimizer text NAME: Optimizer: adam-mixed, muon, ...
+    kind text KIND: Problem type; default: from the input.
+    optimizer text NAME: Optimizer, e.g. adam-mixed or muon.
     in_flight int: For placements: micro-batches whose activations a device holds; default: the number of devices.
     recompute flag: Recompute (stagings: only where it helps).
     data_parallel flag: Allow replicated stages (staging).
     tensor_parallel any LIST: Allowed tensor-parallel degrees: 1,2,4.
-    efficiency any SHARE: Share of the ideal speedup that tensor parallelism reaches: 0.9, or by degree 2:0.97,4:0.93;
-        default: calculated from the traffic on the links.
+    efficiency any SHARE: Share of the ideal speedup that tensor parallelism reaches, e.g. 0.9, or by degree:
+        2:0.97,4:0.93; default: calculated from the traffic on the links.
     whole_layers flag: Do not split layers, and keep the embedding with the first and the head with the last, so that
         every stage holds a layer; vLLM, SGLang and TensorRT-LLM need this.
     bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
     zero int STAGE: ZeRO stage of the replicas: 1, 2 or 3.
-    replicas int: Number of parallel pipelines that train the same weights (chains, with --zero).
+    replicas int: For chains with --zero: number of parallel pipelines that train the same weights.
     sequence tokens TOKENS: For packaged models: tokens per sample.
     micro_batch int SAMPLES: For packaged models: samples per micro-batch.
     """,
@@ -119,7 +119,7 @@ CLUSTER_OPTIONS = (
     devices any N|GPUS: Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.
     cpus int: Number of CPUs.
     memory_bytes size-or-none --memory SIZE: Memory per accelerator: 8GiB, or none.
-    bandwidth rate RATE: Bandwidth of the links: 25GiB/s.
+    bandwidth rate RATE: Bandwidth of the links, e.g. 25GiB/s.
     cpu_slowdown float: For profiles: how many times slower a CPU is than an accelerator.
     inference flag: For profiles: leave out the backward nodes.
     batch int: Batch in micro-batches (staging) or samples.
@@ -220,7 +220,7 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
     asked = load_result(path).asked if isinstance(data, dict) and data.get("schema") == SCHEMA else None
     if asked is None or not asked.cluster:
         return on
-    say_note(f"on the cluster of {path}: {' '.join(cluster_words(asked))}")
+    say_note(f"using the cluster options of {path}: {' '.join(cluster_words(asked))}")
     try:
         return cluster_of(cluster_values("asked.cluster", asked.cluster))
     except InputError as error:
@@ -274,7 +274,7 @@ Progress = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PROGRESS_MODES),
-        help="How to report progress on stderr; default: a live line on a terminal.",
+        help="Progress on stderr; default: a live line on a terminal, else nothing.",
         rich_help_panel="Output",
         callback=among("--progress", PROGRESS_MODES),
     ),
@@ -349,12 +349,12 @@ def _live_line() -> Iterator[Callable[[ProgressRecord], None]]:
 
 LIMITS = declared(
     """
-    rel_gap share --gap SHARE: Stop at this relative gap: 0.01 or 1%.
-    time_limit_s duration --time-limit TIME: Stop after this time: 30, 30s or 5min.
-    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that uses more memory than this: 4GiB.
+    rel_gap share --gap SHARE: Stop at this relative gap, e.g. 1%.
+    time_limit_s duration --time-limit TIME: Time limit, e.g. 30s or 5min.
+    memory_limit_bytes whole-size --memory-limit SIZE: Stop a solver process that uses more memory than this, e.g. 4GiB.
     threads int: Number of threads that the solver may use.
     seed int =0: Seed of all random choices.
-    native texts KEY=VALUE: Pass an option to the chosen solver under its own name; repeatable.
+    native texts KEY=VALUE: Pass an option to the solver under the solver's own name for it; repeatable.
     """,
     panel="Limits",
 )

@@ -24,7 +24,7 @@ USUAL_LIMIT_S = 120.0
 
 @described(
     f"""
-    measured input FILE: A file written by this command: show and judge it again without measuring.
+    measured input FILE: A file written by this command, to be shown and checked again without measuring.
     on choice cpu|cuda: What to measure; default: the GPU, if PyTorch sees one.
     devices int: Also measure the links between this many devices (on CPUs: processes); default: all GPUs, or one CPU.
     sequence tokens TOKENS: Tokens per sequence, which decide how much attention counts; default: 512 on CPUs, 4k on
@@ -84,7 +84,7 @@ def _sentences(own: Calibration) -> Iterator[str]:
     by = "as measured" if own.fit.known is None else "by its data sheet"
     yield f"{gpu.flops['bf16'] / 1e12:.4g} TFLOP/s in bf16 and {gpu.memory_rate / 1e9:.4g} GB/s of memory, {by}"
     if not own.finished:
-        yield "The run was interrupted: what is not in the list below is as usual."
+        yield "The run was interrupted; efficiencies that are not listed below keep their usual values."
     if own.unsteady:
         varied = "; ".join(f"{name} by {spread:.0%}" for name, spread in own.unsteady.items())
         yield f"Varied by more than 10 %: {varied}."

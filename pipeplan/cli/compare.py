@@ -40,19 +40,19 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
     suite text NAME|FILE: Run a packaged suite, or one in a TOML file.
     method texts --method -m [LABEL=]NAME[@SOLVER][:OPTION=VALUE,...]: A formulation or planner to compare, or your own
         as FILE.py:NAME; repeatable, also together with --suite.
-    against text LABEL: Test only this method against each other one.
-    rerun texts METHOD: With --resume, repeat the runs of this method; repeatable.
+    against text LABEL: Test the other methods only against this one.
+    rerun texts METHOD: With --resume, rerun this method; repeatable.
     quick flag: Run only a part of the suite, which takes a few minutes.
     suites flag: List the packaged suites.
     workloads folder DIR: Folder with the published inputs of the suites; without it packaged networks are used instead.
-    seeds text 0,1,2: Random seeds, with one run for each; default: 0.
+    seeds text 0,1,2: Random seeds, each of which gets a run of its own; default: 0.
     [{CLUSTER}]
     devices ints: Number of accelerators; repeatable.
-    memory texts SIZE: Memory of each accelerator, 8GiB or none; repeatable.
+    memory texts SIZE: Memory of each accelerator, e.g. 8GiB; none: no limit; repeatable.
     [Where and how]
     output folder --output -o DIR: Folder for the results of the comparison.
     resume flag: Continue the comparison in the folder.
-    retry_failed flag: With --resume, repeat runs that crashed or were killed.
+    retry_failed flag: With --resume, rerun what crashed or was killed.
     processor_time duration TIME: Stop a run when its processes have used this much processor time.
     jobs int: Number of runs in parallel; default: half the cores.
     cite flag: Print BibTeX entries for this program and every compared method, without running anything.
@@ -83,7 +83,7 @@ def command(
     cite: bool = False,
     json: Json = False,
 ) -> None:
-    """Plan the same instances with several methods, and tabulate values, proofs and run times.
+    """Plan the same instances with several methods, and compare values, proofs and run times.
 
     Every run has its own process. Finished runs are saved at once, so --resume can continue after an interrupt (exit
     code 130).

@@ -36,37 +36,37 @@ OUTPUT = "Output"
 PROBLEM_OPTIONS = declared(
     f"""
     [{CLUSTER}]
-    devices text NxGPU: The GPUs, as in 64xh100-80gb, by nodes, 8x8xh100-80gb, or of two sorts, 8xa100-80gb,8xh100-80gb;
-        with --gpu, only their number.
-    gpu text FILE: A device of your own: a TOML file with its figures, or a file written by `plan calibrate`.
-    levels levels LEVELS: Link bandwidth per GPU and direction, innermost level first: 8x450GB/s,8x50GB/s; default: a
-        typical node with this GPU.
-    memory_bytes size-or-none --memory SIZE: Usable memory per GPU, as the driver reports it: 79GiB, or none for no
-        limit; default: by GPU.
-    reserve_bytes size --reserve SIZE: Memory for the driver's context and communication buffers; default: 1.5GiB.
+    devices text NxGPU: The GPUs, e.g. 64xh100-80gb, by nodes: 8x8xh100-80gb, or of two sorts: 8xa100-80gb,8xh100-80gb.
+        With --gpu, only their number.
+    gpu text FILE: Your own device: a TOML file with its figures, or a file written by `plan calibrate`.
+    levels levels LEVELS: Link bandwidth per GPU and direction, innermost level first, e.g. 8x450GB/s,8x50GB/s; default:
+        a typical node with this GPU.
+    memory_bytes size-or-none --memory SIZE: Usable memory per GPU as the driver reports it, e.g. 79GiB; none: no limit;
+        default: the GPU's memory.
+    reserve_bytes size --reserve SIZE: Memory per GPU set aside for driver and communication buffers; default: 1.5GiB.
     [{MODEL}]
     sequence tokens TOKENS: Tokens per sequence.
     batch int: Sequences per optimizer step (global batch size).
-    lengths text LENGTHS: Documents packed into sequences, by tokens and fraction, 4096x0.9,32768x0.1; or a file with
-        one length per line.
+    lengths text LENGTHS: Lengths of packed documents, each with its share, e.g. 4096x0.9,32768x0.1; or a file with one
+        length per line.
     layers int: Shorten or lengthen the model to this number of layers.
     dense_layers int: For mixture-of-experts models: number of dense layers at the start.
     prediction_layers int: Layers for multi-token prediction, which --layers does not change; default: as in the model.
     precision choice bf16|fp16|fp8: Number format; default: bf16.
-    framework choice NAME: Framework that will run the plan: {", ".join(FRAMEWORKS)}; default: megatron.
+    framework choice NAME: Framework that runs the plan: {", ".join(FRAMEWORKS)} (by Aleph Alpha); default: megatron.
     attention_kernel text NAME: Attention kernel: flash-1, flash-2, triton, fused-softmax, torch; default: by framework.
-    optimizer text NAME: Optimizer, such as adam-mixed or muon; an unknown name lists all.
-    adapter_rank int --lora RANK: Train LoRA adapters of this rank on all matrix products of layers; all else is frozen.
-    encoder text ENCODER: Vision encoder before the model: clip-vit-l-336, siglip-so400m-384, internvit-300m,
-        internvit-6b, or sizes: layers=24,hidden=1024,heads=16,ffn=4096,tokens=576; images=4 alone changes that of
-        config.json, and none drops it.
-    frozen choice PART: Part of the model that is not trained: encoder, whose projector is trained nevertheless.
-    no_flash_attention flag: Do not use FlashAttention: the matrix of attention scores is stored.
-    no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank holds all tokens between
+    optimizer text NAME: Optimizer, e.g. adam-mixed or muon; an unknown name prints the list.
+    adapter_rank int --lora RANK: Train only LoRA adapters of this rank, on all matrix products of the layers.
+    encoder text ENCODER: Vision encoder before the model: clip-vit-l-336, siglip-so400m-384, internvit-300m or
+        internvit-6b, or sizes, e.g. layers=24,hidden=1024,heads=16,ffn=4096,tokens=576; images=4 alone changes the
+        encoder in config.json, and none drops it.
+    frozen choice PART: Part of the model that is not trained: encoder (its projector is trained nevertheless).
+    no_flash_attention flag: Do not use FlashAttention, and store the matrix of attention scores.
+    no_sequence_parallel flag: Do not use sequence parallelism: every tensor-parallel rank then holds all tokens between
         matrix products.
     dropout flag: The model uses dropout, so its masks are stored for the backward pass.
     fp8_weight_copy flag: For fp8: store a second copy of the weights.
-    efficiency texts NAME=VALUE: Set one hardware efficiency, as in products=0.7; repeatable.
+    efficiency texts NAME=VALUE: Set one hardware efficiency, e.g. products=0.7; repeatable.
     """,
     framework={"choices": FRAMEWORKS},
     frozen={"choices": ("encoder",)},
@@ -74,11 +74,11 @@ PROBLEM_OPTIONS = declared(
 SCOPE_OPTIONS = declared(
     """
     fix texts KEY=VALUE: Consider only configurations with this value; repeatable.
-    forbid texts KEY=VALUE: Consider no configuration with this value; repeatable.
+    forbid texts KEY=VALUE: Do not consider configurations with this value; repeatable.
     error share SHARE: Assumed error of predicted times, which decides how long the shortlist is; default: the error on
         published runs, at least 5%.
     memory_error share SHARE: Assumed error of predicted memory; default: the error on published runs, at least 3%.
-    prefer choice NAME: Which to choose among the configurations at most 1 % slower than the fastest: simplest (the
+    prefer choice NAME: Which configuration to choose among those at most 1 % slower than the fastest: simplest (the
         default), fastest or least-memory.
     """,
     prefer={"choices": ("fastest", "simplest", "least-memory")},
@@ -94,21 +94,21 @@ FIELDS = flags_of(PROBLEM_OPTIONS)
 @described(
     f"""
     model argument MODEL: A packaged model, a config.json or its folder, a profile or a layer table.
-    judge texts WORDS: Show memory and time of this configuration: "tensor=4 pipeline=2", or a framework's flags or
-        configuration file; repeatable.
-    why_not flag: With --judge: also search for the best configuration, and show why the judged ones are slower.
-    lose text N: Also plan for the loss of 1 to N nodes (or 0..N): the best configuration, and the same one (or that
-        of --judge) with fewer replicas.
+    judge texts WORDS: Show the memory and time of this configuration, e.g. "tensor=4 pipeline=2", or a framework's
+        flags or configuration file; repeatable.
+    why_not flag: With --judge: also search for the best configuration, and show where judged ones lose time.
+    lose text N: Also plan for 1 to N lost nodes (or 0..N): the best configuration for the rest, and the current one (or
+        that of --judge) with fewer replicas.
     [{RUNS}]
-    measured texts FILE: Your measured runs, to which efficiencies are fitted: a table, or a Megatron or torchtitan log;
+    measured texts FILE: Fit the efficiencies to your measured runs: a table, or a Megatron or torchtitan log;
         repeatable. In tables, peak_gib is torch.cuda.max_memory_allocated in GiB.
-    efficiencies text FILE: Fitted efficiencies, as written by --fit-output.
+    efficiencies text FILE: Use fitted efficiencies that --fit-output wrote.
     fit_output output: Write the fitted efficiencies, for --efficiencies.
     template flag: Print an empty table of runs for --measured, and do nothing else.
     [{OUTPUT}]
     every flag --all: Print every configuration on the shortlist instead of one row per family.
-    output output --output -o: Write the best configuration as a result; without a search, the judged one.
-    problem_output output: Write the problem, for `plan solve`, `plan verify` and `plan show`.
+    output output --output -o: Write the best configuration as a result (with --judge alone, the judged one).
+    problem_output output: Write the problem (model, cluster, batch) for `plan solve`, `plan verify` and `plan show`.
     """
 )
 def command(
@@ -130,7 +130,7 @@ def command(
     output: str | None = None,
     problem_output: str | None = None,
 ) -> None:
-    """Find the fastest training configuration of a model, or judge given ones: time, and memory of every rank.
+    """Find the fastest training configuration of a model, or show the time and memory of given configurations.
 
     Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero,
     schedule, layout, recompute, first-pool.
@@ -213,7 +213,7 @@ def _say_assumed(problem: TrainingProblem, given: Mapping[str, Any], searched: b
         from ..planners.training.pools import WAY_IN_WORDS
 
         rate = problem.second.bandwidth / 1e9
-        say_note(f"assuming the links of typical nodes, and {rate:g}GB/s between the two sorts")
+        say_note(f"assuming the links of typical nodes, and {rate:g}GB/s between the two sorts of GPUs")
         if searched:
             say_note(f"with GPUs of two sorts, the search considers only {WAY_IN_WORDS}")
     elif not {"levels", "gpu"} & {*given} and len(problem.levels) > 1:
@@ -235,7 +235,7 @@ def _say_assumed(problem: TrainingProblem, given: Mapping[str, Any], searched: b
         peak = pool.gpu.flops.get("bf16") or pool.gpu.flops["fp16"]
         assumed = assumed_of(pool.gpu.name, peak)
         if assumed is not None and pool.efficiencies == unmeasured(peak):
-            say_note(f"{assumed}; use --efficiency or --measured to set its own")
+            say_note(f"{assumed}; use --efficiency or --measured to change this")
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:

@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 @described(
     f"""
     result input RESULT: A result of `plan solve` or `plan configure`, or a plan; - for standard input.
-    profile input PROFILE: The profile or layer table that was planned, or the problem of a schedule or configuration.
-        Not needed if nodes are named like modules, or if the result contains its problem.
+    profile input PROFILE: The file that was planned: a profile, a layer table, or a problem file written with
+        --problem-output. Not needed if the result contains its problem, or if nodes are named after their modules.
     to text TARGET: The framework: {", ".join(f"{name} ({target.about})" for name, target in TARGETS.items())}.
     output text --output -o PATH: The file to write, or a folder if there are several files.
-    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: names of modules in the framework's own model;
+    rename texts FILE|OLD=NEW: For torch, torchtitan and accelerate: what the framework's own model calls a module;
         repeatable.
     micro_batches int N: For torch and torchtitan: also write schedule.csv, the order of all passes for N micro-batches.
-    row int N: The configuration in row N of the shortlist of a `plan configure` result; default: the best one.
+    row int N: Export row N of the shortlist in a `plan configure` result; default: the best configuration.
     with_model_flags flag: For training configurations: also write the flags for the shape of the model.
-    launcher choice NAME: For training configurations: write a torchrun or slurm script, or (mcore) Megatron's own YAML
-        file.
+    launcher choice NAME: For training configurations: write a torchrun or slurm script, or Megatron's own YAML file
+        (mcore).
     inference flag: The plan is for inference; a layer table then needs no backward passes.
     bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
     """,
@@ -75,7 +75,7 @@ def export(
     bytes_per_parameter: float | None = None,
     json: Json = False,
 ) -> None:
-    """Write a plan as configuration for a framework: torch, Megatron, DeepSpeed, vLLM and others.
+    """Write a plan as a configuration for torch, Megatron, DeepSpeed, vLLM or another framework.
 
     Warnings on stderr list settings that the framework lacks. A plan that it cannot express is rejected with a reason.
     """
@@ -212,9 +212,9 @@ RUN_OPTIONS = declared(
     steps int N =10: Measured iterations, after two that are not measured.
     check flag: Compare the loss and every gradient with a run in one process; exit code 3 if they differ.
     compare choice even: Also run the split into equal numbers of nodes.
-    bandwidth rate RATE =2GB/s: Bandwidth between two processes, for the prediction.
+    bandwidth rate RATE =2GB/s: Bandwidth between two processes, which the prediction uses.
     measure flag: Measure the profile again together with the run, and use it for the prediction.
-    time_limit_s duration --time-limit TIME =10min: Stop the whole run after this time: 10min.
+    time_limit_s duration --time-limit TIME =10min: Stop the whole run after this much time.
     """
 )
 
@@ -224,8 +224,8 @@ RUN_OPTIONS = declared(
     """
     result input RESULT: A result of `plan solve`, or a plan; - for standard input.
     profile input PROFILE: The profile that was planned, from `plan import torch`.
-    model text FILE:FUNCTION: The function that the profile was imported from: my.py:build.
-    save_profile output: Write the profile with the measured times, for the next plan.
+    model text FILE:FUNCTION: The function that the profile was imported from, e.g. my.py:build.
+    save_profile output: Write the profile with the measured times to FILE, for the next plan.
     """
 )
 def run_plan(

@@ -29,7 +29,7 @@ OPTIONS = declared(
     sequence tokens TOKENS: Tokens per sample, for language models.
     dtype text bfloat16|float16|float32 =bfloat16: Type of the weights.
     bytes_per_parameter float: For tables with a column parameters_count: bytes per parameter.
-    hardware text NAME: Calculate the times for this device: h100-80gb.
+    hardware text NAME: Calculate the times for this device, e.g. h100-80gb.
     measure flag =false: Measure real passes on this machine instead.
     repeats int =10: Number of measured passes, of which the median counts.
     inference flag =false: Leave out the backward passes.
@@ -39,7 +39,7 @@ OPTIONS = declared(
     micro_batch any SAMPLES: Samples per micro-batch, passed to the function as its argument micro_batch. With 4,1,2,8
         the times become curves; all other amounts are those for the first size.
     efficiency float: Share of its peak that the device reaches; default: known for each device.
-    kernel_start_s short-time --kernel-start TIME: Time to start a kernel: 5us; default: known for each device.
+    kernel_start_s short-time --kernel-start TIME: Time to start a kernel, e.g. 5us; default: known for each device.
     attention text fused|math =fused: Attention as one kernel, or step by step, which stores the scores.
     loss text sum: Use the sum of the first output as the loss.
     allow_uncounted flag =false: Count operations that read weights as free if there is no formula for their cost.
@@ -62,14 +62,14 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 with_arguments = shared("arguments", OPTIONS, _arguments)
 # Samples of a micro-batch, for files that do not state them; and where the profile goes.
 MICRO_BATCH = "micro_batch int SAMPLES: Number of samples that the amounts in the file are for."
-OUTPUT = "output output --output -o: The file to write: my.profile.json."
+OUTPUT = "output output --output -o: The file to write, e.g. my.profile.json."
 
 
 @with_arguments("inference", "bytes_per_parameter")
 @described(
     f"""
-    file argument FILE: A layer table: .csv or .tsv.
-    template flag: Print an example as CSV: a transformer.
+    file argument FILE: A layer table (.csv or .tsv).
+    template flag: Print an example, a transformer, as CSV.
     {OUTPUT}
     {MICRO_BATCH}
     """
@@ -106,7 +106,7 @@ def table(
 @with_arguments("inference")
 @described(
     f"""
-    file input FILE: A graph of layers with measured times: graph.txt.
+    file input FILE: A graph of layers with measured times, e.g. graph.txt.
     {OUTPUT}
     {MICRO_BATCH}
     """
@@ -244,7 +244,7 @@ def _summary(profile: Profile) -> str:
     """
     text argument TEXT|FILE: A layout, such as "Et*8|t*9|t*9|t*6,L"; layer counts, such as 8,9,9,6; or Megatron options.
     profile input PROFILE: The profile or layer table of the model.
-    output output --output -o: Write the result as JSON.
+    output output --output -o: Write the result to FILE as JSON.
     """
 )
 def megatron_layout(
@@ -255,7 +255,7 @@ def megatron_layout(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Make a plan from a Megatron layout or from layer counts (as in vLLM), and let the referee judge it.
+    """Make a plan from a Megatron layout or from layer counts (as in vLLM), and let the referee check it.
 
     `plan verify`, `plan simulate` and `plan show` read the result with the same cluster options, so you can compare
     what you run today with the optimum.

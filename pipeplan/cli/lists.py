@@ -46,13 +46,17 @@ def instances(json: Json = False) -> None:
     if json:
         print_json([*(row for of_kind in rows.values() for row in of_kind), *profiles])
         return
+    put("Times on named hardware are calculated; --json gives all details.")
     for kind, listing in packaged_kinds().items():
         put(listing.note, style="bold")
         _print_instances([_instance_row(row, listing) for row in rows[kind]])
+    parts = profiles[0]["made of"].split(", ")
+    end = ", " + ", ".join(part for part in parts if all(part in row["made of"] for row in profiles))
     put("profiles: models without a cluster; use them with --devices, --memory and --bandwidth", style="bold")
-    _print_instances(
-        [{"weights" if key == "parameters" else key: row[key] for key in row if key != "kind"} for row in profiles]
-    )
+    put(f"all of them: {end[2:]}", style="bold")
+    for row in profiles:
+        row |= {"weights": row["parameters"], "made of": row["made of"].removesuffix(end)}
+    _print_instances([{key: row[key] for key in ("name", "nodes", "weights", "made of")} for row in profiles])
 
 
 def _profile_row(name: str) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def _instance_row(row: Mapping[str, Any], listing: Listing) -> dict[str, Any]:
         "name": row["name"],
         **{heading: text.format_map(row) for heading, text in listing.columns.items()},
         **{heading: _time(row, variant.replace("-", "_")) for variant, heading in listing.variants.items()},
-        "made of": row["source"],
+        "made of": row["source"].removesuffix(" (analytic costs)"),
     }
 
 

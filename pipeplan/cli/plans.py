@@ -69,9 +69,9 @@ RULE_OPTIONS = declared(
     contiguity text {_choices("contiguity")}: What the nodes of each device must form; default: as in the result, else
         none.
     objective text {_choices("objective")}: The value to recompute; default: as in the result, else the first one for
-        this kind of problem.
-    semantics text {_choices("semantics")}: When weights are synchronised, for staging problems; default: as in the
-        result, else paper.
+        this problem type.
+    semantics text {_choices("semantics")}: For stagings: when weights are synchronised; default: as in the result, else
+        paper.
     subgraphs_per_device int Q: For latency: number of pieces that an accelerator may hold; default: as in the result.
     """,
     subgraphs_per_device={"min": 1},
@@ -258,7 +258,7 @@ def verdict_facts(case: Case, violations: tuple[Violation, ...]) -> dict[str, An
 @described(
     """
     plan input PLAN: A plan, a result, an expert split or a PyTorch schedule CSV; without one, show the instance.
-    unrolled flag: For patterns: show the pipeline by batch number, starting with the first batch.
+    unrolled flag: For periodic plans of chains: show the pipeline from the first batch on.
     """
 )
 def show_plan(
@@ -271,7 +271,7 @@ def show_plan(
     given: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Draw a plan: load, work, transfers and memory of each device or stage, with the slowest marked, and the timeline.
+    """Draw a plan: its timeline, and load and memory of each device or stage, with the slowest marked.
 
     Without a plan, describe the instance, or list the nodes of a profile and their costs if no cluster is given.
     """
@@ -286,7 +286,7 @@ def show_plan(
     lowered, _ = load_lowered(instance, on) if plan is None else load_lowered_for(plan, instance, on)
     problem, samples = lowered.problem, lowered.samples
     if unrolled and not kind_of(problem).periodic:
-        raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
+        raise UsageError(f"--unrolled is for periodic plans of chains; {instance} is a {problem.kind} problem.")
     if plan is None:
         if picture is not None or unrolled:
             raise UsageError(f"There is no plan to draw; name its file after {instance}.")
@@ -389,11 +389,11 @@ def _draw_case(
 @with_cluster()
 @described(
     f"""
-    micro_batches int N: Micro-batches in one iteration; required for splits and chains; for stagings the default is the
-        number in the problem.
+    micro_batches int N: Micro-batches in one iteration. Required for splits and chains; for stagings, the default is
+        the number in the problem.
     schedule choice {"|".join(SCHEDULES)}: Order of the passes. planned: the stage graph's own schedule, or 1F1B for
         other plans; gpipe: all forward passes, then all backward passes.
-    picture picture: Draw the iteration: .svg, .png or .pdf.
+    picture picture: Draw the iteration as .svg, .png or .pdf.
     """
 )
 def simulate_plan(
@@ -406,7 +406,7 @@ def simulate_plan(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Simulate one iteration of a plan with stages: time, idle devices, memory, and timeline."""
+    """Simulate one iteration of a plan that has stages: time, idle devices, memory and timeline."""
     from ..instances.simulate import simulate
     from ..instances.timeline.engine import DeadlockError
 
@@ -467,13 +467,12 @@ CAMPAIGN = '"schema": "pipeplan.campaign/'
 
 @described(
     """
-    memory flag --memory: Write the page on the memory of a training instead: bars for each stage that open into
-        formulas.
+    memory flag --memory: Write the page on a training's memory instead: bars for each stage that open into formulas.
     output output --output -o: The HTML file to write; default: explore.html, with --memory memory.html.
     """
 )
 def explore(*, memory: bool = False, output: str | None = None, json: Json = False) -> None:
-    """Write an interactive page with sliders for a pipeline, which shows its time, timeline and memory.
+    """Write an interactive page whose sliders change a pipeline and show its time, timeline and memory.
 
     The file needs no network and no installation. The settings are part of the page's address, so you can share them.
     """
@@ -506,7 +505,7 @@ def report(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Write a self-contained HTML page: summary, tables, timeline, memory, graph, search and comparison charts."""
+    """Write a self-contained HTML page: summary, tables, and charts of time, memory and search."""
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison names its own instances; drop INSTANCE.")

@@ -43,22 +43,22 @@ BLOCK_OPTIONS = declared(
     f"""
     [{BLOCKS}]
     micro_batches int M: Micro-batches per iteration; default: steady state only.
-    split_backward text SHARE: Divide backward passes: this share of the time for inputs, the rest for weights, at any
-        later time; 0.5, or one per stage: 0.5,0.5,0.4.
+    split_backward text SHARE: Split each backward pass: this share of its time is for inputs, the rest is a weight pass
+        at any later time; e.g. 0.5, or one share per stage: 0.5,0.5,0.4.
     weight_stash share SHARE: With --split-backward: share of the activations that a stage keeps for the weight pass;
         default: 0.5.
     virtual int V: Cut every stage into V chunks, as equal as possible, assigned to the devices in round-robin order.
     shape choice v: Place two chunks on each device in a V: down the devices and back.
-    recompute flag: Keep only the inputs; backward passes rerun the forward pass.
-    memory size-or-none SIZE: Memory of each device: 8GiB, or none for no limit; default: as in the problem of the plan.
+    recompute flag: Keep only the inputs of passes; backward passes rerun the forward pass.
+    memory size-or-none SIZE: Memory of each device, e.g. 8GiB; none: no limit; default: as in the plan's problem.
     [{METHOD}]
-    objective choice makespan|span|period: What to minimise; default: the makespan, or in steady state the period.
+    objective choice makespan|span|period: What to minimise; default: the makespan, or the period in steady state.
     """
 )
 METHOD_OPTIONS = declared(
     """
-    planner text NAME: How to find the schedule; `plan planners` lists the planners.
-    formulation text NAME: The formulation to solve; `plan formulations` lists them.
+    planner text NAME: How to find the schedule; `plan planners` lists all ways.
+    formulation text NAME: Formulation to solve; `plan formulations` lists all.
     """,
     panel=METHOD,
 )
@@ -71,8 +71,8 @@ METHOD_OPTIONS = declared(
 @described(
     f"""
     [{OUTPUT}]
-    output output --output -o: Write the result as JSON.
-    problem_output output: Write the schedule problem, for `plan verify`, `plan show` and `plan solve`.
+    output output --output -o: Write the result to FILE as JSON.
+    problem_output output: Write the schedule problem to FILE, for use with `plan verify`, `plan show` and `plan solve`.
     """
 )
 def command(

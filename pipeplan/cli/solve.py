@@ -50,7 +50,7 @@ _METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
 # Plug-ins are imported once they are named, which is too late for options by name.
-_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.")
+_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="Set an option of a plug-in; repeatable.")
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,17 +105,17 @@ METHOD, OUTPUT = "Method", "Output"
 @with_limits()
 @described(
     f"""
-    instance input INSTANCE: File, - (stdin) or packaged name; default: example.
+    instance input INSTANCE: File, packaged name or - (stdin); default: example.
     output output --output -o: Write the result as JSON.
     [{METHOD}]
-    formulation text NAME: The model to solve; see `plan formulations`.
+    formulation text NAME: Model to solve; see `plan formulations`.
     planner text NAME: How to find the plan; see `plan planners`.
-    solver text NAME: The solver; see `plan solvers`.
-    warm_start text auto|dp|none|FILE: The plan to start from. dp: the best chain of stages; FILE: a plan or result.
-    cross_check flag: Also prove it with a second exact method.
+    solver text NAME: One that `plan solvers` lists.
+    warm_start text auto|dp|none|FILE: Plan to start from; dp: the best chain of stages; FILE: a plan or result.
+    cross_check flag: Prove the result with two exact methods.
     [{OUTPUT}]
-    log output: Write the solver's own log to this file.
-    export_model output: Write the model as .mps or .lp before solving it, and FILE.md, which explains its names.
+    log output: Write the solver's own log to FILE.
+    export_model output: Before solving, write the model to FILE (.mps or .lp) and explain its names in FILE.md.
     """,
     formulation={"autocompletion": lambda: [*FORMULATIONS]},
     planner={"autocompletion": lambda: [*PLANNERS]},

@@ -52,19 +52,19 @@ ON_CURVES = ("devices", "bandwidth", "batch", "levels", *(option.name for option
 @with_limits("rel_gap", "time_limit_s", "threads", "seed")
 @described(
     f"""
-    instance input INSTANCE: A chain: a file, - for standard input, or the name of a packaged instance.
+    instance input INSTANCE: A chain: a file, the name of a packaged instance, or - for standard input.
     [Curves]
-    method texts NAME: A planner to draw, or a formulation (ilp-beaumont or cp-beaumont); repeatable; default:
-        exact-beaumont and the baselines.
-    memory texts SIZE: A memory limit, instead of --points: 8GiB; repeatable.
-    points int: Number of memory limits to try, from the smallest with a plan to the one where more does not help;
-        default: 8.
+    method texts NAME: A planner, or a formulation (ilp-beaumont or cp-beaumont), whose curve to draw; repeatable;
+        default: exact-beaumont and the baselines.
+    memory texts SIZE: A memory limit to use instead of --points, e.g. 8GiB; repeatable.
+    points int: Number of memory limits to try, from the smallest with a plan to the one above which more memory does
+        not help; default: 8.
     [{OUTPUT}]
-    output output --output -o: Write each point as a JSON line as soon as it is known; an interrupted run can continue
-        from this file.
-    resume flag --resume/--no-resume: Continue from an existing --output.
-    csv output: Write the points as a table.
-    picture picture: Draw the curves: .svg, .png or .pdf.
+    output output --output -o: Write each point to FILE as a JSON line as soon as it is known, so that an interrupted
+        run can continue.
+    resume flag --resume/--no-resume: Continue from an existing --output file.
+    csv output: Write the points to FILE as a table.
+    picture picture: Draw the curves as .svg, .png or .pdf.
     """
 )
 def pareto(
@@ -82,7 +82,7 @@ def pareto(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Draw the period of a chain against memory, with one curve per method.
+    """Show how the period of a chain depends on memory, with one curve per method.
 
     The referee recomputes every plan. The time limit applies to each point (default: 60 s). Ctrl-C ends the run and
     shows the points so far.
@@ -164,13 +164,13 @@ USUAL_LIMIT_S = 60.0
 @with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 @described(
     f"""
-    points int: Number of memory sizes at which to find the best value; 0: find only the smallest memory.
+    points int: Number of memory sizes for which to find the best plan; 0: find only the smallest memory.
     [{METHOD}]
-    formulation text NAME: The formulation to use.
-    planner text NAME: The planner to use.
+    formulation text NAME: Formulation to use; `plan formulations` lists all.
+    planner text NAME: Planner to use; `plan planners` lists all.
     [{OUTPUT}]
-    output output --output -o: Write the answer as JSON.
-    picture picture: Draw the curves: .svg, .png or .pdf.
+    output output --output -o: Write the answer to FILE as JSON.
+    picture picture: Draw the curves as .svg, .png or .pdf.
     """,
     points={"min": 0, "max": 1000},
 )
@@ -188,7 +188,7 @@ def memory(
     picture: str | None = None,
     progress: Progress = None,
 ) -> None:
-    """Find the smallest memory per device for which a plan exists, and show what additional memory gains.
+    """Find the smallest memory per device that allows a plan, and the time that more memory saves.
 
     The memory given in the instance is ignored. The time limit applies to the whole command (default: 60 s); Ctrl-C
     shows the results so far.

@@ -36,16 +36,16 @@ COMMAND = "A command to run"
     model argument MODEL|CAMPAIGN: A model, to start a campaign, or the file of a campaign, to continue it.
     [Campaign]
     output output --output -o: The file of a new campaign; default: campaign.json.
-    within share --within SHARE: How much slower than the fastest the answer may be; default: 2%.
-    rho share --rho SHARE: Assumed model error for each configuration, after fitting; default: the error of a fit on
-        published runs, or 10% if there are none.
-    common_factor float FACTOR: Assumed error that all predicted times share, as a factor; default: 1.65.
+    within share --within SHARE: How much slower than the fastest one the answer may be; default: 2%.
+    rho share --rho SHARE: Assumed error of each predicted time after fitting; default: the error of a fit to published
+        runs, or 10% if there are none.
+    common_factor float FACTOR: Error that all predicted times share before fitting, as a factor; default: 1.65.
     runs int --runs N: Maximum number of runs; default: 12.
     [{RUNS}]
     measured texts FILE: Your measured runs: a table, or a Megatron or torchtitan log; repeatable.
     [{COMMAND}]
-    run_command text --command WORDS: Command to run for each configuration, whose output is read: './train.sh
-        {{flags}}'; some frameworks take {{toml}}, {{json}} or {{words}} instead.
+    run_command text --command WORDS: Command that runs a configuration, and whose output is read: './train.sh
+        {{flags}}'. Some frameworks take {{toml}}, {{json}} or {{words}} instead.
     run_limit_s duration --run-limit TIME: Stop a run after this time; default: 1h.
     dry_run flag: Print the command of the next run without running it.
     retry flag: Repeat failed runs.
@@ -70,7 +70,7 @@ def command(
     json: Json = False,
     progress: Progress = None,
 ) -> None:
-    """Choose which configurations to run, one after another, until the fastest one is proven.
+    """Choose which configuration to run next, until one is proven to be the fastest.
 
     A campaign is stored in a file. Start one by naming a model; after that, name the file, with --measured or
     --command. Exit codes: 0 the fastest configuration is proven, or a new campaign was started; 1 not yet decided; 2

@@ -1,4 +1,4 @@
-"""The answer in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and what an even
+"""The answer in sentences: the value, what limits the pipeline, how good the plan is proven to be, and what an even
 split costs; what passes through one iteration."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def even_split(problem: Problem, rules: Rules, plans_of: str = "even_plans") -> 
     return None if best is None else rulings[best[1]]
 
 
-# ---- the sentence ---------------------------------------------------------------------------------------------
+# ---- the sentences --------------------------------------------------------------------------------------------
 
 
 # The most characters for the layers of the slowest device or link.
@@ -61,7 +61,7 @@ NO_PLAN = {
 
 
 def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules) -> str:
-    """A sentence about the plan that the referee accepts, or about why there is none."""
+    """Sentences about the plan that the referee accepts, or about why there is none."""
     if result.plan is None:
         return no_plan(problem, result)
     if view is None or result.objective is None:
@@ -71,18 +71,18 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         phrases.append(_against("your plan", start.value, result.objective))
     if (own := result.options.get(OWN_OBJECTIVE)) is None:
         return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
-    phrases.insert(0, f"{own}, which was minimised, is {result.objective:.6g}")
+    phrases.insert(0, f"the minimised objective, {own}, is {result.objective:.6g}")
     return about_plan(problem, result.plan, view, rules, rules.value(problem, result.plan), *phrases)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
-    """The value of a plan, what limits it, the phrases `more`, and an even split to compare with, in one sentence."""
+    """A sentence each on the value of a plan with what limits it, on `more`, and on an even split to compare with."""
     parts = [
         f"{view.value}: {view.limits or limits(view)}",
         *more,
         even(problem, plan, rules, value),
     ]
-    return "; ".join(filter(None, parts)) + "."
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
 def limits(view: PlanView) -> str:
@@ -110,7 +110,7 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
     split = f"an even split ({words})" if words else "an even split"
     parts = []
     if other is None and words:
-        parts.append(f"no even split ({words}) that was tried is valid")
+        parts.append(f"no even split that was tried ({words}) is valid")
     if other is not None:
         differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
         parts.append(_compared(split + differs, other, plan, value))
@@ -131,7 +131,7 @@ def _against(split: str, other: float, value: float) -> str:
         return ""
     ratio = other / value
     if abs(ratio - 1) <= SAME:
-        return f"{split} would be as fast"
+        return f"{split} would be just as fast"
     if ratio < 1:
         return f"{split} would be {percent(1 - ratio)} faster"
     if ratio < TIMES_AS_LONG:
@@ -146,11 +146,11 @@ def how_good(problem: Problem, result: Result) -> str:
         found = no_plan(problem, own).rstrip(".")
         if own.objective is not None:
             found = f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
-        return f"feasible, not proven, and outside the plans that the method considers; among those: {found}"
+        return f"not proven, since the plan is none of those that the method considers; among these: {found}"
     if result.gap is None:
         return "the distance from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
-        more = f" (for more plans, use {result.wider})" if result.wider else ""
+        more = f"; to search more plans, use {result.wider}" if result.wider else ""
         return optimal() + (f" among {among}{more}" if among else "")
     return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
 
@@ -204,7 +204,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "gap": "unknown" if result.gap is None else percent(max(0.0, result.gap)),
         "scope": result.scope,
         "in scope": found,
-        "wider": result.scope and result.wider and f"for more plans, use {result.wider}",
+        "wider": result.scope and result.wider and f"to search more plans, use {result.wider}",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
         "start": f"{start.outcome}{source}" + (f" at {amount(start.value, None)}" if start.value else ""),
         "cross-check": None if result.cross_check is None else check_in_words(result.cross_check),
@@ -220,7 +220,7 @@ def options_of(result: Result) -> dict[str, str]:
 
 def optimal(gap: float = 0.0) -> str:
     """Says how near the bound is to a value that it meets."""
-    return "optimal, proven" if gap <= NO_GAP else f"optimal, proven within {percent(gap)}"
+    return "proven optimal" if gap <= NO_GAP else f"proven optimal within {percent(gap)}"
 
 
 def check_in_words(facts: Mapping[str, Any]) -> str:
@@ -289,7 +289,7 @@ class Iteration:
     tokens_per_second: float | None
 
     def in_words(self) -> str:
-        usual = f" ({FOR_EACH_STAGE} per stage; plan simulate takes any number)" if self.is_usual_count else ""
+        usual = f" ({FOR_EACH_STAGE} per stage; `plan simulate` takes any number)" if self.is_usual_count else ""
         rates: tuple[tuple[float | None, str], ...] = (
             (self.samples_per_second, "samples"),
             (self.tokens_per_second, "tokens"),
@@ -302,8 +302,8 @@ class Iteration:
         )
         facts = ", ".join([amount(self.time, self.time_unit), *(f"{rate} {what}/s" for rate, what in texts)])
         return (
-            f"one iteration of {several(self.count, singular(self.counted))}{usual}: {facts}; "
-            f"the plan's devices are idle for {percent(self.idle)} of that time"
+            f"One iteration of {several(self.count, singular(self.counted))}{usual}: {facts}. "
+            f"The plan's devices are idle for {percent(self.idle)} of that time."
         )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FREE = "without a limit"
 # Share of the width by which curves go on behind the last point, so that the last step is seen.
 BEYOND = 0.05
-LEGEND = "gap: * is proven optimal, % is the distance to the bound"
+LEGEND = "gap: * means proven optimal, a percentage is the distance to the bound"
 # A smaller gap is shown as smaller, never as nothing.
 LEAST_GAP = 0.001
 # The heading of a column, and what it says of a point.
@@ -180,12 +180,12 @@ def _closing(study: MemoryStudy) -> str:
     """A sentence that says from where on more memory does not help, and below which amount it is known to help."""
     best, counted = study.no_more_helps, study.least.counted
     if best is None:
-        return "the time limit came before the gain from more memory was known"
+        return "the time limit was reached before the gain from more memory was known"
     value, amounts = best.value, in_one_unit((point.limit for point in study.points), counted)
     lower = in_one_unit((point.limit for point in study.points), counted, math.floor)
     slower = [p for p in study.points if p.bound is not None and value is not None and worse(p.bound, value)]
     if not best.certified:
-        return f"with more than {amounts[best.limit]} nothing better was found ({study.method}, not proven)"
+        return f"with more than {amounts[best.limit]}, {study.method} found nothing better (not proven)"
     words = f"above {amounts[best.limit]}, more memory does not help (proven by {study.method})"
     return f"{words}; at {lower[slower[-1].limit]} it still does" if slower else words
 

@@ -323,10 +323,10 @@ def say_differences(differences: Sequence[str]) -> None:
 
 
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
-    """Print whether the referee accepts the plan, with the value recomputed here."""
+    """Print whether the referee accepts the plan, if there is one, with the value recomputed here."""
     if plan is None:
-        put("verified: nothing, because no plan was found", style="bold")
-    elif violations:
+        return
+    if violations:
         put(*(f"  - {violation}" for violation in violations[:MOST_VIOLATIONS]))
         more = len(violations) - MOST_VIOLATIONS
         put(f"  - and {several(more, 'other')}; --json lists all" if more > 0 else "")

@@ -45,7 +45,7 @@ def run_in_words(campaign: Campaign, run: Made) -> str:
 def learnt_in_words(before: Verdict, verdict: Verdict) -> str:
     """What the last run has excluded, and the regret that it leaves."""
     excluded = len(verdict.excluded.keys() - before.excluded.keys())
-    return f"  it excludes {excluded} more; the best run {_left(verdict)}"
+    return f"  it excludes {several(excluded, 'more configuration')}; the best run {_left(verdict)}"
 
 
 def _left(verdict: Verdict) -> str:
@@ -62,23 +62,23 @@ def summary(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
     """What is believed, and what is known."""
     problem, first = campaign.problem, campaign.candidates[0]
     yield (
-        f"{problem.model.name} on {problem.devices} {problem.gpu.name}, {problem.framework}: "
-        f"{several(len(campaign.candidates), 'candidate')} within {per_cent(list_share(campaign))} of the best, "
-        f"which is predicted to take {first.seconds:.4g} s per iteration."
+        f"{problem.model.name} on {problem.devices} {problem.gpu.name} with {problem.framework}: "
+        f"{several(len(campaign.candidates), 'candidate')}, predicted to take at most {per_cent(list_share(campaign))} "
+        f"longer than the best ({first.seconds:.4g} s per iteration)."
     )
     yield (
-        f"Assumed: after fitting, each predicted time is right within {per_cent(verdict.rho)}; before it, all times "
-        f"together may be off by a factor of {math.exp(campaign.common):.3g}."
+        f"Assumed: before fitting, all predicted times together may be off by a factor of "
+        f"{math.exp(campaign.common):.3g}; after fitting, each of them by at most {per_cent(verdict.rho)}."
     )
     if campaign.proxies:
         count = several(len(campaign.proxies), "proxy")
-        yield f"The measured times of {count} count within {per_cent(TWICE * verdict.rho)}."
+        yield f"The measured times of {count} are trusted within {per_cent(TWICE * verdict.rho)}."
     if campaign.undecided:
         yield f"The search left {several(campaign.undecided, 'choice')} undecided; nothing is claimed about them."
     if verdict.best is not None and not verdict.certified:
         best = campaign.candidates[verdict.best].plan
         took = f"{shortest_words(problem, best)}, {best_seconds(campaign, best):.4g} s"
-        yield f"The best run so far: {took}; it {_left(verdict)}."
+        yield f"The best run so far ({took} per iteration) {_left(verdict)}."
     for note in verdict.notes:
         yield re.sub(r"candidate (\d+)", lambda found: _named(campaign, int(found[1])), note)
 
@@ -89,14 +89,14 @@ def next_in_words(campaign: Campaign, verdict: Verdict) -> Iterator[str]:
         return
     own = campaign.candidates[verdict.next]
     text, _ = in_words_of(campaign.problem, own.plan)
-    words, why = shortest_words(campaign.problem, own.plan), verdict.why.rstrip(".")
-    yield f"Next run: {words}: {_seconds(verdict, verdict.next, own.seconds)}, {own.bytes / GIB:.1f} GiB; {why}."
+    words, takes = shortest_words(campaign.problem, own.plan), _seconds(verdict, verdict.next, own.seconds)
+    yield f"Next run: {words}; {verdict.why.rstrip('.')} ({takes} per iteration, {own.bytes / GIB:.1f} GiB per GPU)."
     yield _on_one_line(text)
     cheap = _proxy(campaign, verdict)
     if cheap is not None:
         yield (
-            f"Or run a proxy first ({cheap['differs']}): {cheap['seconds']:.4g} s per iteration and "
-            f"{per_cent(cheap['share'])} of the GPU time; its time counts within {per_cent(TWICE * verdict.rho)}:"
+            f"Or first run a proxy ({cheap['differs']}; {cheap['seconds']:.4g} s per iteration), which takes "
+            f"{per_cent(cheap['share'])} of the GPU time. Its time is trusted within {per_cent(TWICE * verdict.rho)}:"
         )
         yield _on_one_line(cheap["flags"])
 

@@ -440,11 +440,11 @@ def with_measured(campaign: Campaign, paths: Sequence[str]) -> tuple[Campaign, l
                 campaign = replace(campaign, proxies=(*campaign.proxies, cheap))
             elif why:
                 own = Apart(name, words_of(run.plan), why, run.seconds)
-                told.append(f"{name} is kept apart: {why}.")
+                told.append(f"{name} is not used: {why}.")
                 if own not in campaign.apart:
                     campaign = replace(campaign, apart=(*campaign.apart, own))
             elif run.outcome == "measured" and run.seconds is None:
-                told.append(f"{name} has no time, so that it says nothing here.")
+                told.append(f"{name} has no time, so it is ignored.")
             elif (run.plan, *came) in ((m.plan, m.state, m.name, m.seconds, m.peak_bytes) for m in campaign.runs):
                 told.append(f"{name} is in the campaign already.")
             else:
@@ -622,7 +622,7 @@ def certificate(campaign: Campaign, verdict: Verdict) -> str | None:
         f"{shortest_words(problem, best)} takes {best_seconds(campaign, best):.4g} s per iteration, and "
         f"{several(count, 'run')} {'prove' if count > 1 else 'proves'} that none of the {len(campaign.candidates)} "
         f"configurations within {per_cent(list_share(campaign))} of the predicted best{left} is faster by more than "
-        f"{per_cent(campaign.within)}, if the model's form is right within {per_cent(verdict.rho)} for each of them."
+        f"{per_cent(campaign.within)}, if each of their times is right within {per_cent(verdict.rho)} after fitting."
     )
 
 

@@ -31,7 +31,7 @@ from .allocation import candidate, coarse_steps
 from .schedule import longest_period
 
 # The reason that a result gives for its value.
-ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
+ONE_BY_ONE = "one batch at a time on the best allocation, which no plan undercuts"
 # Layers up to which the search starts from the best runs of layers, which take quadratic work.
 MOST_LAYERS = 1000
 
@@ -309,14 +309,14 @@ def explain(
 
 def _sentences(problem: ChainProblem, found: ChainMemory, limits: SolveOptions, proven: bool) -> Iterator[str]:
     assert problem.memory_bytes is not None
-    fits = "no pattern fits" if proven else "perhaps no pattern fits"
+    fits = "no plan fits" if proven else "perhaps no plan fits"
     yield (
-        f"{fits} {amount(problem.memory_bytes)} of memory per GPU: one batch at a time on the best allocation "
-        f"needs {said(found)} in memory mode {problem.memory_mode}, and 1F1B needs at least as much"
+        f"{fits} in {amount(problem.memory_bytes)} of memory per GPU: even one batch at a time on the best allocation "
+        f"needs {said(found)}, and 1F1B needs at least as much (memory mode {problem.memory_mode!r})"
     )
     yield binding(found)
-    helping = list(_remedies(problem, found, limits))
-    yield f"what would help: {'; '.join(helping)}. Recomputation, which trades time for memory, is not modelled"
+    yield from _remedies(problem, found, limits)
+    yield "recomputation, which would save memory but take time, is not modelled"
 
 
 def said(found: ChainMemory) -> str:
@@ -332,26 +332,26 @@ def binding(found: ChainMemory) -> str:
     layers = ", ".join(str(i + 1) for i, gpu in enumerate(found.plan.allocation) if gpu == found.gpu)
     parts = ", ".join(f"{TERMS[name]} {amount(size)}" for name, size in terms.items() if size) or "nothing"
     return (
-        f"gpu{found.gpu} with layers {layers} needs it during {found.task}: {parts}; "
-        f"the largest part is {TERMS[max(terms, key=lambda name: terms[name])]}"
+        f"gpu{found.gpu} with layers {layers} needs this much during {found.task}, mostly for "
+        f"{TERMS[max(terms, key=lambda name: terms[name])]}: {parts}"
     )
 
 
 def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -> Iterator[str]:
     """What would help, each remedy with the memory that it needs."""
-    yield option(found.memory_bytes)
+    yield f"{option(found.memory_bytes)} would be enough"
     yield from _more_gpus(problem, limits)
     if problem.weight_copies > 1 and any(problem.weights):
         once = smallest_memory(problem.replace(weight_copies=1), limits)
         yield (
-            f"fewer copies of the weights: with weight_copies 1 instead of {problem.weight_copies:g}, "
+            f"fewer copies of the weights would help: with weight_copies 1 instead of {problem.weight_copies:g}, "
             f"{amount(once.memory_bytes)} is enough"
         )
     if problem.memory_mode == "reserved" and not problem.exclusive_buffers:
         inputs = smallest_memory(problem.replace(memory_mode="inputs"), limits)
         if inputs.memory_bytes < found.memory_bytes:
             yield (
-                "memory mode inputs, if slots and the tensors of running tasks have separate memory: "
+                "separate memory for slots and the tensors of running tasks would help: with memory mode 'inputs', "
                 f"{amount(inputs.memory_bytes)} is enough"
             )
 
@@ -361,13 +361,13 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
     assert problem.memory_bytes is not None
     gpus = problem.gpus
     if gpus >= problem.layers:
-        yield "more GPUs would not help: each layer could have one already"
+        yield "more GPUs would not help: there is one for each layer already"
         return
     while gpus < problem.layers:
         gpus = min(2 * gpus, problem.layers)
         needed = smallest_memory(problem.replace(gpus=gpus), limits).memory_bytes
         if needed <= problem.memory_bytes:
-            yield f"--devices {gpus}, with which {amount(needed)} is enough"
+            yield f"more GPUs would help: with --devices {gpus}, {amount(needed)} is enough"
             return
     yield f"more GPUs alone are not enough: even {gpus}, one per layer, would need {amount(needed)}"
 
@@ -378,8 +378,8 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
     assert problem.memory_bytes is not None
     if found.memory_bytes > problem.memory_bytes:
         yield (
-            f"no pattern of this allocation fits {amount(problem.memory_bytes)} of memory per GPU: "
-            f"one batch at a time needs {said(found)} in memory mode {problem.memory_mode}"
+            f"no plan with this allocation fits in {amount(problem.memory_bytes)} of memory per GPU: "
+            f"even one batch at a time needs {said(found)} (memory mode {problem.memory_mode!r})"
         )
         yield binding(found)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...instances.base.amounts import as_written, common_unit, exact_sum
 from ...instances.base.errors import InputError, show
+from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.physics.tolerances import SAFETY
 from ...instances.placement.kind_functions import held, with_memory
@@ -68,7 +69,7 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
     devices = problem.accelerators + sum(other.count for other in problem.other_types)
     share = whole(sum(classes.values(), Fraction(0)) / devices, unit)
     if share > classes[largest]:
-        return Floor(share, f"an even share of all nodes on {devices} accelerators")
+        return Floor(share, f"an even share of all nodes on {several(devices, 'accelerator')}")
     node = problem.nodes[largest[0]]
     what = f"node {show(node.id)}" if len(largest) == 1 else f"the nodes of colour {show(node.color)}"
     return Floor(classes[largest], f"{what}, which nothing divides")

@@ -236,7 +236,7 @@ def _check_question(kind: str, options: Mapping[str, Any]) -> None:
     for entry in all_methods():
         if entry.problem_kind != kind and set(entry.asked_by) & set(options):
             flag = "--" + entry.asked_by[0].replace("_", "-")
-            raise UsageError(f"{flag} is for {entry.problem_kind} problems, this one is of kind {kind!r}; drop it.")
+            raise UsageError(f"{flag} is for {entry.problem_kind} problems, but this one is a {kind}; drop it.")
 
 
 def _choose_planner(
@@ -316,8 +316,8 @@ def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> 
         fitting = [other.name for other in others if other.problem_kind in (kind, "any")]
         remedy = f"choose one of {_list(fitting)}" if fitting else f"drop it: there is no {what} for this kind"
         raise UsageError(
-            f"The {what} {entry.name!r} plans problems of kind {entry.problem_kind!r}, this one is of kind {kind!r}; "
-            f"{remedy}."
+            f"The {what} {entry.name!r} plans problems of kind {entry.problem_kind!r}, but this one is of kind "
+            f"{kind!r}; {remedy}."
         )
 
 

@@ -253,7 +253,7 @@ def verify_proof(
             f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound",
         )
     below = None if result.bound is None else f"below {with_unit(result.bound, problem.time_unit, DIGITS)}"
-    claim = f"{family.scope}: none is {below or 'there'}"
+    claim = f"{f'no plan is {below}' if below else 'there is no plan'} (among {family.scope})"
     return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)
 
 
@@ -314,7 +314,7 @@ def _answer(result: Result, second: Result, ask: _Ask) -> ProofCheck:
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
     why = f": {second.messages[-1]}" if second.stop == Stop.ERROR and second.messages else ""
-    related = " (it shares arithmetic with the first method, or took part: no independent one settles it)"
+    related = " (it shares arithmetic with the first method, or took part: no independent method settles it)"
     how = why + ("" if ask.other else " (the same method once more: no other settles it)" if ask.same else related)
     if result.bound is None:
         agreed = second.stop == Stop.INFEASIBLE

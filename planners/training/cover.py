@@ -284,7 +284,7 @@ class Condition:
     @property
     def words(self) -> str:
         side, about = "below" if self.below else "above", ABOUT[self.name]
-        return f"{self.name} ({about.unit} {about.words}) is {side} {self.value:.3g}; assumed: {self.known:.3g}"
+        return f"{self.name} ({about.unit} {about.words}) is {side} {self.value:.3g} (assumed: {self.known:.3g})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class Decision:
             may,
             excluded,
             may[0] if may else None,
-            "of those that may still be the fastest it is the most likely" if may else "nothing is left",
+            "it is the most likely of those that may still be the fastest" if may else "nothing is left",
             rho,
             (*notes, *contradiction, *dropped),
             likely,

@@ -24,7 +24,7 @@ FEW = 3
 def why_empty(problem: TrainingProblem, scope: Scope) -> str:
     """Why no choice of the scope can be run; asked where there is none."""
     asked = " ".join(f"{key}={value}" for key, value in scope.fix.items())
-    answer = f"Nothing with {asked} can be run." if asked else "Nothing in the scope can be run."
+    answer = f"No configuration with {asked} can be run." if asked else "No configuration in scope can be run."
     known = _known(problem)
     for key in ("tensor", "context", "pipeline", "data"):
         if key in scope.fix and scope.fix[key] not in known[key]:

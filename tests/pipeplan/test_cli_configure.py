@@ -49,8 +49,8 @@ def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Pl
         RECIPE,
     ))  # fmt: skip
     answer = in_one_line(said.out)
-    assert answer.startswith(f"{RECIPE}: fits; its fullest rank (stage 0) needs ")
-    has(answer, "(a GPU has 79.65 GiB)", "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b")
+    assert answer.startswith(f"{RECIPE} fits: its fullest rank (stage 0) needs ")
+    has(answer, " (a GPU has 79.65 GiB), ", "data=2 zero=1 schedule=interleaved-1f1b")
 
 
 def test_a_model_that_sees_is_judged_with_its_encoder_and_not_exported(plan: Plan) -> None:
@@ -130,21 +130,27 @@ def test_the_best_comes_first_then_the_list_and_what_became_of_the_others(plan: 
     text = in_one_line(said.out)
     told = plan("configure", tiny, *SMALL, "--json").json
     VALIDATOR.validate(told)
-    assert f"in full: {told['best']['words']}" in text
-    assert text.index("an iteration takes") < text.index("memory per rank") < text.index("shortlist")
-    assert f"the fastest configuration is among these {len(told['shortlist'])}" in text
-    assert f"{told['considered']:,} choices in the scope: {told['cannot_fit']:,} cannot fit" in text
+    (full,) = re.findall(r"in full, for --judge: (.*?) \(layout", text)
+    assert (
+        plan("configure", tiny, *SMALL, "--judge", full, "--json").json["judged"][0]["words"]
+        == told["best"]["words"]
+    )
+    assert text.index("per iteration") < text.index("GiB of memory for one rank") < text.index("shortlist")
+    assert f"The fastest configuration is among the {len(told['shortlist'])} on the list" in text
+    assert f"{told['considered']:,} choices in scope: {told['cannot_fit']:,} cannot fit" in text
     assert told["gap"] == pytest.approx(0, abs=1e-6)
     assert told["best"]["fits"] == "yes"
     others = told["cover"]["others"]
     assert others["choices"] == told["considered"]
-    assert f"No other of the {others['choices']:,} choices is ever more than" in text
+    assert f" longer than any of {others['choices']:,} choices in scope" in text
     assert ("proven for all of them" in text) == (others["open"] == 0)
     conditions = [own["best_if"] for own in told["cover"]["families"] if own["words"] != told["best"]["words"]]
     for own in [own for own in conditions if own is not None][:3]:
         side = "below" if own["below"] else "above"
-        assert f"is {side} {own['value']:.3g}; assumed: {own['known']:.3g}." in text
-    assert text.count("is faster only if") == min(3, len([own for own in conditions if own is not None]))
+        assert f"is {side} {own['value']:.3g} (assumed: {own['known']:.3g})." in text
+    assert text.count("is faster than the best only if") == min(
+        3, len([own for own in conditions if own is not None])
+    )
 
 
 def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configuration(plan: Plan, tiny: str) -> None:
@@ -157,7 +163,7 @@ def test_the_list_has_a_row_for_each_family_and_with_all_one_for_each_configurat
     assert 1 < len(families) < len(told["shortlist"])
     text = done(plan("configure", tiny, *SMALL)).out
     left = len(families) - 10
-    assert ("more; --all" in in_one_line(text)) == (left > 0)
+    assert ("more families; --all" in in_one_line(text)) == (left > 0)
     (heading,) = (line for line in text.splitlines() if "zero recompute" in line and "similar" in line)
     table = text[text.index(heading) :].splitlines()[2 : 2 + min(10, len(families))]
     rows = [int(row.split()[0]) for row in table]
@@ -382,10 +388,8 @@ def test_an_exported_script_says_its_whole_job(plan: Plan, framework: str, degre
         plan("configure", "--judge", "launch.sh"), "'launch.sh' starts 16 processes and does not say on which GPUs"
     )
     told = in_one_line(plan("configure", "llama-3-70b", *LLAMA[1:], "--judge", "launch.sh").out)
-    assert told.startswith("launch.sh is of another job than asked: ")
-    has(
-        told.partition("launch.sh: ")[0], "The model is" if framework == "torchtitan" else "--num-layers is 32, and"
-    )
+    assert told.startswith("launch.sh is for another job than the one asked for: ")
+    has(told.partition(" fit")[0], "The model is" if framework == "torchtitan" else "--num-layers is 32, and")
     fewer = plan("configure", "llama-3-8b", "--devices", "8xh100-80gb", *LLAMA[3:], "--judge", "launch.sh")
     has(in_one_line(fewer.out or fewer.err), "The launcher starts 16 processes, and the problem has 8 GPUs")
 
@@ -469,7 +473,7 @@ def test_the_least_change_fits_and_can_be_judged(plan: Plan, limit: str, begins:
     assert (again["fits"], change["fits"]) == ("yes", "yes")
     assert max(rank["bytes"] for rank in again["ranks"]) == change["bytes"]
     told = in_one_line(plan(*asked, "--judge", "tensor=2").out)
-    has(told, "rank 0 is over by ", f"{change['change']} fits, with ")
+    has(told, "Rank 0 lacks ", f"With {change['change']} it fits: ")
 
 
 def test_no_more_layers_are_computed_again_than_are_needed(plan: Plan) -> None:

@@ -119,7 +119,7 @@ def test_a_result_knows_its_cluster(plan: Plan, table: Path, tmp_path: Path, clu
         if words[0] == "simulate" and "placement" in cluster:
             continue  # its devices wait for each other
         said = done(plan(*words))
-        assert f"on the cluster of {result}: --devices" in said.err
+        assert f"using the cluster options of {result}: --devices" in said.err
         assert "made for another problem" not in said.err
     for words in ((result,), (result, table)):
         done(plan("report", *words, "-o", page))

@@ -108,7 +108,7 @@ def test_another_problem_is_noticed(plan: Plan, instance: Path, tmp_path: Path) 
     result = tmp_path / "result.json"
     plan("solve", instance, "--planner", "linear-dp", "--memory", "none", "--output", result)
     assert "was made for another problem" in plan("verify", instance, result, "--memory", "100GB").err
-    assert "on the cluster of" in plan("verify", instance, result).err
+    assert "using the cluster options of" in plan("verify", instance, result).err
     assert "was made for another problem" not in plan("verify", instance, result).err
     assert plan("verify", instance, result, "--memory", "none").err == ""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from command_line import Plan, done, has, refused
+from command_line import Plan, done, has, in_one_line, refused
 from problems import malformed
 from referencing import Registry, Resource
 
@@ -59,7 +59,7 @@ def test_the_example_that_nobody_named_is_named_by_the_answer(plan: Plan) -> Non
 def test_the_answer_comes_first_and_the_rest_on_demand(plan: Plan, instance: Path) -> None:
     said, more = plan("solve", instance).out, plan("solve", instance, "--verbose").out
     assert said.startswith("6.25 s per micro-batch: acc0 (nodes op1-op3) limits the pipeline")
-    has(said, "an even split (", "optimal, proven")
+    has(in_one_line(said), "An even split (", "Proven optimal")
     assert ["acc1", "op4"] in [line.split()[:2] for line in said.splitlines()]
     for heading in ("instance", "model", "run", "  options", "  seconds", "  proof"):
         assert any(line.startswith(heading) for line in more.splitlines()), heading

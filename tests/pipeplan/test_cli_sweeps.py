@@ -60,7 +60,7 @@ NONE_IS_ENOUGH = {
     "memory tiny-stages --time-limit 0s": (
         "known to be enough; at least 12 bytes is needed, by an even share of all layers on 4 devices"
     ),
-    "memory tiny-training --fix tensor=7": "enough: Nothing with tensor=7 can be run. 7 does not divide",
+    "memory tiny-training --fix tensor=7": "enough: No configuration with tensor=7 can be run. 7 does not divide",
 }
 
 

@@ -76,7 +76,7 @@ def test_a_campaign_begins_with_a_model_and_ends_with_a_certificate(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(TRAINER.replace("0.14 +", "0.2 +"), encoding="utf-8")
     said = done(plan("tune", *MODEL, "-o", "c.json", "--within", "3%", "--runs", 20))
-    has(in_one_line(said.out), "candidates within", "Next run:", "--tensor-model-parallel-size")
+    has(in_one_line(said.out), "candidates, predicted to", "Next run:", "--tensor-model-parallel-size")
     refused(plan("tune", *MODEL, "-o", "c.json"), "c.json exists; continue it with plan tune c.json")
     before = Path("c.json").read_bytes()
     dry = done(plan("tune", "c.json", *COMMAND, "--dry-run"))
@@ -106,7 +106,12 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     model = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", "4096", "--batch", "128")
     fixed = ("--fix", "tensor=2", "--fix", "virtual=1", "--fix", "zero=1")
     said = done(plan("tune", *model, *fixed, "-o", "c.json"))
-    has(in_one_line(said.out), "Or run a proxy first (8 layers, 8 GPUs, ", "counts within 20 %:", "--num-layers 8")
+    has(
+        in_one_line(said.out),
+        "Or first run a proxy (8 layers, 8 GPUs, ",
+        "trusted within 20 %:",
+        "--num-layers 8",
+    )
     proposed = plan("tune", "c.json", "--json").json["proxy"]
     assert 0 < proposed["share"] < 0.25
     words = dict(word.split("=") for word in proposed["words"].split())
@@ -116,8 +121,8 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     said = plan("tune", "c.json", "--measured", "runs.csv")
     assert said.code == 1
     has(in_one_line(said.err), "row 2 is a proxy (8 layers, 8 GPUs, ", "only its time counts")
-    has(in_one_line(said.out), "The measured times of 1 proxy count within 20 %.")
-    assert "Or run a proxy first" not in said.out, "it was made"
+    has(in_one_line(said.out), "The measured times of 1 proxy are trusted within 20 %.")
+    assert "Or first run a proxy" not in said.out, "it was made"
     (kept,) = read_campaign("c.json").proxies
     assert (kept.layers, kept.devices, kept.seconds) == (8, 8, 0.5)
     again = plan("tune", "c.json", "--measured", "runs.csv")

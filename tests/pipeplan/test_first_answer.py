@@ -33,7 +33,7 @@ def loaded_by(*words: str) -> set[str]:
     """The modules that a command has loaded when it has answered."""
     done = subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "optimal, proven" in " ".join(done.stdout.split())
+    assert "Proven optimal" in " ".join(done.stdout.split())
     return set(done.stderr.split())
 
 

@@ -143,7 +143,7 @@ def test_the_problem_says_which_method_of_a_name_is_meant() -> None:
     assert {entry.name for entry in found.values()} == {"gpipe"}
     assert {*gpipe.declared} == {"batches_per_flush", "objective"}
     assert [entry for entry in all_methods() if entry.name == "gpipe"] == [*gpipe.all_kinds]
-    with pytest.raises(UsageError, match="plans problems of kind 'chain', this one is of kind 'staging'"):
+    with pytest.raises(UsageError, match="plans problems of kind 'chain', but this one is of kind 'staging'"):
         choose(load_packaged("tiny-stages"), None, "gpipe", "auto", {})
 
 

@@ -173,7 +173,7 @@ def test_an_objective_of_ones_own_is_solved_to_its_true_optimum_and_kept(plan: P
     outside.run()
     assert outside.getInfo().objective_function_value == pytest.approx(best)
     shown = " ".join(plan(*words).out.split())
-    assert f"busy.traffic, which was minimised, is {best:g}" in shown
+    assert f"The minimised objective, busy.traffic, is {best:g}" in shown
     recomputed = recompute(problem, pipeplan.load_result("r.json"))
     assert (recomputed.differences, recomputed.result.objective) == ((), best)
     assert "busy.traffic was not recomputed" in recomputed.result.messages

@@ -108,7 +108,7 @@ def on_hardware(profile: Profile, device: Hardware) -> Profile:
 
 def calculated(device: Hardware) -> str:
     """Where times by the roofline rule come from, as profiles say it."""
-    return f"analytic: {device.name}, efficiency {device.efficiency:g}, {device.launch_s * 1e6:g} us a kernel"
+    return f"analytic: {device.name}, efficiency {device.efficiency:g}, {device.launch_s * 1e6:g} us per kernel"
 
 
 # ---- in files ------------------------------------------------------------------------------------------

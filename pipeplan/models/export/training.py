@@ -287,7 +287,7 @@ def megatron_configuration(problem: TrainingProblem, plan: Configuration, option
 
 def _yours(options: ExportOptions) -> str:
     """A note on the flags that an export to Megatron leaves to the user."""
-    beside = "add your own flags for data, tokenizer and learning rate"
+    beside = "add flags for your data, tokenizer and learning rate"
     if options.model_flags:
         return f"{beside}, and those of your model that cost no time, such as --rotary-base and --norm-epsilon"
     return f"{beside}, and for the model's shapes, which --with-model-flags writes"

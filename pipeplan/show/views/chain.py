@@ -24,7 +24,7 @@ MOST_PERIODS = 12
 # Index of the colour of transfers.
 MOVED = 3
 COLOURS = (*PHASE_NAMES[:3], "transfer")
-MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfers"
+MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfer"
 # A device that idles for less than this share of a period is always busy, but for rounding.
 ALWAYS = 1e-9
 TERM_NAMES = {"kept": "kept activations"}
@@ -157,7 +157,7 @@ def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
         batch = str(activity.batch)
         labels.append((activity, batch if _moves(activity) else activity.name + batch.translate(SUBSCRIPTS)))
     title = "one period, by task and number of the batch"
-    marks = f"one period, by task and batch; where there is no room, {MARKS}"
+    marks = f"one period; bars show task and batch, and short ones {MARKS}"
     return Timeline(
         title, *_lanes_and_bars(problem, plan, labels, 0.0, period), period, colours=COLOURS, marks=marks
     )

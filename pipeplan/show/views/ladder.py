@@ -35,7 +35,7 @@ def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
         tokens = tokens_per_second(own)
         return [f"{own.timing.seconds:.4g}", f"{tokens:,.0f}", percent(tokens / all_tokens)]
 
-    put("when nodes are lost (s: per iteration; share: of all tokens/s)", style="bold")
+    put("when nodes are lost (s: per iteration; share: of the tokens/s with all nodes)", style="bold")
     rows = []
     for rung in rungs:
         best = "none" if rung.best is None else shortly(rung.best.plan)
@@ -52,7 +52,7 @@ def draw_ladder(rungs: Sequence[Rung], whole: ConfigurationEvaluation) -> None:
                 )
     put(
         f"fewer replicas: {shortly(whole.plan)} with less data parallelism, and the largest batch that the replicas "
-        "divide evenly; left-over GPUs stay idle. The best configuration keeps the batch.",
+        "divide evenly. Left-over GPUs stay idle. The best configuration keeps the batch size.",
         "" if all(rung.finished for rung in rungs) else "A search was cut short: better configurations may exist.",
     )
 

@@ -14,9 +14,7 @@ from ..words import amount, is_noise, percent, plain, several
 # Short titles of columns for a terminal.
 SHORT_TITLES = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 SHORT_TITLES |= {"pipeline": "sending", "idle": "waiting"}
-WAITING = (
-    "sending: delay of the iteration by messages between stages; waiting: for other stages for any other reason"
-)
+WAITING = "sending: time that messages between stages add to the iteration; waiting: all other idle time"
 # What a rank spends its time on, in the order of the tables.
 SPENT = (
     *("products", "attention", "memory", "measured", "recomputation", "host"),
@@ -35,7 +33,7 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     pools, sorts = own.problem.pools, own.problem.sorts(own.plan.degrees.pipeline, own.plan.first_pool)
     names = ["a GPU"] if len(pools) == 1 else [pool.gpu.name for pool in pools]
     limits = [f"{name} has {(pool.memory_bytes or 0) / GIB:.2f}" for name, pool in zip(names, pools, strict=True)]
-    put("memory per rank in GiB, by stage" + ("" if limit is None else f" ({', '.join(limits)})"), style="bold")
+    put("GiB of memory for one rank of each stage" + f" ({', '.join(limits)})" * (limit is not None), style="bold")
     parts = tuple(own.memory[0].parts)
     rows = [
         (
@@ -54,9 +52,9 @@ def draw_ranks(own: ConfigurationEvaluation) -> None:
     more = f"... and {left} more stages" if left > 0 else ""
     put(more)
     if reserve := own.problem.reserve_bytes:
-        allocated = f"torch.cuda.max_memory_allocated leaves out the reserve ({gib(reserve)})"
-        put(f"sum: as in nvidia-smi; {allocated}, whose error is not measured")
-    put("time per rank and iteration in seconds, by stage", style="bold")
+        excluded = f"torch.cuda.max_memory_allocated excludes the reserve (assumed: {gib(reserve)})"
+        put(f"sum: as reported by nvidia-smi; {excluded}")
+    put("seconds per iteration for one rank of each stage", style="bold")
     spent = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
     seconds = [[getattr(rank, name) for name in spent] for rank in ranks[:MAX_DEVICES_DRAWN]]
     times = [(i, *("0" if is_noise(s / whole) else plain(s, 3) for s in own)) for i, own in enumerate(seconds)]
@@ -74,9 +72,9 @@ def _uneven(own: ConfigurationEvaluation) -> str:
     late = slowest(one / math.sqrt(own.micro_batches), plan.degrees.data)
     longest = max(rank.attention for rank in own.timing.ranks)
     return (
-        f"packed documents: attention sees {percent(share)} of whole sequences, {percent(one)} more or less from "
-        f"micro-batch to micro-batch; of {several(plan.degrees.data, 'data-parallel rank')} the slowest is expected to "
-        f"take {amount(late * longest, 's', 2)} longer than the mean, which is not in the seconds"
+        f"packed documents: attention does {percent(share)} of its work on whole sequences, and this varies by "
+        f"{percent(one)} between micro-batches. The slowest of {several(plan.degrees.data, 'data-parallel rank')} is "
+        f"expected to take {amount(late * longest, 's', 2)} longer than the mean, which the seconds above leave out."
     )
 
 

@@ -81,7 +81,7 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
         full_load=most,
         limits=_limits(evaluation, value, rules, unit),
         sentences=tuple(_sentences(evaluation, unit)),
-        legend=f"load: {time_scale(most, unit)[1] or 'time'} of work "
+        legend=f"load: {time_scale(most, unit)[1] or 'time'} that a device works "
         + ("in a period" if unrolled.period else "for all micro-batches"),
         timelines=(_timeline(unrolled, end),),
         memory=_memory(unrolled, end),
@@ -123,8 +123,8 @@ def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules
         shares = [_idle_of(evaluation.devices[d], value, rules) for d in evaluation.computing]
         most = percent(max(shares, default=0.0))
         least = percent(min(shares, default=0.0)).removesuffix(" %")
-        return f"devices idle {most if f'{least} %' == most else f'{least} to {most}'} of their own spans"
-    return f"counted over the whole {rules.objective}, devices idle {percent(float(evaluation.idle_share(value)))}"
+        return f"devices are idle for {most if f'{least} %' == most else f'{least} to {most}'} of their own spans"
+    return f"devices are idle for {percent(float(evaluation.idle_share(value)))} of the {rules.objective}"
 
 
 def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit: str | None) -> str:
@@ -137,9 +137,9 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit:
     if alike and share >= ALWAYS:
         return "all devices are always busy"
     if alike:
-        work = f"all devices have the same work, {amount(float(most), unit)}"
+        work = f"every device works for {amount(float(most), unit)}"
         if rules.objective != "span":
-            return f"{work}, and {idle}"
+            return f"{work}; {idle}"
         share_idle = percent(float(evaluation.idle_share(value)))
         return (
             f"{work}; the slowest takes {amount(float(value), unit)} from its first pass to its last, "
@@ -221,7 +221,7 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
 MARKS: dict[str, str] = {
     "F": "digits: forward",
     "B": "letters: backward",
-    "W": "capitals: for weights",
+    "W": "capitals: weight passes",
     "X": "=: other",
 }
 

@@ -207,6 +207,7 @@ def _bars(plan: Configuration, own: ConfigurationEvaluation, micro_batches: int)
 # Parts of a loss below this share of the whole time are summed up in one.
 WORTH_TELLING = 0.002
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
+TAKES = {"yes": "It takes", "maybe": "If it fits, it takes", "no": "If it fitted, it would take"}
 PART_WORDS = {"transient": "temporary memory", "reserve": "the reserve", "optimizer": "optimizer state"}
 # Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
 LETTERS = {"t": "tensor", "c": "context", "p": "pipeline", "v": "virtual", "e": "expert", "et": "expert_tensor"}
@@ -216,11 +217,11 @@ LEGEND = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).repla
 
 def told(judged: Judged) -> Iterator[str]:
     """Sentences on a judged configuration: the answer first, then every key, and what would make it fit."""
-    memory, time = memory_in_words(judged.evaluation), time_in_words(judged.evaluation)
     if judged.another_job:
-        yield f"{judged.asked} is of another job than asked: {' '.join(judged.another_job)}"
-    yield f"{judged.asked}: {FITS[judged.fits]}; {memory}; {time}."
-    yield f"in full: {words_of(judged.plan)}"
+        yield f"{judged.asked} is for another job than the one asked for: {' '.join(judged.another_job)}"
+    yield f"{judged.asked} {FITS[judged.fits]}: {memory_in_words(judged.evaluation)}."
+    yield f"{TAKES[judged.fits]} {time_in_words(judged.evaluation)}."
+    yield in_full(judged.plan)
     if judged.fits != "yes":
         yield change_in_words(judged)
     yield from (f"note: {note.rstrip('.')}." for note in judged.notes if note not in judged.another_job)
@@ -231,16 +232,19 @@ def memory_in_words(own: ConfigurationEvaluation) -> str:
     full = own.fullest
     part = max(full.parts, key=lambda name: full.parts[name])
     share = percent(full.parts[part] / full.bytes)
-    limit = "" if own.limit_bytes is None else f" (a GPU has {own.limit_bytes / GIB:.2f} GiB)"
-    return (
-        f"its fullest rank (stage {full.rank}) needs {full.bytes / GIB:.2f} GiB{limit}, "
-        f"{share} of which is {PART_WORDS.get(part, part)}"
-    )
+    held = gib(full.bytes) + ("" if own.limit_bytes is None else f" (a GPU has {gib(own.limit_bytes)})")
+    return f"its fullest rank (stage {full.rank}) needs {held}, {share} of it for {PART_WORDS.get(part, part)}"
 
 
 def time_in_words(own: ConfigurationEvaluation) -> str:
     """A phrase on the time of an iteration and its rates."""
-    return f"an iteration takes {amount(own.timing.seconds, 's', 4)} ({_rates(own)})"
+    return f"{amount(own.timing.seconds, 's', 4)} per iteration ({_rates(own)})"
+
+
+def in_full(plan: Configuration) -> str:
+    """The words with which `--judge` gives the same configuration; what is 1 by default is left out."""
+    words = " ".join(word for word in words_of(plan).split() if not word.endswith("=1") or word.startswith("zero"))
+    return f"in full, for --judge: {words} (layout: layers per chunk, with embedding and head)"
 
 
 def _rates(own: ConfigurationEvaluation) -> str:
@@ -257,17 +261,17 @@ def change_in_words(judged: Judged) -> str:
     full, limit, change = judged.evaluation.fullest, judged.evaluation.limit_bytes, judged.change
     assert limit is not None, "without a limit everything fits"
     rank, over = full.rank * judged.plan.degrees.stage_ranks, full.bytes - limit
-    missed = f"rank {rank} is over by {gib(over)}"
+    missed = f"Rank {rank} lacks {gib(over)}"
     if over <= 0:
         error = percent(both_sides(judged.memory_error).more)
-        missed = f"rank {rank} has {gib(-over)} left, less than the assumed error of {error}"
+        missed = f"Rank {rank} leaves {gib(-over)} free, less than the assumed error of {error}"
     if change is None:
         return f"{missed}; no single change (recomputation, sharding, layout or degrees) makes it fit."
     more = change.seconds / judged.evaluation.timing.seconds - 1
-    longer = "as long" if is_noise(more) else f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
+    longer = "just as long" if is_noise(more) else f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
     return (
-        f"{missed}; {change.words} {FITS[change.fits]}, with {gib(change.bytes)} on its fullest rank, and takes "
-        f"{amount(change.seconds, 's', 4)}, {longer}."
+        f"{missed}. With {change.words} it {FITS[change.fits]}: its fullest rank then needs {gib(change.bytes)}, and "
+        f"an iteration takes {amount(change.seconds, 's', 4)} ({longer})."
     )
 
 
@@ -281,36 +285,34 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     if best is None:
         yield from _nothing(answer, report)
         return
-    cut = "" if report.finished else "The search was cut short; the best so far is "
-    yield f"{cut}{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
-    yield f"in full: {words_of(best.plan)}"
+    cut = "" if report.finished else "The search was cut short, and this is the best so far. "
+    yield f"{cut}{shortly(best.plan)} takes {time_in_words(best)}."
+    yield f"I{memory_in_words(best)[1:]}."
+    yield in_full(best.plan)
     if answer.preferred is not None and answer.preferred.near > 1:
         yield _preferred_in_words(answer.preferred, best)
     for gpus, own in answer.alone.items():
         short = "" if own.finished else " (the search was cut short, so a better configuration may exist)"
         if own.seconds is None:
-            yield f"{gpus} alone: nothing that fits was found{short}."
+            yield f"On {gpus} alone, no configuration that fits was found{short}."
         else:
             more = own.seconds / best.timing.seconds - 1
             longer = f"{percent(abs(more))} {'longer' if more > 0 else 'less'}"
-            yield f"{gpus} alone: {amount(own.seconds, 's', 4)}, which is {longer}{short}."
-    if met(best.timing.seconds, report.bound):
-        yield "Proven: no configuration in the scope that is certain to fit is faster."
-    else:
-        yield (
-            f"Proven: no configuration in the scope that is certain to fit takes less than "
-            f"{amount(report.bound, 's', 4)} ({percent(report.gap or 0.0)} less)."
-        )
+            yield f"On {gpus} alone, an iteration takes {amount(own.seconds, 's', 4)}, {longer}{short}."
+    claim = "is faster"
+    if not met(best.timing.seconds, report.bound):
+        claim = f"takes less than {amount(report.bound, 's', 4)} ({percent(report.gap or 0.0)} less)"
+    yield f"Proven: no configuration in scope that is certain to fit {claim}."
 
 
 def _preferred_in_words(own: Preferred, best: ConfigurationEvaluation) -> str:
     what = "the simplest" if own.prefer == "simplest" else "the one that needs the least memory"
     if own.fastest.plan == best.plan:
-        return f"It is the fastest, and {what} of the {own.near} that are at most {percent(NEAR)} slower."
+        return f"It is the fastest configuration, and {what} of the {own.near} at most {percent(NEAR)} slower."
     more = percent(best.timing.seconds / own.fastest.seconds - 1)
     return (
-        f"It is {what} of the {own.near} that are at most {percent(NEAR)} slower than the fastest: it takes {more} "
-        f"longer than {shortly(own.fastest.plan)}."
+        f"It takes {more} longer than the fastest, {shortly(own.fastest.plan)}, and is {what} of the {own.near} "
+        f"configurations at most {percent(NEAR)} slower."
     )
 
 
@@ -320,24 +322,20 @@ def _nothing(answer: Answer, report: Report) -> Iterator[str]:
     if answer.why_empty is not None:
         yield answer.why_empty
     elif not report.finished:
-        yield "No configuration that fits was found before the search ended."
+        yield "The search ended before it found a configuration that fits."
     elif not report.nothing_fits:
-        left = f"{report.fit:,} of {considered}"
-        yield f"No configuration that fits was found, but {left} may still have one: no bound rules them out."
+        yield f"No configuration that fits was found, but {report.fit:,} of {considered} may still contain one."
     else:
-        yield f"No configuration in the scope is certain to fit, out of {considered}."
+        yield f"No configuration in scope is certain to fit (considered: {considered})."
     if nearest is None or nearest.limit_bytes is None:
         return
-    over, holds = (
-        nearest.fullest.bytes - nearest.limit_bytes,
-        f"{shortly(nearest.plan)}: {memory_in_words(nearest)}",
-    )
+    over, holds = nearest.fullest.bytes - nearest.limit_bytes, memory_in_words(nearest)
     if nearest.fit(answer.asked.memory_error) == "yes":
-        yield f"This configuration fits, but the search did not look at it: {holds}."
+        yield f"{shortly(nearest.plan)} fits, but the search did not consider it: {holds}."
     else:
-        missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, less than the assumed error"
-        yield f"The nearest miss is {holds}; it {missing}."
-    yield f"in full: {words_of(nearest.plan)}"
+        missing = f"lacks {gib(over)}" if over > 0 else f"leaves {gib(-over)} free, less than the assumed error"
+        yield f"{shortly(nearest.plan)} comes nearest, but {missing}: {holds}."
+    yield in_full(nearest.plan)
     if (more := answer.on_more_nodes) is not None:
         d, gpu = more.degrees, answer.problem.gpu.name
         yield f"{d.stage_ranks * d.pipeline} {gpu} are enough, with {shortly(more)}."
@@ -354,32 +352,31 @@ def shortly(plan: Configuration) -> str:
     return " ".join(told)
 
 
-def list_in_words(answer: Answer) -> str:
-    """What the shortlist means, in one sentence."""
+def list_in_words(answer: Answer) -> Iterator[str]:
+    """Sentences on what the shortlist promises."""
     asked, count, report = answer.asked, len(answer.listed), answer.report
     if report is None or not report.finished:
-        return (
-            f"The search was cut short: these {count} are those it has found, and the fastest may be none of them."
-        )
+        yield f"The search was cut short: the list has the {count} found so far, and the fastest may be missing."
+        return
     left = len(report.unlisted)  # choices of which the search knows too little
-    whose = "1 choice is" if left == 1 else f"{left:,} choices are"
-    unknown = f"{whose} undecided: no layout good enough for the list was found, but no bound rules one out."
     margin = both_sides(asked.memory_error)
     if answer.best is None:
-        may = f"None of these {count} is certain to fit; they fit if memory is off by up to {percent(margin.less)}."
-        return f"{may} {unknown}" if left else may
-    listed = f"these {count}" if count > 1 else "this one"
-    among, has, takes = f"among {listed}" if count > 1 else listed, "the list contains", "takes"
+        less = f"they fit if memory is up to {percent(margin.less)} below its prediction"
+        yield f"None of the {count} on the list is certain to fit; {less}."
+    else:
+        listed = f"among the {count} on the list" if count > 1 else "the one on the list"
+        among = f"{listed} or among the {several(left, 'undecided choice', ',')}" if left else listed
+        memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
+        memory = percent(margin.more) if margin.more == margin.less else memory
+        yield (
+            f"The fastest configuration is {among}, if no predicted time is off by more than "
+            f"{percent(asked.error)} and no memory by more than {memory}."
+        )
+        slower = f"take over {asked.ratio:.4g} times as long as the best"
+        yield f"All other choices of degrees, micro-batch and ZeRO stage cannot fit or {slower}."
     if left:
-        among, has, takes = f"among {listed} or in an undecided choice", "together they are", "may take"
-    memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
-    memory = percent(margin.more) if margin.more == margin.less else memory
-    theorem = (
-        f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{memory}, the fastest configuration is {among}: {has} every choice of degrees, "
-        f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
-    )
-    return " ".join(filter(None, (theorem, unknown if left else "", _one_name(answer))))
+        yield "undecided: no layout fast enough for the list was found, but no bound rules one out"
+    yield _one_name(answer)
 
 
 def model_in_words(problem: TrainingProblem) -> str:
@@ -405,14 +402,16 @@ def errors_in_words(problem: TrainingProblem) -> str:
     if problem.second is not None:
         return " ".join(map(errors_in_words, problem.pools))
     own, bits = usual_errors(problem).measured, "fp8" if problem.precision == "fp8" else "16-bit"
-    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and similar GPUs; {ACCURACY}"
+    whose = f"{problem.framework}, {bits}, {problem.gpu.name} and similar GPUs"
     if own is None:
-        return f"How accurate? No published runs to compare with, so the assumed errors are a guess ({whose})."
-    peaks = "" if own.memory is None else f", and memory at most {percent(own.memory)} above ({own.peaks:,} runs)"
+        return f"How accurate? No published runs are known ({whose}), so errors are guesses ({ACCURACY})."
+    peaks = (
+        "" if own.memory is None else f", and memory at most {percent(own.memory)} above it ({own.peaks:,} runs)"
+    )
     dense, more = (" without experts", "; expect more here") if problem.model.experts is not None else ("", "")
     runs = f"{several(own.runs, 'published run', ',')}{dense}"
     times = f"the measured time was within {percent(own.time)} of the prediction{more}"
-    return f"How accurate? For nine in ten of {runs}, {times}{peaks} ({whose})."
+    return f"How accurate? In 90 % of the {runs} ({whose}), {times}{peaks} ({ACCURACY})."
 
 
 def _one_name(answer: Answer) -> str:
@@ -421,8 +420,8 @@ def _one_name(answer: Answer) -> str:
     for own in answer.listed:
         if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
             return (
-                f"With data={own.plan.degrees.data} nothing is divided among data-parallel ranks, so all ZeRO stages "
-                f"are the same; such a choice is listed once, as zero={own.plan.zero}."
+                f"With data={own.plan.degrees.data}, all ZeRO stages are the same, because data-parallel ranks have "
+                f"nothing to divide. They are listed once, as zero={own.plan.zero}."
             )
     return ""
 
@@ -436,7 +435,7 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
     if eps is not None and eps < answer.asked.error == USUAL_ERROR:
         yield (
             f"The list allows for an error of {percent(USUAL_ERROR)} instead of {percent(eps)}, because these runs do "
-            "not show that other configurations are predicted as well; use --error to change this."
+            "not show that other configurations are predicted equally well; use --error to change this."
         )
     usual, fastest = usual_errors(answer.problem).time, answer.fastest
     if fastest is not None and eps is not None and eps == answer.asked.error > usual:
@@ -453,17 +452,16 @@ def counted_in_words(answer: Answer) -> str:
     report = answer.report
     assert report is not None, "asked of a search"
     by = ", ".join(f"{count:,} by the {name} bound" for name, count in report.discarded.items() if count)
-    by = by.replace("ramp", "fill-and-drain")
     if not report.considered:
-        return "0 choices in the scope."
+        return "0 choices in scope."
     parts = [f"{report.unfit:,} cannot fit"]
+    if by:
+        parts.append(f"{report.discarded.total():,} are too slow ({by.replace('ramp', 'fill-and-drain')})")
     if report.unlisted and report.finished:
         parts.append(f"{len(report.unlisted):,} undecided")
-    if by:
-        parts.append(f"ruled out as too slow: {by}")
     if not report.finished:
-        parts.append(f"{report.undecided:,} not decided")
-    return f"{several(report.considered, 'choice', ',')} in the scope: {'; '.join(parts)}."
+        parts.append(f"{report.undecided:,} not yet decided")
+    return f"{several(report.considered, 'choice', ',')} in scope: {', '.join(parts)}."
 
 
 def lost_in_words(answer: Answer, judged: Judged) -> str:
@@ -473,7 +471,7 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
         return ""
     seconds, least = judged.evaluation.timing.seconds, best.timing.seconds
     if judged.plan == best.plan:
-        return "This is the best configuration in the scope."
+        return "This is the best configuration in scope."
     slower = seconds - least
     large = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
     rest = slower - sum(large.values())
@@ -482,8 +480,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
     if abs(rest) >= WORTH_TELLING * least:
         parts.append(f"the rest {rest:+.3g} s")
     word = "slower" if slower >= 0 else "faster"
-    told_parts = ", ".join(parts) or "no part differs much"
-    return f"Compared with the best it is {percent(abs(slower) / least)} {word} ({slower:+.4g} s): {told_parts}."
+    by_parts = ", ".join(parts) or "no part differs much"
+    return f"It is {percent(abs(slower) / least)} {word} than the best ({slower:+.4g} s per iteration): {by_parts}."
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------
@@ -491,6 +489,8 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
 
 # The page on how far predictions are off.
 ACCURACY = "docs/accuracy.md"
+# What a family needs that no efficiency alone makes the fastest.
+SEVERAL = "several differ"
 # The most families of which a sentence says when they are faster.
 MOST_CONDITIONS = 3
 # The most characters of a layout in a table, where room is limited.
@@ -530,8 +530,9 @@ def _draw_list(answer: Answer, every: bool) -> None:
     rows.sort(key=lambda row: row[1].fit(answer.asked.memory_error) != "yes")  # those that fit for sure come first
     shown = [own for _, own in rows]
     entries = [(own.plan, own.timing.seconds, own.fullest) for own in shown]
-    letters = [f"{letter} {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
-    put(f"shortlist ({', '.join(letters).replace('_', '-')}, b micro-batch)", style="bold")
+    letters = [f"{letter} = {name}" for letter, name in _degrees_of(plan for plan, _, _ in entries).items()]
+    what = "shortlist" if every else "shortlist, one row per family"
+    put(f"{what} ({', '.join(letters).replace('_', '-')}, b = micro-batch)", style="bold")
     cells = [
         {"row": numbers.get(own.plan, ""), **line, **beside, "layout": _cut(layout_word(own.plan.layout))}
         for line, (beside, own) in zip(list_cells(answer, entries), rows, strict=True)
@@ -542,8 +543,8 @@ def _draw_list(answer: Answer, every: bool) -> None:
     if every:
         put(f"... and {left} more; --json lists all" if left else "")
     else:
-        put(*_families_in_words(answer, len(shown)))
-    put(list_in_words(answer))
+        put(*_families_in_words(answer, rows))
+    put(*list_in_words(answer))
 
 
 def list_cells(
@@ -585,7 +586,7 @@ def _families(answer: Answer) -> Iterator[tuple[dict[str, str], ConfigurationEva
     members = {} if answer.cover is None else {own.family: own for own in answer.cover.members}
     for i in answer.printed:
         own, member = answer.families[i], members.get(i)
-        wins = "" if member is None else _wins(member.wins) if member.wins else "several differ"
+        wins = "" if member is None else _wins(member.wins) if member.wins else SEVERAL
         if answer.best is not None and own.best.plan == answer.best.plan:
             wins = "as assumed"
         elif wins and answer.report is not None and answer.report.best is not None and not own.best.sure:
@@ -599,45 +600,45 @@ def _wins(wins: Condition) -> str:
     return f"{wins.name} {'<' if wins.below else '>'} {wins.value:.3g}"
 
 
-def _families_in_words(answer: Answer, shown: int) -> Iterator[str]:
-    """What the words beside the rows mean, and what is proven of them."""
-    yield "one row per family; row: number in the whole list, for plan export --row"
-    if any(own.alike for own in answer.families[:shown]):
+def _families_in_words(answer: Answer, rows: Sequence[tuple[dict[str, str], Any]]) -> Iterator[str]:
+    """What to run if the best does not fit, what decides between the rows, and what is proven of them."""
+    best, cover, entries = answer.best, answer.cover, [own["fastest if"] for own, _ in rows if own["fastest if"]]
+    yield "row: number on the whole list, for plan export --row"
+    if any(beside["similar"] for beside, _ in rows):
         yield "similar: how many others on the list differ only in layout or number of chunks"
-    if (left := len(answer.families) - shown) > 0:
+    if (left := len(answer.families) - len(rows)) > 0:
         yield f"... and {several(left, 'more family')}; --all lists every configuration"
-    cover = answer.cover
-    if cover is not None and cover.families > 1:
-        if not all(member.wins for member in cover.members):
-            yield "several differ: a row that is the fastest only if several efficiencies differ from their defaults"
-        these = f"the best of these {len(cover.members)}" if len(cover.members) > 1 else "this one"
-        yield (
-            f"fastest if: efficiencies of this cluster that make a row the fastest. Whatever they are, {these} is "
-            f"close to the fastest of {cover.families} families: within {percent(cover.delta)} at the {cover.points} "
-            f"points tried, and within {percent(cover.proven)} everywhere (proven for the model)."
-        )
-        others, left = cover.others, cover.others.open
-        proven = "all of them" if not left else f"all but {left:,} of them"
-        yield (
-            f"No other of the {several(others.choices, 'choice', ',')} is ever more than {percent(others.within)} "
-            f"faster than {these}; this is proven for {proven}."
-        )
-        yield from _conditions(answer)
-    best = answer.best
     if best is not None and (own := answer.leaner(best.plan)) is not None:
         less, longer = 1 - answer.fullest(own.plan).full / best.fullest.full, own.seconds / best.timing.seconds - 1
         yield (
-            f"If the best does not fit after all, try {shortly(own.plan)}: it needs {percent(less)} less memory and "
+            f"If the best does not fit in practice, try {shortly(own.plan)}: it needs {percent(less)} less memory and "
             f"takes {percent(abs(longer))} {'longer' if longer > 0 else 'less time'}."
         )
+    if cover is None or cover.families == 1:
+        return
+    yield "fastest if: efficiency of the cluster at which the row is the fastest"
+    if SEVERAL in entries:
+        yield f"{SEVERAL}: no single efficiency is enough"
+    yield from _conditions(answer)
+    yield (
+        f"Whatever the efficiencies are, the best of the {several(len(entries), 'row')} with such an entry takes at "
+        f"most {percent(cover.proven)} longer than the best of all {cover.families} families (proven for the model), "
+        f"and at most {percent(cover.delta)} longer in the {cover.points} cases tried."
+    )
+    rest, count = cover.others, several(cover.others.choices, "choice", ",")
+    proven = "all of them" if not rest.open else f"all but {rest.open:,} of them"
+    yield f"That row takes at most {percent(rest.within)} longer than any of {count} in scope (proven for {proven})."
 
 
 def _conditions(answer: Answer) -> Iterator[str]:
     """What would have to be true for the first few other families of the cover to be faster than the best."""
     best, members = answer.best, () if answer.cover is None else answer.cover.members
+    rows = {own.plan: row for row, own in enumerate(answer.listed, 1)}
     others = [(own.wins, answer.families[own.family].best.plan) for own in members]
     told = [(wins, plan) for wins, plan in others if wins is not None and best is not None and plan != best.plan]
-    yield from (f"{shortly(plan)} is faster only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS])
+    yield from (
+        f"Row {rows[plan]} is faster than the best only if {wins.words}." for wins, plan in told[:MOST_CONDITIONS]
+    )
 
 
 def _degrees_of(plans: Iterable[Configuration]) -> dict[str, str]:
@@ -700,7 +701,7 @@ def _left(count: int) -> Node:
 
 
 def _shortlist(answer: Answer) -> Iterator[Node]:
-    yield paragraph(list_in_words(answer))
+    yield paragraph(" ".join(list_in_words(answer)))
     yield paragraph(errors_in_words(answer.problem))
     yield paragraph(f"Counted by the search: {counted_in_words(answer)}", "note")
     differences = [
@@ -783,7 +784,7 @@ def _judged(answer: Answer, judged: Judged) -> Element:
     first, *more = told(judged)
     stages = tuple(_rows(judged.problem, judged.plan, judged.evaluation))
     memory, left = memory_lanes((Table("stage", stages[:MOST_STAGES]),)), len(stages) - MOST_STAGES
-    sentences = [first.removeprefix(f"{name}: "), *more, lost_in_words(answer, judged)]
+    sentences = [first.removeprefix(f"{name} "), *more, lost_in_words(answer, judged)]
     return tag(
         "div",
         None,

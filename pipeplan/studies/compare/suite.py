@@ -435,7 +435,7 @@ def load_suite(name: str, quick: bool = False) -> Suite:
     if not path.is_file():
         guess = did_you_mean(name, packaged)
         raise UsageError(
-            f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(packaged))}."
+            f"There is no suite or file named {name!r}{guess}; packaged suites are {', '.join(sorted(packaged))}."
         )
     data = read_toml(path)
     with errors_in(name):

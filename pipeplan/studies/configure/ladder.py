@@ -71,11 +71,11 @@ def lost_nodes(text: str, problem: TrainingProblem) -> tuple[int, ...]:
     first, dots, last = text.partition("..")
     numbers = [whole_number(part.strip()) for part in ((first, last) if dots else ("1", first))]
     nodes = problem.devices // problem.levels[0].count
-    if None in numbers:
-        raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
     least, most = (number or 0 for number in numbers)
-    if not least <= most < nodes:
-        raise UsageError(f"--lose is {show(text)}, and there are {several(nodes, 'node')}; give fewer of them.")
+    if None in numbers or least > most:
+        raise UsageError(f"--lose is {show(text)}; give a number of nodes, as in 4, or 0..4.")
+    if most >= nodes:
+        raise UsageError(f"--lose is {show(text)}, but the cluster has {several(nodes, 'node')}; one must remain.")
     return tuple(range(least, most + 1))
 
 

@@ -116,7 +116,7 @@ def test_exclusive_buffers_are_kept() -> None:
 def test_an_allocation_that_never_fits_is_refused_with_the_reason(method: dict[str, Any]) -> None:
     result = scheduled(G4.replace(memory_bytes=30), (0, 0, 0, 0), **method)
     assert (result.stop, result.plan) == (Stop.INFEASIBLE, None)
-    assert any("no pattern of this allocation fits 30 B" in message for message in result.messages)
+    assert any("no plan with this allocation fits in 30 B" in message for message in result.messages)
 
 
 # ---- who judges -------------------------------------------------------------------------------------------

@@ -62,8 +62,8 @@ def test_the_command_says_how_uneven_ranks_are(plan: Plan, tmp_path: Path, monke
     assert words.out == file.out
     has(
         in_one_line(words.out),
-        "attention sees 53.7 % of whole sequences",
-        "of 4 data-parallel ranks the slowest is",
+        "attention does 53.7 % of its work on whole sequences",
+        "The slowest of 4 data-parallel ranks is",
     )
     refused(plan("configure", *LLAMA, "--lengths", "8193x1"), "give 1 to 8192, the tokens of a sequence")
 

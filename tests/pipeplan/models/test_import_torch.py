@@ -68,7 +68,7 @@ def test_from_a_model_to_a_plan(plan: Plan, file: Path, tmp_path: Path) -> None:
     profile = tmp_path / "my.json"
     said = done(plan("import", "torch", f"{file}:build", *DEVICE, "-o", profile))
     assert "a profile of 5 nodes" in said.out
-    assert re.search(r"analytic: h100-80gb, efficiency 0\.7, 4 us a kernel", " ".join(said.out.split()))
+    assert re.search(r"analytic: h100-80gb, efficiency 0\.7, 4 us per kernel", " ".join(said.out.split()))
     result = plan("solve", profile, "--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s", "--json").json
     assert result["found"] == "optimal"
 
@@ -79,7 +79,7 @@ def test_the_profile_says_where_it_comes_from(plan: Plan, file: Path) -> None:
     source = data["source"]
     assert (source["how"], source["torch"]) == ("torch-export", torch.__version__)
     assert re.fullmatch("[0-9a-f]{64}", source["graph_sha256"])
-    assert source["times"] == "analytic: h100-80gb, efficiency 0.25, 1 us a kernel"
+    assert source["times"] == "analytic: h100-80gb, efficiency 0.25, 1 us per kernel"
     assert data["micro_batch"] == 4
     assert [node["id"] for node in data["nodes"]] == ["blocks.0", "blocks.1", "blocks.2", "blocks.3", "head"]
     assert data["tensors"][0] == {

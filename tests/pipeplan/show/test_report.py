@@ -187,7 +187,7 @@ def test_the_shortlist_says_whose_times_it_has_and_what_may_not_fit(stored: dict
     assert len(listed) > MOST_JUDGED
     has(
         part(page, "shortlist"),
-        f"the fastest configuration is among these {len(listed)}",
+        f"The fastest configuration is among the {len(listed)} on the list",
         f"times of rows 1 to {MOST_JUDGED} are the referee's, the others are from the search",
     )
     assert re.search(r"\b1 0\.111\d* -0\.\d+ % [\d.]+ [\d.]+ free", part(page, "shortlist"))
@@ -202,7 +202,7 @@ def test_the_shortlist_says_whose_times_it_has_and_what_may_not_fit(stored: dict
 def test_each_judged_configuration_says_what_it_loses_by_part_and_its_text_is_only_text(
     stored: dict[str, Any],
 ) -> None:
-    words = ("tensor communication", "recomputation", "does not fit", "rank 0 is over by")
+    words = ("tensor communication", "recomputation", "does not fit", "Rank 0 lacks")
     has(part(page_with(stored), "judged"), *JUDGED, *words)
     judged = deepcopy(stored["choices"]["judged"])
     judged[0] |= {"asked": HOSTILE, "notes": ["<img src=x>"]}

@@ -223,17 +223,17 @@ def with_block(problem: ScheduleProblem, name: str, time: float) -> ScheduleProb
     return problem.replace(blocks=tuple(blocks))
 
 
-SAME = "all devices have the same work, 45"
+SAME = "every device works for 45"
 
 
 @pytest.mark.parametrize(("found", "limits"), [
     (lambda: shown(TWO, STEADY), "all devices are always busy"),
     (lambda: shown(with_block(TWO, "F1", 0.5), STEADY),
-     "d0 limits it and is always busy; counted over the whole period, devices idle 8.33 %"),
+     "d0 limits it and is always busy; devices are idle for 8.33 % of the period"),
     (lambda: shown(pipeline(), objective="span"),
      f"{SAME}; the slowest takes 90 from its first pass to its last, of which it idles 50 %"),
     (lambda: shown(pipeline(), objective="makespan"),
-     f"{SAME}, and counted over the whole makespan, devices idle 50 %"),
+     f"{SAME}; devices are idle for 50 % of the makespan"),
     (lambda: shown(with_block(pipeline(), "W1", 5)),
      "waiting for data or memory limits it, even d1 is busy for no more than 51.6 % of it"),
 ], ids=["busy", "one", "span", "makespan", "uneven"])  # fmt: skip

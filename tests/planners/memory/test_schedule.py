@@ -54,7 +54,7 @@ def test_one_micro_batch_alone_says_how_much_a_pipeline_needs() -> None:
     assert (found.memory_bytes, found.lower_bytes, found.proven) == (2, 2, True)
     assert said(found) == (
         "2 half-activation of memory per device is the smallest amount with a plan "
-        "(proven, by block 'F0' on 'd0' alone)"
+        "(proven by block 'F0' on 'd0' alone)"
     )
     assert found.to_json()["counted"] == "half-activation"
 

@@ -142,8 +142,8 @@ def test_verify_show_and_report_say_it_alike(plan: Plan, stale: Path, tmp_path: 
         assert first in said
         assert second in said
     assert "proven optimal" not in text
-    assert "optimal, proven" not in text
-    assert "proven: no plan saves more than" in text
+    assert "roven optimal" not in text
+    assert "Proven: no plan saves more than" in text
     assert plan("show", "tiny-chain", stale, "--json").json["differences"] == [first, second]
 
 
@@ -156,7 +156,7 @@ def test_a_plan_file_and_other_rules_claim_nothing(plan: Plan, proven: Result, t
 
 
 def test_the_page_names_the_plans_of_a_proof(proven: Result) -> None:
-    assert "optimal, proven among contiguous plans, which form a chain of stages" in result_page(PROBLEM, proven)
+    assert "Proven optimal among contiguous plans, which form a chain of stages" in result_page(PROBLEM, proven)
 
 
 # ---- comparisons ---------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     assert check.by["other_method"] == other
     assert result.scope is not None
     unit = "" if problem.time_unit is None else f" {problem.time_unit}"
-    assert check.claim == f"{result.scope}: none is below {result.bound:.7g}{unit}"
+    assert check.claim == f"no plan is below {result.bound:.7g}{unit} (among {result.scope})"
     assert json.loads(json.dumps(check.to_json()))["answer"] == "confirmed"
     # No plan beside the higher bound would give it away.
     higher = replace(
@@ -293,7 +293,7 @@ def test_that_there_is_no_plan_can_be_confirmed_and_contradicted() -> None:
     nothing = solve(small, planner="dp-piper")
     assert nothing.stop == Stop.INFEASIBLE
     check = verify_proof(small, nothing)
-    assert (check.answer, check.claim) == (Answer.CONFIRMED, f"{nothing.scope}: none is there")
+    assert (check.answer, check.claim) == (Answer.CONFIRMED, f"there is no plan (among {nothing.scope})")
     forged = replace(nothing, problem={**nothing.problem, "hash": problem.hash})
     assert verify_proof(problem, forged).answer == Answer.CONTRADICTED
 

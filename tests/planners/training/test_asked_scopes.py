@@ -154,7 +154,9 @@ def test_a_scope_without_anything_says_why(fix: str, forbid: str, framework: str
     report = Search(problem, scope).run()
     assert (report.considered, report.nothing_fits) == (0, True)
     assert told in why_empty(problem, scope)
-    assert why_empty(problem, scope).startswith(f"Nothing with {fix} can" if fix else "Nothing in the scope can")
+    assert why_empty(problem, scope).startswith(
+        f"No configuration with {fix} can" if fix else "No configuration in scope can"
+    )
 
 
 def test_the_rule_that_no_head_is_divided_is_told_with_its_number() -> None:
@@ -181,4 +183,4 @@ def test_solving_tells_the_reason_as_well() -> None:
     problem = load_packaged("tiny-training")
     result = solve(problem, options={"fix": "tensor=7"})
     assert result.stop == Stop.INFEASIBLE
-    assert any(message.startswith("Nothing with tensor=7 can be run.") for message in result.messages)
+    assert any(message.startswith("No configuration with tensor=7 can be run.") for message in result.messages)

@@ -51,7 +51,7 @@ def test_times_on_a_device_by_hand() -> None:
     row = Profile((DIAMOND.nodes[0],), (), name="row", time_unit="ms")
     slow = on_hardware(row, SLOW)
     assert (slow.time_unit, slow.nodes[0].forward, slow.nodes[0].backward) == ("s", 12.5 + 4.25, 24.25)
-    assert slow.source["times"] == "analytic: slow, efficiency 0.5, 250000 us a kernel"
+    assert slow.source["times"] == "analytic: slow, efficiency 0.5, 250000 us per kernel"
     fast = on_hardware(row, DEVICES["h100-80gb"])
     assert fast.nodes[0].forward < 1e-4
     assert without_backward_passes(slow).nodes[0].work == type(WORK)(WORK.forward)
