@@ -189,15 +189,7 @@ def _search_times() -> list[str]:
         "to choose among the sizes, and `one size` searches for the chosen size alone. `row` is the "
         "sequential search (`spp-pipedream`): the same compiled program over a row of all operators."
     )
-    head = [
-        "model",
-        "devices",
-        "plan",
-        "search",
-        "row",
-        "row / search",
-        "one size",
-    ]
+    head = ["model", "devices", "plan", "search", "row", "row / search", "one size"]
     return _table("Search times", words, head, rows)
 
 

@@ -22,14 +22,7 @@ import pipeplan
 
 PUBLISHED_GREEDY = {"bert24_inference": 100.219, "gnmt_inference": 268.5, "bert_l-3_inference": 416.204}
 
-PLANNERS = (
-    "latency-cpu",
-    "latency-greedy",
-    "latency-linear-dp",
-    "latency-dp",
-    "latency-partition",
-    "latency-lns",
-)
+PLANNERS = ("latency-cpu", "latency-greedy", "latency-linear-dp", "latency-dp", "latency-partition", "latency-lns")
 
 EXACT = "ip-tarnawski-latency"
 

@@ -312,11 +312,7 @@ def _run(name: str, steps: int) -> pipeplan.RunReport:
     plan = pipeplan.solve(problem).plan
     assert plan is not None
     return pipeplan.run(
-        *(plan, profile, model),
-        micro_batches=MICRO_BATCHES,
-        steps=steps,
-        compare="even",
-        time_limit_s=3600,
+        *(plan, profile, model), micro_batches=MICRO_BATCHES, steps=steps, compare="even", time_limit_s=3600
     )
 
 

@@ -84,10 +84,7 @@ FLUSHED = choice(
     ("throughput", "flush"),
 )
 MICRO_BATCH = count(
-    "micro_batch",
-    None,
-    MOST,
-    "Samples per micro-batch; default: try all powers of two that divide the batch.",
+    "micro_batch", None, MOST, "Samples per micro-batch; default: try all powers of two that divide the batch."
 )
 GRAPHPIPE_FAMILY = choice(
     "family",

@@ -94,10 +94,7 @@ STAGING = kind_in(
     problem=Later("problem:StagingProblem"),
     plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("plan:LeveledPlan")},
     write=Function("kind_functions:staging_to_json"),
-    choices={
-        "objective": ("throughput", "flush"),
-        "semantics": ("paper", "reference"),
-    },
+    choices={"objective": ("throughput", "flush"), "semantics": ("paper", "reference")},
     cluster={
         "devices": "devices",
         "memory_bytes": "memory_bytes",
@@ -142,10 +139,7 @@ GRAPH_PIPELINE = kind_in(
 SCHEDULE = kind_in(
     "schedule",
     problem=Later("problem:ScheduleProblem"),
-    plans={
-        "schedule": Later("plan:SchedulePlan"),
-        "periodic-schedule": Later("plan:PeriodicSchedulePlan"),
-    },
+    plans={"schedule": Later("plan:SchedulePlan"), "periodic-schedule": Later("plan:PeriodicSchedulePlan")},
     write=Function("kind_functions:schedule_to_json"),
     choices={"objective": ("makespan", "span", "period")},
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},

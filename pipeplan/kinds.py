@@ -30,16 +30,12 @@ _VIEWS = "pipeplan.show.views"
 
 # What is shown of each kind, by its name.
 SHOWN: dict[str, ShownKind] = {
-    "placement": ShownKind(
-        Later(f"{_VIEWS}.placement"),
-        latency=Function(f"{_VIEWS}.placement:of_one_sample"),
-    ),
+    "placement": ShownKind(Later(f"{_VIEWS}.placement"), latency=Function(f"{_VIEWS}.placement:of_one_sample")),
     "chain": ShownKind(Later(f"{_VIEWS}.chain")),
     "staging": ShownKind(Later(f"{_VIEWS}.staging")),
     "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline")),
     "schedule": ShownKind(
-        Later(f"{_VIEWS}.schedule"),
-        exports={"torch": Function("pipeplan.models.export.torch_pipelining:schedule")},
+        Later(f"{_VIEWS}.schedule"), exports={"torch": Function("pipeplan.models.export.torch_pipelining:schedule")}
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),

@@ -12,17 +12,7 @@ from ...instances.chain.plan import PatternPlan, given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .bounds import FINE, check_chain, grid_below, lower_bound_of, most_periods
-from .draft import (
-    Activity,
-    NoGoods,
-    draft_of,
-    edge_is_cut,
-    fold,
-    is_activity,
-    link_of,
-    orders_and_shifts,
-    plan_of,
-)
+from .draft import Activity, NoGoods, draft_of, edge_is_cut, fold, is_activity, link_of, orders_and_shifts, plan_of
 from .ilp_program import CORRECTED, PRINTED, Facts, Frame, assemble, facts_of, fix_allocation
 
 # The largest ratio of two times that the program is built for: tolerances of solvers are about a millionth.

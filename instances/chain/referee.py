@@ -17,13 +17,7 @@ from ..base.errors import Violation
 from ..base.fields import plain_fields
 from ..base.kind import Rules
 from ..base.quantities import of_limit
-from .layout import (
-    Layout,
-    common_denominator,
-    edge_name,
-    lay_out,
-    shape_faults,
-)
+from .layout import Layout, common_denominator, edge_name, lay_out, shape_faults
 from .plan import PatternPlan, canonical, stored_allocation
 from .problem import ChainProblem, Terms, plain, task_name
 

@@ -10,12 +10,7 @@ import math
 from collections import defaultdict
 
 from ..base.errors import UsageError
-from ..schedule.from_plan import (
-    LoweredSchedule,
-    ScheduleOptions,
-    schedule_of,
-    work_of,
-)
+from ..schedule.from_plan import LoweredSchedule, ScheduleOptions, schedule_of, work_of
 from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
 from .plan import Device, PlacementPlan, limit_of
 from .problem import PlacementProblem

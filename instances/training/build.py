@@ -107,10 +107,7 @@ def known_model(name: str) -> Model:
 
 
 def with_layers(
-    model: Model,
-    layers: int | None = None,
-    dense_layers: int | None = None,
-    prediction_layers: int | None = None,
+    model: Model, layers: int | None = None, dense_layers: int | None = None, prediction_layers: int | None = None
 ) -> Model:
     """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts, with
     `prediction_layers` for multi-token prediction.

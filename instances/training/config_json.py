@@ -42,9 +42,7 @@ _SIZES = (
 _KINDS = ("full_attention", "sliding_attention")
 # What files of several models call the one of text, and types of it that are those of another architecture.
 _TEXT = ("text_config", "llm_config")
-_SAME = {
-    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "qwen2"),
-}
+_SAME = {**dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "qwen2")}
 # What nested files leave out of models of text: transformers' own values.
 _NESTED: Mapping[str, Mapping[str, int]] = {
     name: {

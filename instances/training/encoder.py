@@ -50,11 +50,7 @@ def read_encoder(text: str, own: Encoder | None) -> Encoder | None:
         own = named(first, ENCODERS, "encoder")
     lacking = [name for name in NEEDED if name not in sizes]
     if own is None and lacking:
-        raise InputError(
-            "encoder",
-            f"lacks {', '.join(lacking)}",
-            f"give them, or one of {', '.join(ENCODERS)}",
-        )
+        raise InputError("encoder", f"lacks {', '.join(lacking)}", f"give them, or one of {', '.join(ENCODERS)}")
     return Encoder(**sizes) if own is None else replace(own, **sizes)
 
 

@@ -266,12 +266,7 @@ def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> Con
     """
     for fault in shape_faults(problem, plan):
         raise UsageError(f"The configuration cannot be evaluated. {fault}")
-    return ConfigurationEvaluation(
-        plan,
-        plan.micro_batches(problem.batch),
-        memory_of_ranks(problem, plan),
-        problem,
-    )
+    return ConfigurationEvaluation(plan, plan.micro_batches(problem.batch), memory_of_ranks(problem, plan), problem)
 
 
 # ---- broken rules -------------------------------------------------------------------------------------

@@ -18,16 +18,7 @@ from ..physics.efficiencies import (
 )
 from ..physics.hardware import family_of
 from ..physics.schedules import SCHEDULES
-from .plan import (
-    DEGREE_KEYS,
-    FULL,
-    Degrees,
-    Recompute,
-    keys_and_values,
-    layout_counts,
-    layout_word,
-    read_recompute,
-)
+from .plan import DEGREE_KEYS, FULL, Degrees, Recompute, keys_and_values, layout_counts, layout_word, read_recompute
 
 if TYPE_CHECKING:
     from .problem import TrainingProblem

@@ -14,13 +14,7 @@ from ..physics.efficiencies import HALF, SINGLE, TOKEN_COPIES
 from .model import Encoder, Experts, UnitType
 from .plan import FULL
 from .problem import TrainingProblem
-from .unit_costs import (
-    LAYERS,
-    WITH_ATTENTION,
-    Keys,
-    experts_of,
-    has_experts,
-)
+from .unit_costs import LAYERS, WITH_ATTENTION, Keys, experts_of, has_experts
 
 
 @dataclass(frozen=True, slots=True)

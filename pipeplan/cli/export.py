@@ -24,13 +24,7 @@ from ..instances.registry import kind_of, kind_of_plan
 from ..kinds import SHOWN
 from ..models.export.contract import LAUNCHERS, TARGETS
 from ..show.console import print_json, say_note, say_written, tell
-from .arguments import (
-    InstanceArgument,
-    Json,
-    load_for,
-    load_instance,
-    with_cluster,
-)
+from .arguments import InstanceArgument, Json, load_for, load_instance, with_cluster
 from .exits import OK, REJECTED, graceful
 from .signatures import declared, described, shared, writable_or_stdout
 
@@ -184,13 +178,7 @@ def _write(exported: Exported, path: str) -> None:
     """,
     target={"callback": writable_or_stdout},
 )
-def convert(
-    *,
-    instance: InstanceArgument,
-    target: str,
-    json: Json = False,
-    on: Cluster,
-) -> None:
+def convert(*, instance: InstanceArgument, target: str, json: Json = False, on: Cluster) -> None:
     """Convert an instance from any supported format to pipeplan's JSON."""
     from ..instances.files import problem_to_text, save
 

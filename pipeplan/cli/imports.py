@@ -144,13 +144,7 @@ def pipedream(
     {OUTPUT}
     """
 )
-def torch(
-    *,
-    function: str,
-    output: str | None = None,
-    arguments: dict[str, Any],
-    json: Json = False,
-) -> None:
+def torch(*, function: str, output: str | None = None, arguments: dict[str, Any], json: Json = False) -> None:
     """Make a profile of a PyTorch model, with costs calculated for a device or measured on this machine.
 
     To calculate costs, the model is built without memory for its weights, so it may be too large for this machine. The
@@ -172,13 +166,7 @@ def torch(
     {OUTPUT}
     """
 )
-def hf(
-    *,
-    config: str,
-    output: str | None = None,
-    arguments: dict[str, Any],
-    json: Json = False,
-) -> None:
+def hf(*, config: str, output: str | None = None, arguments: dict[str, Any], json: Json = False) -> None:
     """Make a profile of a Hugging Face model from its configuration only, without weights or network access.
 
     Times are calculated for the device that --hardware names. For models whose costs cannot be calculated from their
@@ -247,14 +235,7 @@ def _summary(profile: Profile) -> str:
     output output --output -o: Write the result to FILE as JSON.
     """
 )
-def megatron_layout(
-    *,
-    text: str,
-    profile: str,
-    output: str | None = None,
-    json: Json = False,
-    on: Cluster,
-) -> None:
+def megatron_layout(*, text: str, profile: str, output: str | None = None, json: Json = False, on: Cluster) -> None:
     """Make a plan from a Megatron layout or from layer counts (as in vLLM), and let the referee check it.
 
     `plan verify`, `plan simulate` and `plan show` read the result with the same cluster options, so you can compare

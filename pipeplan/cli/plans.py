@@ -498,12 +498,7 @@ def explore(*, memory: bool = False, output: str | None = None, json: Json = Fal
     """
 )
 def report(
-    *,
-    source: str,
-    instance: str | None = None,
-    output: str = "report.html",
-    json: Json = False,
-    on: Cluster,
+    *, source: str, instance: str | None = None, output: str = "report.html", json: Json = False, on: Cluster
 ) -> None:
     """Write a self-contained HTML page: summary, tables, and charts of time, memory and search."""
     if Path(source).is_dir():

@@ -77,11 +77,7 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
     """A sentence each on the value of a plan with what limits it, on `more`, and on an even split to compare with."""
-    parts = [
-        f"{view.value}: {view.limits or limits(view)}",
-        *more,
-        even(problem, plan, rules, value),
-    ]
+    parts = [f"{view.value}: {view.limits or limits(view)}", *more, even(problem, plan, rules, value)]
     return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 

@@ -23,16 +23,7 @@ from . import page as html
 from .answer import answer, cluster_words, describe_iteration, options_of, run_facts
 from .lanes import from_zero, load_lanes, memory_lanes, memory_over_time, number, ranks, timeline_lanes
 from .pictures import history_points
-from .views import (
-    Graph,
-    PlanView,
-    Table,
-    assumptions,
-    colour,
-    first_micro_batches,
-    module_of,
-    view_of,
-)
+from .views import Graph, PlanView, Table, assumptions, colour, first_micro_batches, module_of, view_of
 from .words import amount, measured, plain, several
 
 # ---- what is shown of a plan ----------------------------------------------------------------------------------

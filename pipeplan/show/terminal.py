@@ -32,16 +32,7 @@ from .console import (
     room,
     styled,
 )
-from .views import (
-    COUNT,
-    Bar,
-    PlanView,
-    Table,
-    Timeline,
-    devices,
-    ink_on,
-    module_of,
-)
+from .views import COUNT, Bar, PlanView, Table, Timeline, devices, ink_on, module_of
 from .words import Times, amount, percent, several, size
 
 if TYPE_CHECKING:

@@ -505,11 +505,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 
 
 def _compact(
-    problem: ChainProblem,
-    best: Candidate,
-    low: float,
-    candidates: tuple[Candidate, ...],
-    limits: SolveOptions,
+    problem: ChainProblem, best: Candidate, low: float, candidates: tuple[Candidate, ...], limits: SolveOptions
 ) -> Candidate:
     """Of plans with the unlimited optimum's period, the one with the least memory that is found.
 

@@ -150,11 +150,7 @@ def best_rule(known: list[Rival]) -> Rival | None:
 
 
 def start_among(
-    problem: ScheduleProblem,
-    objective: str,
-    method: Mapping[str, Any],
-    known: list[Rival],
-    other: Any = None,
+    problem: ScheduleProblem, objective: str, method: Mapping[str, Any], known: list[Rival], other: Any = None
 ) -> AskedStart:
     """The best of the known schedules, for methods that take a start; `other` is a further one that fits."""
     options = {"objective": objective}

@@ -125,11 +125,7 @@ _IN_A_CHECKOUT = (
 # How they are listed where they are not installed.
 OFFERED: Mapping[str, Backend] = {
     name: Backend(
-        name,
-        title,
-        "",
-        Capabilities(),
-        remedy=f"pip install ./plugins/{folder} in a checkout of pipeplan{need}",
+        name, title, "", Capabilities(), remedy=f"pip install ./plugins/{folder} in a checkout of pipeplan{need}"
     )
     for name, title, folder, need in _IN_A_CHECKOUT
 }

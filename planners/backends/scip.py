@@ -21,10 +21,7 @@ from .records import Answer, finite
 from .session import Session, Start, unbounded_or_infeasible
 
 _REASON = mathopt.TerminationReason
-_STOPS = {
-    _REASON.OPTIMAL: Stop.PROVEN,
-    _REASON.INFEASIBLE: Stop.INFEASIBLE,
-}
+_STOPS = {_REASON.OPTIMAL: Stop.PROVEN, _REASON.INFEASIBLE: Stop.INFEASIBLE}
 _LIMITS = {
     mathopt.Limit.TIME: Stop.TIME,
     mathopt.Limit.INTERRUPTED: Stop.INTERRUPTED,

@@ -42,11 +42,7 @@ class Candidate:
 
 
 def candidate(
-    chain: IntegerChain,
-    period: int,
-    refuted: Iterable[Known],
-    solver: Solver,
-    limit_s: float | None = None,
+    chain: IntegerChain, period: int, refuted: Iterable[Known], solver: Solver, limit_s: float | None = None
 ) -> Candidate:
     """An allocation that neither the relaxation at this period nor what is refuted excludes."""
     outcome = solver.run(NativeModel(model.BUILDER, model.payload(chain, period, refuted)), limit_s)

@@ -26,12 +26,7 @@ from .schedule import array, tables
 from .sets_kernel import OPEN, UNKNOWN
 
 # What a walk calls.
-LOOPS = (
-    (sets_kernel, "refuted"),
-    (sets_kernel, "list_sets"),
-    (sets_kernel, "begin"),
-    (sets_kernel, "go_on"),
-)
+LOOPS = ((sets_kernel, "refuted"), (sets_kernel, "list_sets"), (sets_kernel, "begin"), (sets_kernel, "go_on"))
 
 # Sets are bits of a machine word. Of longer chains only the first layers are in sets; the others are on any GPU.
 MOST_LAYERS = 60

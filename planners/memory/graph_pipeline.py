@@ -12,13 +12,7 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.result import Stop
 from ...instances.graph_pipeline.kind_functions import held
-from ...instances.graph_pipeline.problem import (
-    GraphPipelineProblem,
-    Link,
-    Operator,
-    TimeCurve,
-    micro_batch_sizes,
-)
+from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve, micro_batch_sizes
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
 from .smallest import Answer, Floor, Questions, accepted, outcome_of, would_do

@@ -21,17 +21,7 @@ from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.referee.verify import rules_of
 from ..options import SolveOptions
-from .smallest import (
-    Answer,
-    Ask,
-    Floor,
-    Questions,
-    accepted,
-    check_method,
-    of_mine,
-    outcome_of,
-    whole,
-)
+from .smallest import Answer, Ask, Floor, Questions, accepted, check_method, of_mine, outcome_of, whole
 
 DP, IP = "dp", "ip-tarnawski"
 

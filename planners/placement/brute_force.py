@@ -45,11 +45,7 @@ def plan_count(groups: int, accelerators: int, cpus: int) -> int:
     for _ in range(groups):
         more: dict[tuple[int, int], int] = {}
         for (a, c), number in ways.items():
-            for key, factor in (
-                ((a, c), a + c),
-                ((a + 1, c), int(a < accelerators)),
-                ((a, c + 1), int(c < cpus)),
-            ):
+            for key, factor in (((a, c), a + c), ((a + 1, c), int(a < accelerators)), ((a, c + 1), int(c < cpus))):
                 if factor:
                     more[key] = more.get(key, 0) + number * factor
         ways = more

@@ -572,9 +572,7 @@ def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = lambd
         successors[chosen].append(-1)
         cuts[chosen].append(0)
     return SetGraph(
-        np.array(order),
-        np.array([*first, total]),
-        *(np.array(column) for column in (*successors, *cuts)),
+        np.array(order), np.array([*first, total]), *(np.array(column) for column in (*successors, *cuts))
     )
 
 

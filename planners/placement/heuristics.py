@@ -225,9 +225,7 @@ def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> 
     limits = max(4, min(FORWARD_LIMITS, WORK_ON_LIMITS // len(fast[0]) ** 2))
     for limit in np.linspace(least, 2 * largest(whole, 0), limits):
         cuts = _cut(
-            groups,
-            np.where(fast[0] <= limit, fast[1], np.inf),
-            np.where(slow[0] <= limit, slow[1], np.inf),
+            groups, np.where(fast[0] <= limit, fast[1], np.inf), np.where(slow[0] <= limit, slow[1], np.inf)
         )
         if cuts is not None and largest(cuts, 0) + largest(cuts, 1) < value:
             best, value = cuts, largest(cuts, 0) + largest(cuts, 1)

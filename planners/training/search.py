@@ -29,15 +29,7 @@ from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
-from ...instances.training.cases import (
-    NONE,
-    WHOLE,
-    Case,
-    CaseMaker,
-    Modules,
-    ParallelismChoice,
-    gradient_bytes_of,
-)
+from ...instances.training.cases import NONE, WHOLE, Case, CaseMaker, Modules, ParallelismChoice, gradient_bytes_of
 from ...instances.training.frameworks import ends_of, even_layout, uncut
 from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem

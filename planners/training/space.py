@@ -32,15 +32,7 @@ from ...instances.training.cases import (
 )
 from ...instances.training.frameworks import fault_of_word, hidden_shares, one_name_each
 from ...instances.training.model import UnitType
-from ...instances.training.plan import (
-    LARGEST,
-    NOTHING,
-    Configuration,
-    Degrees,
-    Recompute,
-    divisors,
-    read_recompute,
-)
+from ...instances.training.plan import LARGEST, NOTHING, Configuration, Degrees, Recompute, divisors, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 

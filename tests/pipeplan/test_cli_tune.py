@@ -106,12 +106,7 @@ def test_a_run_of_fewer_layers_is_a_proxy_and_only_its_time_counts(
     model = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", "4096", "--batch", "128")
     fixed = ("--fix", "tensor=2", "--fix", "virtual=1", "--fix", "zero=1")
     said = done(plan("tune", *model, *fixed, "-o", "c.json"))
-    has(
-        in_one_line(said.out),
-        "Or first run a proxy (8 layers, 8 GPUs, ",
-        "trusted within 20 %:",
-        "--num-layers 8",
-    )
+    has(in_one_line(said.out), "Or first run a proxy (8 layers, 8 GPUs, ", "trusted within 20 %:", "--num-layers 8")
     proposed = plan("tune", "c.json", "--json").json["proxy"]
     assert 0 < proposed["share"] < 0.25
     words = dict(word.split("=") for word in proposed["words"].split())

@@ -406,11 +406,7 @@ def torchtitan_configuration(problem: TrainingProblem, plan: Configuration, opti
         "module_fqns_per_model_part": parts if is_divided else None,
     }
     sections: dict[str, Section] = {
-        "training": {
-            "local_batch_size": local,
-            "global_batch_size": problem.batch,
-            "seq_len": problem.sequence,
-        },
+        "training": {"local_batch_size": local, "global_batch_size": problem.batch, "seq_len": problem.sequence},
         "parallelism": {key: value for key, value in parallelism.items() if value is not None},
         "activation_checkpoint": {"mode": plan.recompute[0].word},
     }

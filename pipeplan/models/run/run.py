@@ -148,11 +148,7 @@ def _check_job(job: Job) -> None:
 
 
 def _schedules(
-    plan: Plan,
-    profile: Profile,
-    micro_batches: int,
-    bandwidth: float,
-    compare: str | None,
+    plan: Plan, profile: Profile, micro_batches: int, bandwidth: float, compare: str | None
 ) -> dict[str, Schedule]:
     """The schedules of the plan and, where it is asked for and another, of the even split on as many devices."""
     planned = schedule_of(plan, profile, micro_batches, bandwidth)

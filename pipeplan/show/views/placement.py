@@ -294,11 +294,7 @@ def _device_row(
     return Row(
         name=device.name,
         load=load.load,
-        parts={
-            "computation": load.compute,
-            "transfers in": load.transfer_in,
-            "transfers out": load.transfer_out,
-        },
+        parts={"computation": load.compute, "transfers in": load.transfer_in, "transfers out": load.transfer_out},
         cells={"type": device.accelerator_type or ""},
         memory={"held": load.size_bytes},
         limit=limit_of(problem, device),

@@ -133,10 +133,7 @@ def asked_of(
     if layout is not None:
         check_units("scope: layout", layout, problem.model)
     return Asked(
-        usual.time if error is None else error,
-        usual.memory if memory_error is None else memory_error,
-        fix,
-        forbid,
+        usual.time if error is None else error, usual.memory if memory_error is None else memory_error, fix, forbid
     )
 
 

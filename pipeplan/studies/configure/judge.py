@@ -143,12 +143,7 @@ def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float
     """A configuration in the form of `pipeplan.configurations/1`."""
     facts = evaluation.to_json()
     plan = {name: value for name, value in evaluation.plan.to_json().items() if name != "kind"}
-    return {
-        **plan,
-        "words": words_of(evaluation.plan),
-        **facts,
-        "fits": evaluation.fit(memory_error),
-    }
+    return {**plan, "words": words_of(evaluation.plan), **facts, "fits": evaluation.fit(memory_error)}
 
 
 # The keys that change, in words, and the configuration with that change.

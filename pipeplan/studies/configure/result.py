@@ -14,16 +14,7 @@ from functools import partial
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError, show
-from ...instances.base.fields import (
-    as_list,
-    as_number,
-    as_object,
-    as_whole,
-    each,
-    join,
-    read_record,
-    require,
-)
+from ...instances.base.fields import as_list, as_number, as_object, as_whole, each, join, read_record, require
 from ...instances.base.quantities import GIB, several
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.files import problem_from_json

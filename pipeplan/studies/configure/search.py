@@ -39,10 +39,7 @@ def scope_in(problem: TrainingProblem, asked: Asked) -> Scope:
 
 
 def search_configurations(
-    problem: TrainingProblem,
-    asked: Asked,
-    time_limit_s: float | None,
-    on_progress: Callable[[Progress], None],
+    problem: TrainingProblem, asked: Asked, time_limit_s: float | None, on_progress: Callable[[Progress], None]
 ) -> Report:
     """Search until the shortlist is proven, the time is over, or the user interrupts."""
     started = last_report = now()

@@ -6,15 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graphpipe_networks import (
-    CLUSTERS,
-    candle_uno,
-    case_study,
-    dlrm,
-    layer_stages,
-    mmt,
-    sequential,
-)
+from graphpipe_networks import CLUSTERS, candle_uno, case_study, dlrm, layer_stages, mmt, sequential
 
 from pipeplan import GraphPipelineProblem, InputError, Link, UsageError, simulate
 from pipeplan.instances.graph_pipeline.referee import evaluate_stage_graph, verify_stage_graph

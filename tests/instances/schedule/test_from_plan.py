@@ -12,15 +12,7 @@ import pytest
 from problems.chains import random_chain
 from problems.graph_pipelines_with_plans import chain_problem, random_graph_problem, random_plan
 from problems.stagings import random_staging
-from problems.three_stages import (
-    BATCHES,
-    DELAY,
-    STAGES,
-    as_pattern,
-    as_placement,
-    as_stage_graph,
-    as_stages,
-)
+from problems.three_stages import BATCHES, DELAY, STAGES, as_pattern, as_placement, as_stage_graph, as_stages
 
 from pipeplan import ChainProblem, PatternPlan, SchedulePlan, ScheduleProblem, evaluate, solve
 from pipeplan.instances.base.errors import InputError, UsageError

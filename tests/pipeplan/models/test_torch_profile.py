@@ -19,16 +19,7 @@ from pipeplan import InputError  # noqa: E402
 from pipeplan.instances.physics.hardware import DEVICES, Hardware  # noqa: E402
 from pipeplan.models.capture import capture  # noqa: E402
 from pipeplan.models.grouping import ModelInput, extract, group  # noqa: E402
-from pipeplan.models.torch_profile import (  # noqa: E402
-    WARM_UP,
-    CpuClock,
-    Moment,
-    NodeCost,
-    costs,
-    measure,
-    one_thread,
-    trace,
-)
+from pipeplan.models.torch_profile import WARM_UP, CpuClock, Moment, NodeCost, costs, measure, one_thread, trace  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
