@@ -365,7 +365,8 @@ def list_in_words(answer: Answer) -> Iterator[str]:
         yield f"None of the {count} on the list is certain to fit; {less}."
     else:
         listed = f"among the {count} on the list" if count > 1 else "the one on the list"
-        among = f"{listed} or among the {several(left, 'undecided choice', ',')}" if left else listed
+        others = "is the undecided choice" if left == 1 else f"among the {left:,} undecided choices"
+        among = f"{listed} or {others}" if left else listed
         memory = f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
         memory = percent(margin.more) if margin.more == margin.less else memory
         yield (

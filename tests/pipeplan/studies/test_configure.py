@@ -204,7 +204,7 @@ def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> 
     jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
     assert [(own["zero"], own["bound"]) for own in told["not_excluded"]] == [(last.plan.zero, 1.5)]
     promise = " ".join(list_in_words(less))
-    has(promise, f"among the {len(listed)} on the list or among the 1 undecided choice", "undecided: the search")
+    has(promise, f"among the {len(listed)} on the list or is the undecided choice", "undecided: no layout")
     assert "1 undecided" in counted_in_words(less)
     assert "undecided" not in " ".join(list_in_words(answer)) + counted_in_words(answer)
 

@@ -118,7 +118,7 @@ def test_a_plan_for_mixed_gpus_is_compared_with_the_even_split(plan: Plan) -> No
     gpus = ("--devices", "2xa100-80gb,2xt4-16gb", "--bandwidth", "12GB/s")
     found = plan("solve", "llama-3-8b", "--inference", *gpus)
     words = " ".join(found.out.split())
-    assert re.search(r"an even split \(.*?\) would be [\d.]+ % slower", words)
+    assert re.search(r"An even split \(.*?\) would be [\d.]+ % slower", words)
     assert "no even split" not in words
 
 
