@@ -618,6 +618,8 @@ def test_the_first_page_lists_every_other_once_and_its_lists_are_the_sidebar(
     others = {page.relative_to(DOCS).with_suffix("").as_posix() for page in HAND_WRITTEN} - {"index"}
     assert set(listed) == others | {"lessons/index"}
     assert re.findall(r"^[^\n]+ <([\w/-]+)>$", site_map.sidebar(home), re.MULTILINE) == listed
+    for page, added in site_map.ADDED.items():
+        assert "<" in added((DOCS / f"{page}.md").read_text("utf-8")), "what the site links to is named on the page"
 
 
 @pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
