@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import pytest
+
 import pipeplan
 from pipeplan.instances.training.iteration import Iteration
 from pipeplan.instances.training.plan import Configuration
@@ -18,7 +20,10 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training import deciding
 from pipeplan.planners.training.deciding import Question, Trial, Verdict
 from pipeplan.planners.training.proxies import Proxy
-from pipeplan.studies.configure.answer import asked_of
+from pipeplan.planners.training.search import Report
+from pipeplan.studies import tune
+from pipeplan.studies.configure.answer import Asked, asked_of
+from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.tune import Campaign, campaign_of
 
 SECONDS: dict[tuple[str, Configuration], float] = {}
@@ -57,11 +62,23 @@ def verdict(question: Question, trials: Sequence[Trial], proxies: Sequence[Proxy
     )  # fmt: skip
 
 
+REPORTS: dict[str, Report] = {}
+
+
+def searched_once(problem: TrainingProblem, asked: Asked, *limits: Any) -> Report:
+    """The search, whose answer most tests of campaigns share."""
+    if problem.hash not in REPORTS:
+        REPORTS[problem.hash] = search_configurations(problem, asked, None, lambda record: None)
+    return REPORTS[problem.hash]
+
+
 @cache
 def begun_campaign() -> Campaign:
     """A campaign without runs, whose search all tests of a worker share."""
     problem: Any = pipeplan.load("tiny-training")
-    return campaign_of(problem, asked_of(problem), None, None, lambda record: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tune, "search_configurations", searched_once)
+        return campaign_of(problem, asked_of(problem), None, None, lambda record: None)
 
 
 def install() -> None:

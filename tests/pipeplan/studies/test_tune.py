@@ -23,10 +23,7 @@ from pipeplan import InputError, TrainingProblem, UsageError
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
 from pipeplan.planners.training import deciding
-from pipeplan.planners.training.search import Report
 from pipeplan.studies import trials, tune
-from pipeplan.studies.configure.answer import Asked
-from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.trials import Command, Process, birth_of
 from pipeplan.studies.tune import (
     Campaign,
@@ -44,20 +41,10 @@ from pipeplan.studies.tune import (
 PROBLEM: TrainingProblem = pipeplan.load("tiny-training")  # type: ignore[assignment]
 
 
-REPORTS: dict[str, Report] = {}
-
-
-def searched_once(problem: TrainingProblem, asked: Asked, *limits: Any) -> Report:
-    """The search, whose answer most of these tests share."""
-    if problem.hash not in REPORTS:
-        REPORTS[problem.hash] = search_configurations(problem, asked, None, silent)
-    return REPORTS[problem.hash]
-
-
 @pytest.fixture(autouse=True)
 def decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "verdict", deciding_stub.verdict)
-    monkeypatch.setattr(tune, "search_configurations", searched_once)
+    monkeypatch.setattr(tune, "search_configurations", deciding_stub.searched_once)
 
 
 @pytest.fixture(scope="module")
