@@ -836,6 +836,6 @@ def test_a_picture_is_what_its_command_draws(
     pictures = (tmp_path / name, PICTURES[name])
     drawn, kept = ([text for text in words(path) if told in text] for path in pictures)
     if told:
-        drawn, kept = ([text.partition(", devices idle")[0] for text in texts] for texts in (drawn, kept))
+        drawn, kept = ([text.partition(", devices are idle")[0] for text in texts] for texts in (drawn, kept))
     assert drawn
     assert drawn == kept
