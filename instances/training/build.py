@@ -203,20 +203,14 @@ def problem_of(
         gpu=_card(known, memory_bytes),
         devices=sum(count for count, _ in pools),
         levels=_levels(levels, number, known),
-        batch=batch,
-        sequence=sequence,
-        precision=precision,
-        framework=framework,
-        optimizer=optimizer,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
         efficiencies=rates[0],
         name=f"{shapes.name}-{gpus}" if name is None else name,
-        adapter_rank=adapter_rank,
         second=None if len(pools) == 1 else _pool(pools, memory_bytes, rates[1]),
         lengths=() if lengths is None else read_lengths(lengths),
-        frozen=frozen,
-        **flags,
-    )
+        batch=batch, sequence=sequence, precision=precision, framework=framework, optimizer=optimizer,
+        adapter_rank=adapter_rank, frozen=frozen, **flags,
+    )  # fmt: skip
     return check_hardware(problem)
 
 
